@@ -65,14 +65,19 @@ async fn give_way() {
     .await;
 }
 
+/// The length of the beginning of a body that explains something, in bytes.
+const ENOUGH: usize = 64 * 1024;
+
 /// Reads the beginning of a body that explains a status: what comes of it is better than nothing.
 pub(crate) async fn read_beginning(response: Response, deadline: Deadline) -> Vec<u8> {
-    const ENOUGH: usize = 64 * 1024;
-    let mut chunks = chunks(response);
-    let mut body = Vec::new();
+    read_more(&mut chunks(response), Vec::new(), deadline).await
+}
+
+/// Reads on from the beginning of a body that has been read already.
+async fn read_more(chunks: &mut Chunks, mut body: Vec<u8>, deadline: Deadline) -> Vec<u8> {
     let read = async {
         while body.len() < ENOUGH
-            && let Some(Ok(chunk)) = next(&mut chunks).await
+            && let Some(Ok(chunk)) = next(chunks).await
         {
             body.extend_from_slice(&chunk);
         }
@@ -94,6 +99,8 @@ async fn next(chunks: &mut Chunks) -> Option<reqwest::Result<Bytes>> {
 
 /// A response's body as it arrives, which must not stand still for longer than the idle limit.
 pub struct Body {
+    /// Bytes that were read in advance.
+    read: Bytes,
     chunks: Chunks,
     url: Url,
     idle: Duration,
@@ -109,10 +116,42 @@ impl Body {
         Self {
             url: response.url().clone(),
             metadata: metadata(response.headers()),
+            read: Bytes::new(),
             chunks: chunks(response),
             idle,
             #[cfg(not(target_family = "wasm"))]
             timer: None,
+        }
+    }
+
+    /// Reads until `is_wanted` recognises the beginning, which remains a part of the body. Returns the beginning of a
+    /// body that is not wanted.
+    ///
+    /// An empty body is wanted, because an answer that ends too early has an error of its own.
+    pub(crate) async fn check_beginning(
+        &mut self,
+        is_wanted: impl Fn(&[u8]) -> Option<bool>,
+        deadline: impl FnOnce() -> Deadline,
+    ) -> Result<Result<(), Vec<u8>>, ProviderError> {
+        let mut read = Vec::new();
+        loop {
+            match is_wanted(&read) {
+                Some(true) => {
+                    self.read = read.into();
+                    return Ok(Ok(()));
+                }
+                // White space need not end.
+                None if read.len() < ENOUGH => {}
+                _ => return Ok(Err(read_more(&mut self.chunks, read, deadline()).await)),
+            }
+            match poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await {
+                Some(chunk) => read.extend_from_slice(&chunk?),
+                None if read.trim_ascii().is_empty() => {
+                    self.read = read.into();
+                    return Ok(Ok(()));
+                }
+                None => return Ok(Err(read)),
+            }
         }
     }
 
@@ -146,6 +185,9 @@ impl Stream for Body {
     type Item = Result<Bytes, ProviderError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if !self.read.is_empty() {
+            return Poll::Ready(Some(Ok(std::mem::take(&mut self.read))));
+        }
         match self.chunks.as_mut().poll_next(cx) {
             Poll::Ready(next) => {
                 #[cfg(not(target_family = "wasm"))]

@@ -7,20 +7,44 @@ use std::time::Duration;
 
 use neuron_types::{ProviderError, WasmCompatSend};
 use reqwest::header::HeaderMap;
-use reqwest::{Client, Response, Url};
+use reqwest::{Client, RequestBuilder, Response, Url};
 
 use crate::deadline::Deadline;
+#[cfg(not(target_family = "wasm"))]
+use crate::idle;
 use crate::transport::{self, Transport};
 
 /// An HTTP client for one address. Clones share its connections.
-///
-/// It is made with the first request, because that may fail and constructors of providers do not.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Http {
-    client: Arc<OnceLock<Client>>,
+#[derive(Debug, Clone)]
+pub(crate) enum Http {
+    Own(Arc<Clients>),
+    /// A client that the caller made. It has its own rules for connections.
+    Given(Client),
+}
+
+/// The clients that are made with the first request, because that may fail and constructors of providers do not.
+#[derive(Debug, Default)]
+pub(crate) struct Clients {
+    pooled: OnceLock<Client>,
+    /// Makes a connection for each request.
+    #[cfg(not(target_family = "wasm"))]
+    fresh: OnceLock<Client>,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self::Own(Arc::default())
+    }
 }
 
 impl Http {
+    /// Forgets the connections, because a setting has changed. A client that was given stays.
+    pub(crate) fn reset(&mut self) {
+        if let Self::Own(clients) = self {
+            *clients = Arc::default();
+        }
+    }
+
     /// Sends a JSON body, and returns the response once its headers are there.
     ///
     /// # Errors
@@ -40,38 +64,97 @@ impl Http {
         deadline: Deadline,
     ) -> impl Future<Output = Result<Response, ProviderError>> + WasmCompatSend {
         async move {
-            let client = self.client(&url, connect)?;
+            let client = match self {
+                Self::Own(clients) => client(&clients.pooled, &url, connect, Pool::Shared)?,
+                Self::Given(client) => client,
+            };
             let request = client.post(url.clone()).headers(headers).body(body);
-            let sent = deadline.within(request.send()).await?;
-            sent.map_err(|error| transport::network_error(&url, error))
+            let sent = deadline.within(self.send(request, &url, connect)).await?;
+            sent?.map_err(|error| transport::network_error(&url, error))
         }
     }
 
-    fn client(&self, url: &Url, connect: Duration) -> Result<&Client, ProviderError> {
-        if let Some(client) = self.client.get() {
-            return Ok(client);
+    /// Sends a request, and once more if the server closed the idle connection on which it was sent.
+    #[cfg(not(target_family = "wasm"))]
+    async fn send(
+        &self,
+        request: RequestBuilder,
+        url: &Url,
+        connect: Duration,
+    ) -> Result<reqwest::Result<Response>, ProviderError> {
+        let Self::Own(clients) = self else {
+            return Ok(request.send().await);
+        };
+        let again = request.try_clone();
+        let (sent, has_connected) = idle::note_connections(request.send()).await;
+        match (sent, again) {
+            (Err(error), Some(again)) if !has_connected && idle::was_closed(&error) => {
+                let client = client(&clients.fresh, url, connect, Pool::None)?;
+                Ok(match again.build() {
+                    Ok(request) => client.execute(request).await,
+                    Err(error) => Err(error),
+                })
+            }
+            (sent, _) => Ok(sent),
         }
-        let client = build(url, connect)
-            .map_err(|error| ProviderError::Network(Box::new(Transport::new("TLS", &*error))))?;
-        Ok(self.client.get_or_init(|| client))
+    }
+
+    #[cfg(target_family = "wasm")]
+    async fn send(
+        &self,
+        request: RequestBuilder,
+        _url: &Url,
+        _connect: Duration,
+    ) -> Result<reqwest::Result<Response>, ProviderError> {
+        Ok(request.send().await)
     }
 }
 
+/// The connections that are kept for later requests.
+#[derive(Clone, Copy)]
+enum Pool {
+    Shared,
+    #[cfg(not(target_family = "wasm"))]
+    None,
+}
+
+fn client<'c>(
+    slot: &'c OnceLock<Client>,
+    url: &Url,
+    connect: Duration,
+    pool: Pool,
+) -> Result<&'c Client, ProviderError> {
+    if let Some(client) = slot.get() {
+        return Ok(client);
+    }
+    let client = build(url, connect, pool)
+        .map_err(|error| ProviderError::Network(Box::new(Transport::new("TLS", &*error))))?;
+    Ok(slot.get_or_init(|| client))
+}
+
 #[cfg(not(target_family = "wasm"))]
-fn build(url: &Url, connect: Duration) -> Result<Client, Box<dyn Error + Send + Sync>> {
+fn build(url: &Url, connect: Duration, pool: Pool) -> Result<Client, Box<dyn Error + Send + Sync>> {
     let builder = Client::builder()
         .connect_timeout(connect)
         // A redirect would carry the key to somebody else.
         .redirect(reqwest::redirect::Policy::none())
         .user_agent(concat!("neuron/", env!("CARGO_PKG_VERSION")))
         .tls_backend_preconfigured(tls_config(url)?);
+    let builder = match pool {
+        Pool::Shared => builder.connector_layer(idle::NoteConnections),
+        Pool::None => builder.pool_max_idle_per_host(0),
+    };
     // What runs on this machine is not reached through a proxy.
     let builder = if is_loopback(url) { builder.no_proxy() } else { builder };
     Ok(builder.build()?)
 }
 
 #[cfg(target_family = "wasm")]
-fn build(_url: &Url, _connect: Duration) -> Result<Client, Box<dyn Error + Send + Sync>> {
+fn build(
+    _url: &Url,
+    _connect: Duration,
+    _pool: Pool,
+) -> Result<Client, Box<dyn Error + Send + Sync>> {
     Ok(Client::builder().build()?)
 }
 

@@ -73,7 +73,7 @@ impl Endpoint {
     pub fn with_base_url(mut self, url: impl Into<String>) -> Self {
         self.base_url = BaseUrl::new(url);
         // The connections' settings depend on the address.
-        self.http = Http::default();
+        self.http.reset();
         self
     }
 
@@ -88,7 +88,19 @@ impl Endpoint {
     #[must_use]
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
         self.timeouts.connect = timeout;
-        self.http = Http::default();
+        self.http.reset();
+        self
+    }
+
+    /// Sends requests with a client of your own: for a proxy, or certificates that the operating system does not have.
+    ///
+    /// Its builder decides on TLS, proxies, the user agent and the time for a connection, and this endpoint's
+    /// [connect timeout](Self::with_connect_timeout) has no effect. Turn redirects off
+    /// (`redirect::Policy::none()`), because they may carry the key to another server. No request is sent twice on a
+    /// client of your own (see [`post`](Self::post)).
+    #[must_use]
+    pub fn with_client(mut self, client: reqwest::Client) -> Self {
+        self.http = Http::Given(client);
         self
     }
 
@@ -128,6 +140,12 @@ impl Endpoint {
     /// Posts a body to a path below the address, and returns what answers it once the headers are
     /// there. `reject` makes an error of a status that is not a success; what it is given is
     /// without the key.
+    ///
+    /// A server may close an idle connection just when a request is sent on it. Then the request is
+    /// sent once more on a new connection, so the server may see it twice, and in a rare case the
+    /// model is paid twice. Nothing else is sent again: no request on a new connection, none after
+    /// the head of a response, and none after a timeout. The official clients of OpenAI and
+    /// Anthropic repeat any failed connection twice.
     ///
     /// # Errors
     ///

@@ -2,14 +2,14 @@
 //! bodies that arrive in pieces, server-sent events and lines of JSON, keys that never show, errors
 //! by status, and a request's JSON written from the borrow.
 //!
-//! Nothing in it knows a vendor. [`reqwest`] stands in its public surface.
+//! Only the table of errors' words knows vendors. [`reqwest`] stands in the public surface.
 //!
 //! | for | see |
 //! |---|---|
 //! | sending a request | [`Endpoint`], [`BaseUrl`], [`write_json`] |
 //! | reading the response | [`Reply`], [`Body`] |
 //! | a streamed answer | [`AnswerStream`], [`Answer`], [`SseDecoder`], [`LineDecoder`] |
-//! | a status that is not a success | [`Rejection`], [`retry_after`] |
+//! | a status that is not a success | [`Rejection`], [`VendorError`], [`retry_after`] |
 //! | keys | [`Secret`] |
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
@@ -18,14 +18,18 @@ mod base_url;
 mod client;
 mod deadline;
 mod endpoint;
+#[cfg(not(target_family = "wasm"))]
+mod idle;
 mod transport;
 
 mod json_body;
 
 mod body;
+mod fault;
 mod headers;
 mod rejection;
 mod reply;
+mod vendor_error;
 
 mod answer_stream;
 mod framing;
@@ -49,3 +53,4 @@ pub use reply::Reply;
 pub use reqwest;
 pub use secret::Secret;
 pub use sse::SseDecoder;
+pub use vendor_error::VendorError;

@@ -6,8 +6,9 @@ use neuron_types::ProviderError;
 use reqwest::header::HeaderMap;
 use serde::de::DeserializeOwned;
 
+use crate::fault::Fault;
 use crate::secret::excerpt;
-use crate::{header, retry_after};
+use crate::{VendorError, header, retry_after};
 
 /// A response whose status is not a success.
 #[derive(Debug)]
@@ -45,6 +46,43 @@ impl Rejection {
         serde_json::from_slice(&self.body).ok()
     }
 
+    /// Reads the body as an error, in any form of [`VendorError`]. A body of another form is the message.
+    #[must_use]
+    pub fn vendor_error(&self) -> VendorError {
+        VendorError::find_in(&self.body).unwrap_or_else(|| {
+            let body = self.body.trim_ascii();
+            // The words of a page in HTML have no meaning.
+            let wording = if body.starts_with(b"<") { String::new() } else { excerpt(body) };
+            VendorError::foreign(self.foreign(), wording)
+        })
+    }
+
+    /// The class of a vendor's error, by its codes and its wording, else by the [status](Self::classify). `text`
+    /// becomes the error's text.
+    #[must_use]
+    pub fn provider_error(&self, error: &VendorError, text: String) -> ProviderError {
+        let error = match error.fault(Some(self.status)) {
+            Some(Fault::Quota) => ProviderError::InsufficientResources(text),
+            Some(Fault::NoModel) => ProviderError::ModelNotFound(text),
+            Some(Fault::TooLong) => ProviderError::ContextWindowExceeded(text),
+            Some(Fault::Loading) => ProviderError::ModelLoading(text),
+            Some(Fault::Request) => ProviderError::InvalidRequest(text),
+            Some(Fault::RateLimit | Fault::Overloaded | Fault::Key) | None => {
+                return self.classify(text);
+            }
+        };
+        self.with_retry_after(error)
+    }
+
+    /// Adds how long the server asks to wait.
+    #[must_use]
+    pub fn with_retry_after(&self, error: ProviderError) -> ProviderError {
+        match retry_after(&self.headers) {
+            Some(delay) => error.with_retry_after(delay),
+            None => error,
+        }
+    }
+
     /// What there is to say of a body that is not the vendor's.
     #[must_use]
     pub fn foreign(&self) -> String {
@@ -70,20 +108,22 @@ impl Rejection {
     ///
     /// 401 and 403 are [`Authentication`](ProviderError::Authentication), 402
     /// [`InsufficientResources`](ProviderError::InsufficientResources), 408 and 504
-    /// [`Timeout`](ProviderError::Timeout), 429 [`RateLimit`](ProviderError::RateLimit) with what
-    /// the headers say of waiting, 5xx
+    /// [`Timeout`](ProviderError::Timeout), 429 [`RateLimit`](ProviderError::RateLimit), 5xx
     /// [`ServiceUnavailable`](ProviderError::ServiceUnavailable), all others
-    /// [`InvalidRequest`](ProviderError::InvalidRequest).
+    /// [`InvalidRequest`](ProviderError::InvalidRequest). The text of a 404 adds that the address is
+    /// probably wrong. The headers' [`retry_after`] is a part of the error, unless it is a timeout.
     #[must_use]
     pub fn classify(&self, text: String) -> ProviderError {
-        match self.status {
+        let error = match self.status {
             401 | 403 => ProviderError::Authentication(text),
             402 => ProviderError::InsufficientResources(text),
+            404 => ProviderError::InvalidRequest(format!("{text}; the base URL is probably wrong")),
             408 | 504 => ProviderError::Timeout(self.limit),
-            429 => ProviderError::RateLimit { retry_after: retry_after(&self.headers) },
+            429 => ProviderError::RateLimit { retry_after: None },
             500.. => ProviderError::ServiceUnavailable(text),
             _ => ProviderError::InvalidRequest(text),
-        }
+        };
+        self.with_retry_after(error)
     }
 }
 
@@ -107,6 +147,8 @@ fn describe(place: &str, kind: &str, message: &str, request_id: Option<&str>) ->
 
 #[cfg(test)]
 mod tests {
+    use reqwest::header::{HeaderName, HeaderValue};
+
     use super::*;
 
     #[track_caller]
@@ -137,6 +179,33 @@ mod tests {
             (529, "ServiceUnavailable"),
         ] {
             check(status, kind);
+        }
+    }
+
+    #[test]
+    fn a_delay_is_kept_for_every_status_that_passes_with_time() {
+        let headers = HeaderMap::from_iter([(
+            HeaderName::from_static("retry-after-ms"),
+            HeaderValue::from_static("1500"),
+        )]);
+        let delay = Some(Duration::from_millis(1500));
+        for (status, body, expected) in [
+            (429, "", delay),
+            (500, "", delay),
+            (502, "<html>", delay),
+            (503, "", delay),
+            (529, r#"{"error": {"type": "overloaded_error", "message": "busy"}}"#, delay),
+            (503, r#"{"error": {"message": "Loading model", "type": "unavailable_error"}}"#, delay),
+            // Their class has no place for it.
+            (408, "", None),
+            (504, "", None),
+            (400, "", None),
+            (429, r#"{"error": {"code": "insufficient_quota"}}"#, None),
+        ] {
+            let rejection =
+                Rejection::new(status, headers.clone(), body.as_bytes(), Duration::ZERO);
+            let error = rejection.provider_error(&rejection.vendor_error(), "why".into());
+            assert_eq!(error.retry_after(), expected, "{status} {body}");
         }
     }
 

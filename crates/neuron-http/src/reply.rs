@@ -65,8 +65,9 @@ impl Reply {
         read_body(self.response, self.deadline).await
     }
 
-    /// Reads the body as it arrives, if it is of one of these content types or says none. What came
-    /// in place of a stream is given to `explain`: often it says why.
+    /// Reads the body as it arrives, if it is of one of these content types. A body that is `text/plain` or has
+    /// no content type is read too, if it begins as events or as lines of JSON do. Another body is given to `explain`,
+    /// because it often contains an error.
     ///
     /// # Errors
     ///
@@ -76,19 +77,58 @@ impl Reply {
         content_types: &[&str],
         explain: impl FnOnce(&[u8]) -> Option<ProviderError>,
     ) -> Result<Body, ProviderError> {
-        let is_wanted = |kind: &str| {
-            let kind = kind.split(';').next().unwrap_or_default().trim();
-            content_types.iter().any(|wanted| kind.eq_ignore_ascii_case(wanted))
-        };
-        let kind = header(self.response.headers(), CONTENT_TYPE.as_str());
-        let Some(other) = kind.filter(|kind| !is_wanted(kind)).map(str::to_owned) else {
+        let kind = header(self.response.headers(), CONTENT_TYPE.as_str()).map(str::to_owned);
+        let essence = kind.as_deref().unwrap_or("text/plain");
+        let essence = essence.split(';').next().unwrap_or_default().trim();
+        let is = |wanted: &str| essence.eq_ignore_ascii_case(wanted);
+        if content_types.iter().any(|wanted| is(wanted)) {
             return Ok(Body::new(self.response, self.timeouts.idle));
+        }
+        let explanation = || self.deadline.or_after(EXPLANATION);
+        let beginning = if is("text/plain") {
+            let begins = if content_types.contains(&EVENTS) { begins_event } else { begins_object };
+            let mut body = Body::new(self.response, self.timeouts.idle);
+            match body.check_beginning(begins, explanation).await? {
+                Ok(()) => return Ok(body),
+                Err(beginning) => beginning,
+            }
+        } else {
+            read_beginning(self.response, explanation()).await
         };
-        let body = read_beginning(self.response, self.deadline.or_after(EXPLANATION)).await;
-        Err(explain(&body).unwrap_or_else(|| {
-            let shown = self.secret.excerpt(body.trim_ascii());
-            let text = format!("a stream was asked for, and the server sent {other}: {shown}");
+        Err(explain(&beginning).unwrap_or_else(|| {
+            let shown = self.secret.excerpt(beginning.trim_ascii());
+            let kind = kind.as_deref().unwrap_or("no content type");
+            let text = format!("a stream was asked for, and the server sent {kind}: {shown}");
             ProviderError::Other(text.into())
         }))
     }
+}
+
+const EVENTS: &str = "text/event-stream";
+
+/// Returns `true` if a body begins as server-sent events do, with a comment or a field. `None` if more bytes are needed.
+/// <https://html.spec.whatwg.org/multipage/server-sent-events.html>
+fn begins_event(bytes: &[u8]) -> Option<bool> {
+    const BEGINNINGS: [&[u8]; 5] = [b":", b"data:", b"event:", b"id:", b"retry:"];
+    let bytes = without_blank(bytes);
+    if BEGINNINGS.iter().any(|beginning| bytes.starts_with(beginning)) {
+        return Some(true);
+    }
+    let may_become = BEGINNINGS.iter().any(|beginning| beginning.starts_with(bytes));
+    (!may_become).then_some(false)
+}
+
+/// Returns `true` if a body begins with an object in JSON. `None` if more bytes are needed.
+fn begins_object(bytes: &[u8]) -> Option<bool> {
+    without_blank(bytes).first().map(|byte| *byte == b'{')
+}
+
+/// The bytes after a byte order mark, which may be cut, and white space.
+fn without_blank(bytes: &[u8]) -> &[u8] {
+    const MARK: &[u8] = b"\xEF\xBB\xBF";
+    let bytes = match MARK.starts_with(bytes) {
+        true => &[],
+        false => bytes.strip_prefix(MARK).unwrap_or(bytes),
+    };
+    bytes.trim_ascii_start()
 }

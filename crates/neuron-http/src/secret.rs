@@ -76,7 +76,8 @@ impl Secret {
     #[must_use]
     pub fn redact_error(&self, error: ProviderError) -> ProviderError {
         use ProviderError as E;
-        match error {
+        let delay = error.retry_after();
+        let shown = match error {
             E::Network(source) => E::Network(self.redact_source(source)),
             E::ModelLoading(text) => E::ModelLoading(self.show(text)),
             E::ServiceUnavailable(text) => E::ServiceUnavailable(self.show(text)),
@@ -89,6 +90,11 @@ impl Secret {
             E::Other(source) => E::Other(self.redact_source(source)),
             // No text.
             error => error,
+        };
+        // A text that is cut loses its end.
+        match delay.filter(|_| shown.retry_after() != delay) {
+            Some(delay) => shown.with_retry_after(delay),
+            None => shown,
         }
     }
 
@@ -205,6 +211,15 @@ mod tests {
                 assert!(shown.chars().count() < MOST_SHOWN + 50);
             }
         }
+    }
+
+    #[test]
+    fn an_error_that_is_cut_keeps_how_long_to_wait() {
+        let delay = std::time::Duration::from_secs(9);
+        let busy = ProviderError::ServiceUnavailable("long ".repeat(2_000)).with_retry_after(delay);
+        let shown = Secret::new("sk-12345").redact_error(busy);
+        assert_eq!(shown.retry_after(), Some(delay));
+        assert!(shown.to_string().len() < 4_100);
     }
 
     #[test]

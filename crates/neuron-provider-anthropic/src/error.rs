@@ -1,98 +1,28 @@
 //! The API's errors as ours. <https://platform.claude.com/docs/en/api/errors>
+//!
+//! The forms of errors and the meaning of their words are those of [`neuron_http`], for all compatible servers.
 
-use neuron_http::{Rejection, describe_within};
+use neuron_http::Rejection;
+pub(crate) use neuron_http::VendorError as ApiError;
 use neuron_types::ProviderError;
-use serde::Deserialize;
-
-/// Spending limits come as rate limits, but waiting does not help.
-const SPEND_LIMITS: [&str; 2] = ["enforced_spend_limit_reached", "contract_spend_limit_reached"];
-
-#[derive(Debug, Deserialize)]
-struct ErrorBody {
-    error: ApiError,
-    #[serde(default)]
-    request_id: Option<String>,
-}
-
-/// The `error` object of a body, and of an event in a stream.
-#[derive(Debug, Deserialize)]
-pub(crate) struct ApiError {
-    #[serde(rename = "type", default)]
-    kind: String,
-    #[serde(default)]
-    message: String,
-    #[serde(default)]
-    details: Option<Details>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Details {
-    #[serde(default)]
-    error_code: Option<String>,
-}
 
 /// Maps a response whose status is not a success.
 pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
-    let header_id = rejection.header("request-id");
-    let Some(ErrorBody { error, request_id }) = rejection.json() else {
-        return rejection.classify(rejection.describe("", &rejection.foreign(), header_id));
-    };
-    let request_id = request_id.as_deref().or(header_id);
-    let text = rejection.describe(&error.kind, &error.message, request_id);
-    match rejection.status() {
-        _ if error.is_spend_limit() => ProviderError::InsufficientResources(text),
-        404 if error.is_missing_model() => ProviderError::ModelNotFound(text),
-        400 if error.is_too_long() => ProviderError::ContextWindowExceeded(text),
-        _ => rejection.classify(text),
-    }
+    let error = rejection.vendor_error();
+    let request_id = error.request_id().or_else(|| rejection.header("request-id"));
+    let text = rejection.describe(&error.name(), error.message(), request_id);
+    rejection.provider_error(&error, text)
 }
 
 /// Maps an `error` event within a stream, whose status was a success.
 pub(crate) fn from_event(error: &ApiError, request_id: Option<&str>) -> ProviderError {
-    within("the stream", error, request_id)
+    error.within("the stream", request_id, ProviderError::StreamError)
 }
 
 /// Maps an error that came in place of an answer, whose status was a success: proxies do that.
 pub(crate) fn find_in(body: &[u8]) -> Option<ProviderError> {
-    let body: ErrorBody = serde_json::from_slice(body).ok()?;
-    Some(within("the answer", &body.error, body.request_id.as_deref()))
-}
-
-fn within(place: &str, error: &ApiError, request_id: Option<&str>) -> ProviderError {
-    let text = describe_within(place, &error.kind, &error.message, request_id);
-    match error.kind.as_str() {
-        _ if error.is_spend_limit() => ProviderError::InsufficientResources(text),
-        "overloaded_error" => ProviderError::ServiceUnavailable(text),
-        "rate_limit_error" => ProviderError::RateLimit { retry_after: None },
-        "authentication_error" | "permission_error" => ProviderError::Authentication(text),
-        "billing_error" => ProviderError::InsufficientResources(text),
-        _ if error.is_missing_model() => ProviderError::ModelNotFound(text),
-        "invalid_request_error" if error.is_too_long() => {
-            ProviderError::ContextWindowExceeded(text)
-        }
-        "invalid_request_error" => ProviderError::InvalidRequest(text),
-        _ => ProviderError::StreamError(text),
-    }
-}
-
-impl ApiError {
-    /// A path or a file that is not found is the caller's mistake, and has the same kind.
-    fn is_missing_model(&self) -> bool {
-        self.kind == "not_found_error" && self.message.starts_with("model")
-    }
-
-    /// Only the words tell: "prompt is too long: 200001 tokens > 200000 maximum", and "input length and
-    /// `max_tokens` exceed context limit: …".
-    fn is_too_long(&self) -> bool {
-        self.kind == "invalid_request_error"
-            && (self.message.starts_with("prompt is too long")
-                || self.message.contains("exceed context limit"))
-    }
-
-    fn is_spend_limit(&self) -> bool {
-        let code = self.details.as_ref().and_then(|details| details.error_code.as_deref());
-        code.is_some_and(|code| SPEND_LIMITS.contains(&code))
-    }
+    let error = ApiError::find_in(body)?;
+    Some(error.within("the answer", error.request_id(), ProviderError::StreamError))
 }
 
 #[cfg(test)]
@@ -130,7 +60,6 @@ mod tests {
             (401, "authentication_error", "Authentication", "authentication failed"),
             (402, "billing_error", "InsufficientResources", "insufficient resources"),
             (403, "permission_error", "Authentication", "authentication failed"),
-            (404, "not_found_error", "InvalidRequest", "invalid request"),
             (409, "conflict_error", "InvalidRequest", "invalid request"),
             (413, "request_too_large", "InvalidRequest", "invalid request"),
             (500, "api_error", "ServiceUnavailable", "service unavailable"),
@@ -140,6 +69,8 @@ mod tests {
             let text = format!("{prefix}: {status} {kind}: why (request id req_1)");
             check(status, &body(kind, "why"), class, &text);
         }
+        let text = "invalid request: 404 not_found_error: why (request id req_1); the base URL is probably wrong";
+        check(404, &body("not_found_error", "why"), "InvalidRequest", text);
         let text = "model not found: 404 not_found_error: model: m (request id req_1)";
         check(404, &body("not_found_error", "model: m"), "ModelNotFound", text);
         check(429, &body("rate_limit_error", "slow down"), "RateLimit", "rate limited");
@@ -167,6 +98,74 @@ mod tests {
         check(400, other, "InvalidRequest", text);
     }
 
+    /// Servers with this API in front of other models use other forms and other words.
+    #[test]
+    fn compatible_servers_have_other_forms_and_words() {
+        for (vendor, status, body, class) in [
+            (
+                "Vertex",
+                404,
+                r#"[{"error":{"code":404,"message":"Publisher Model `claude-x` was not found.","status":"NOT_FOUND"}}]"#,
+                "ModelNotFound",
+            ),
+            (
+                "Bedrock",
+                400,
+                r#"{"message":"The provided model identifier is invalid."}"#,
+                "ModelNotFound",
+            ),
+            (
+                "Bedrock",
+                400,
+                r#"{"message":"Input is too long for requested model."}"#,
+                "ContextWindowExceeded",
+            ),
+            (
+                "vLLM",
+                400,
+                r#"{"type":"error","error":{"type":"BadRequestError","message":"You passed 99073 input tokens and requested 32000 output tokens. However, the model's context length is only 131072 tokens"}}"#,
+                "ContextWindowExceeded",
+            ),
+            (
+                "llama.cpp",
+                400,
+                r#"{"error":{"code":400,"message":"request (1407 tokens) exceeds the available context size (256 tokens), try increasing it","type":"exceed_context_size_error"}}"#,
+                "ContextWindowExceeded",
+            ),
+            (
+                "llama.cpp",
+                500,
+                r#"{"error":{"code":500,"message":"tools param requires --jinja flag","type":"server_error"}}"#,
+                "InvalidRequest",
+            ),
+            (
+                "MiniMax",
+                400,
+                r#"{"type":"error","error":{"type":"bad_request_error","message":"invalid params, context window exceeds limit (2013)"}}"#,
+                "ContextWindowExceeded",
+            ),
+            (
+                "z.ai",
+                429,
+                r#"{"error":{"code":"1308","message":"Usage limit reached"}}"#,
+                "InsufficientResources",
+            ),
+            (
+                "Anthropic",
+                400,
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the Anthropic API."}}"#,
+                "InsufficientResources",
+            ),
+        ] {
+            let limit = Duration::from_secs(600);
+            let rejection = Rejection::new(status, HeaderMap::new(), body.as_bytes(), limit);
+            let error = from_rejection(&rejection);
+            assert_eq!(error.kind(), class, "{vendor}: {error}");
+            let within = find_in(body.as_bytes()).map(|error| error.kind());
+            assert_eq!(within, Some(class), "{vendor} with status 200");
+        }
+    }
+
     #[test]
     fn a_spending_limit_is_no_rate_limit() {
         let body = r#"{"error":{"type":"rate_limit_error","message":"m","details":{"error_code":"enforced_spend_limit_reached"}}}"#;
@@ -178,7 +177,7 @@ mod tests {
     fn a_body_that_is_not_the_apis_is_shown() {
         let text = "service unavailable: 502: the response is not the API's: <html>Bad gateway</html> (request id req_h)";
         check(502, "<html>Bad gateway</html>\n", "ServiceUnavailable", text);
-        let text = "invalid request: 404: the response has no body (request id req_h)";
+        let text = "invalid request: 404: the response has no body (request id req_h); the base URL is probably wrong";
         check(404, "", "InvalidRequest", text);
         let location = headers(&[("location", "https://elsewhere.example/v1/messages")]);
         let error = from_rejection(&Rejection::new(307, location, b"", Duration::ZERO));

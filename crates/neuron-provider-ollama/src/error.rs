@@ -1,11 +1,12 @@
 //! The API's errors as ours. <https://docs.ollama.com/api/errors>
 //!
-//! They are texts without codes: what an error means follows from its status and its words.
+//! They are texts without codes: what an error means follows from its status and its words, whose meaning is in
+//! [`neuron_http`].
 
 use std::error::Error;
 use std::fmt;
 
-use neuron_http::{Rejection, describe_within};
+use neuron_http::{Rejection, VendorError};
 use neuron_types::{BoxError, ProviderError};
 use serde::Deserialize;
 use serde_json::Value;
@@ -20,27 +21,23 @@ pub(crate) struct ErrorBody {
 
 /// Maps a response whose status is not a success.
 pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
-    let Some(ErrorBody { error, signin_url }) = rejection.json() else {
-        return rejection.classify(rejection.describe("", &rejection.foreign(), None));
-    };
-    let ApiError { kind, mut message } = ApiError::from(&error);
-    let meaning = Meaning::of(&message);
-    if let Some(url) = signin_url {
+    let body: Option<ErrorBody> = rejection.json();
+    let error = body.as_ref().map_or_else(|| rejection.vendor_error(), |body| read(&body.error));
+    let mut message = error.message().to_owned();
+    if let Some(url) = body.and_then(|body| body.signin_url) {
         message = format!("{message}; sign in at {url}");
     }
-    let text = |message: &str| rejection.describe(&kind, message, None);
-    match (rejection.status(), meaning) {
-        (404, Some(Meaning::NoModel)) => ProviderError::ModelNotFound(text(&with_fix(&message))),
-        (429 | 500.., Some(Meaning::NoResources)) => {
+    let text = |message: &str| rejection.describe(&error.name(), message, None);
+    match rejection.provider_error(&error, text(&message)) {
+        ProviderError::ModelNotFound(_) => ProviderError::ModelNotFound(text(&with_fix(&message))),
+        ProviderError::ServiceUnavailable(_) if is_out_of_memory(&error) => {
             ProviderError::InsufficientResources(text(&message))
         }
-        (400 | 500.., Some(Meaning::TooLong)) => {
-            ProviderError::ContextWindowExceeded(text(&message))
-        }
-        (500.., Some(Meaning::Loading)) => ProviderError::ModelLoading(text(&message)),
         // The server gave up a request that was not withdrawn: it may take it the next time.
-        (499, _) => ProviderError::ServiceUnavailable(text(&message)),
-        _ => rejection.classify(text(&message)),
+        ProviderError::InvalidRequest(text) if rejection.status() == 499 => {
+            rejection.with_retry_after(ProviderError::ServiceUnavailable(text))
+        }
+        error => error,
     }
 }
 
@@ -55,17 +52,26 @@ pub(crate) fn from_answer(error: &Value) -> ProviderError {
 }
 
 fn within(place: &str, error: &Value) -> ProviderError {
-    let ApiError { kind, message } = ApiError::from(error);
-    let text = |message: &str| describe_within(place, &kind, message, None);
-    match Meaning::of(&message) {
-        Some(Meaning::NoModel) => ProviderError::ModelNotFound(text(&with_fix(&message))),
-        Some(Meaning::NoResources) => ProviderError::InsufficientResources(text(&message)),
-        Some(Meaning::TooLong) => ProviderError::ContextWindowExceeded(text(&message)),
-        Some(Meaning::Loading) => ProviderError::ModelLoading(text(&message)),
-        Some(Meaning::Busy) => ProviderError::ServiceUnavailable(text(&message)),
-        Some(Meaning::NoAccess) => ProviderError::Authentication(text(&message)),
-        None => ProviderError::StreamError(text(&message)),
+    let error = read(error);
+    match error.within(place, None, ProviderError::StreamError) {
+        ProviderError::ModelNotFound(text) => ProviderError::ModelNotFound(with_fix(&text)),
+        ProviderError::StreamError(text) if is_out_of_memory(&error) => {
+            ProviderError::InsufficientResources(text)
+        }
+        error => error,
     }
+}
+
+/// Returns `true` if the machine's memory is too small for the model. With other servers this may pass.
+fn is_out_of_memory(error: &VendorError) -> bool {
+    // The words after this are the model's own, of a call that could not be read.
+    let own = error.message().split("raw='").next().unwrap_or_default();
+    own.to_lowercase().contains("out of memory")
+}
+
+/// Reads an error: a text, or an object as compatible servers send it. A value of no known form is shown.
+fn read(error: &Value) -> VendorError {
+    VendorError::read(error.clone()).unwrap_or_else(|| VendorError::new(error.to_string()))
 }
 
 /// Adds to an error of a connection that nobody took what may be the reason.
@@ -91,70 +97,6 @@ impl fmt::Display for NotRunning {
 impl Error for NotRunning {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(&*self.0)
-    }
-}
-
-/// An error: a text, or an object as compatible servers send it.
-struct ApiError {
-    /// Empty in a text.
-    kind: String,
-    message: String,
-}
-
-impl From<&Value> for ApiError {
-    fn from(error: &Value) -> Self {
-        let fields = match error {
-            Value::String(text) => return Self { kind: String::new(), message: text.clone() },
-            Value::Object(fields) => fields,
-            other => return Self { kind: String::new(), message: other.to_string() },
-        };
-        let text = |key: &str| match fields.get(key)? {
-            Value::String(text) => Some(text.clone()),
-            Value::Number(number) => Some(number.to_string()),
-            _ => None,
-        };
-        Self {
-            kind: text("type").or_else(|| text("code")).unwrap_or_default(),
-            message: text("message").unwrap_or_else(|| error.to_string()),
-        }
-    }
-}
-
-/// What an error's words say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Meaning {
-    NoModel,
-    /// The machine's memory is too small, or what the cloud grants is used up.
-    NoResources,
-    /// The conversation does not fit into the model's context.
-    TooLong,
-    Loading,
-    Busy,
-    NoAccess,
-}
-
-impl Meaning {
-    fn of(message: &str) -> Option<Self> {
-        // What follows are the model's own words, of a call that could not be read.
-        let message = message.split("raw='").next().unwrap_or_default().to_lowercase();
-        let says = |words: &str| message.contains(words);
-        if says("model") && says("not found") {
-            return Some(Self::NoModel);
-        }
-        if says("exceed") && (says("context length") || says("context size")) {
-            return Some(Self::TooLong);
-        }
-        if says("more system memory") || says("out of memory") || says("usage limit") {
-            return Some(Self::NoResources);
-        }
-        // A model that could not be loaded will not be there later.
-        if says("loading model") && !says("error loading model") || says("model is loading") {
-            return Some(Self::Loading);
-        }
-        if says("server busy") || says("maximum pending requests") || says("overloaded") {
-            return Some(Self::Busy);
-        }
-        (says("unauthorized") || says("forbidden")).then_some(Self::NoAccess)
     }
 }
 
@@ -265,7 +207,7 @@ mod tests {
         let error = rejected(404, "404 page not found");
         assert_eq!(
             error.to_string(),
-            "invalid request: 404: the response is not the API's: 404 page not found"
+            "invalid request: 404: the response is not the API's: 404 page not found; the base URL is probably wrong"
         );
     }
 
@@ -313,6 +255,35 @@ mod tests {
             let rejection = Rejection::new(502, HeaderMap::new(), cut, Duration::ZERO);
             assert_eq!(from_rejection(&rejection).kind(), "ServiceUnavailable");
         }
+    }
+
+    /// The same request fails again, whatever the status says.
+    #[test]
+    fn a_request_that_cannot_succeed_is_no_failure_of_the_server() {
+        for message in [
+            "\"m\" does not support tools",
+            "this model is missing data required for image input",
+            "invalid JSON schema in format",
+        ] {
+            check(
+                500,
+                json!(message),
+                "InvalidRequest",
+                &format!("invalid request: 500: {message}"),
+            );
+            assert_eq!(from_line(&json!(message)).kind(), "InvalidRequest");
+        }
+    }
+
+    #[test]
+    fn a_proxys_form_of_an_error_is_read() {
+        let error = rejected(401, r#"{"detail":"Unauthorized"}"#);
+        assert_eq!(error.to_string(), "authentication failed: 401: Unauthorized");
+        let error = rejected(
+            400,
+            r#"[{"error":{"message":"the input length exceeds the context length"}}]"#,
+        );
+        assert_eq!(error.kind(), "ContextWindowExceeded");
     }
 
     #[test]

@@ -225,6 +225,15 @@ impl OpenAi {
         self
     }
 
+    /// Sends requests with a client of your own: for a proxy that is not in the environment, or for certificates that
+    /// the operating system does not have. Turn redirects off, because they may carry the key to another server.
+    /// [`Endpoint::with_client`] has the details.
+    #[must_use]
+    pub fn http_client(mut self, client: neuron_http::reqwest::Client) -> Self {
+        self.endpoint = self.endpoint.with_client(client);
+        self
+    }
+
     /// Limits the wait for a connection, TLS included. Default: 10 seconds. On wasm the browser
     /// decides.
     #[must_use]

@@ -98,7 +98,7 @@ mod tests {
                 }],
             })
         };
-        let mut chunks = vec![
+        let mut chunks = [
             json!({ "id": "a", "model": "m", "choices": [{ "index": 0, "delta": { "role": "assistant" } }] }),
             chunk("Hel", &first),
             chunk("lo", &second),

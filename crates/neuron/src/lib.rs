@@ -106,6 +106,8 @@
 //! else is content with 1.90, and takes some minutes to build. Depend on the crate itself.
 //!
 #![doc = include_str!("../durability.md")]
+//!
+#![doc = include_str!("../corporate-proxy.md")]
 
 pub use neuron_context as context;
 #[cfg(feature = "durable-restate")]

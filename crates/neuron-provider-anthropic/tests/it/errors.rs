@@ -104,7 +104,7 @@ async fn a_request_that_the_api_refuses_has_the_apis_text() {
         // It was a model that is not found, and the model was right.
         (
             provider(format!("{}/v1/messages", server.url())),
-            "invalid request: 404 not_found_error: Not Found (request id req_3)",
+            "invalid request: 404 not_found_error: Not Found (request id req_3); the base URL is probably wrong",
         ),
     ] {
         let error = provider.complete(ask("hi")).await.unwrap_err();

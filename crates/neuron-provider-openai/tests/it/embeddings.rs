@@ -124,6 +124,19 @@ async fn every_error_has_its_class() {
     assert!(!unpaid.is_retryable(), "{unpaid:?}");
 }
 
+/// Only a rate limit had it.
+#[tokio::test]
+async fn a_busy_server_says_when_to_come_back() {
+    for status in [429, 500, 503] {
+        let busy =
+            ServerReply::raw(status, [("retry-after", "7")], r#"{"error":{"message":"busy"}}"#);
+        let server = start([busy]).await;
+        let provider = Api::Chat.provider(server.url());
+        let error = provider.embed(texts()).await.unwrap_err();
+        assert_eq!(error.retry_after(), Some(Duration::from_secs(7)), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn a_success_that_is_no_answer() {
     let raw = |json: Value| {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::provider::retry_hint;
+use super::provider::{read_delay, retry_hint};
 use crate::{BoxError, ProviderError};
 
 /// What keeps an [`EmbeddingProvider`](crate::EmbeddingProvider) from answering.
@@ -51,11 +51,12 @@ impl EmbeddingError {
         )
     }
 
-    /// Returns how long the provider asks to wait, if it does.
+    /// Returns how long the provider asks to wait, if it does: see [`ProviderError::retry_after`].
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RateLimit { retry_after } => *retry_after,
+            Self::ServiceUnavailable(text) => read_delay(text),
             _ => None,
         }
     }

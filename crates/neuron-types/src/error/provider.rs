@@ -68,11 +68,44 @@ impl ProviderError {
     }
 
     /// Returns how long the provider asks to wait, if it does.
+    ///
+    /// A [`RateLimit`](Self::RateLimit) has a field for it. The text of a [`ServiceUnavailable`](Self::ServiceUnavailable)
+    /// and of a [`ModelLoading`](Self::ModelLoading) ends with it, as written by
+    /// [`with_retry_after`](Self::with_retry_after). Other errors have none.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RateLimit { retry_after } => *retry_after,
+            Self::ServiceUnavailable(text) | Self::ModelLoading(text) => read_delay(text),
             _ => None,
+        }
+    }
+
+    /// Adds how long the provider asks to wait.
+    ///
+    /// A [`ServiceUnavailable`](Self::ServiceUnavailable) and a [`ModelLoading`](Self::ModelLoading) hold nothing but a
+    /// text, so the text gets it at its end: `503: busy, retry after 1.5s`. It stays with the text in journals and in
+    /// errors made from this one. Replaces an earlier delay. An error that is neither of these nor a
+    /// [`RateLimit`](Self::RateLimit) is returned unchanged.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use neuron_types::ProviderError;
+    ///
+    /// let error = ProviderError::ServiceUnavailable("503: busy".into());
+    /// let error = error.with_retry_after(Duration::from_millis(1500));
+    /// assert_eq!(error.to_string(), "service unavailable: 503: busy, retry after 1.5s");
+    /// assert_eq!(error.retry_after(), Some(Duration::from_millis(1500)));
+    /// ```
+    #[must_use]
+    pub fn with_retry_after(self, delay: Duration) -> Self {
+        match self {
+            Self::RateLimit { .. } => Self::RateLimit { retry_after: Some(delay) },
+            Self::ServiceUnavailable(text) => Self::ServiceUnavailable(write_delay(text, delay)),
+            Self::ModelLoading(text) => Self::ModelLoading(write_delay(text, delay)),
+            other => other,
         }
     }
 
@@ -128,6 +161,23 @@ impl ProviderError {
 /// The end of a rate limit's text: ", retry after 2s", or nothing.
 pub(super) fn retry_hint(retry_after: &Option<Duration>) -> String {
     retry_after.map(|delay| format!(", retry after {delay:?}")).unwrap_or_default()
+}
+
+/// Stands before the delay at the end of a text.
+const DELAY: &str = ", retry after ";
+
+/// Ends a text with a delay in seconds.
+fn write_delay(mut text: String, delay: Duration) -> String {
+    if read_delay(&text).is_some() {
+        text.truncate(text.rfind(DELAY).unwrap_or(text.len()));
+    }
+    format!("{text}{DELAY}{}s", delay.as_secs_f64())
+}
+
+/// Reads the delay at the end of a text.
+pub(super) fn read_delay(text: &str) -> Option<Duration> {
+    let (_, delay) = text.rsplit_once(DELAY)?;
+    Duration::try_from_secs_f64(delay.strip_suffix('s')?.parse().ok()?).ok()
 }
 
 /// The cause of a [`ProviderError::Network`] for a request that did not leave: no connection could be made.

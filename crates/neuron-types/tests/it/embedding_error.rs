@@ -47,5 +47,9 @@ fn how_long_to_wait_is_kept() {
     let retry_after = Some(Duration::from_secs(7));
     let error = EmbeddingError::from(ProviderError::RateLimit { retry_after });
     assert_eq!(error.retry_after(), retry_after);
+    for busy in [ProviderError::ServiceUnavailable, ProviderError::ModelLoading] {
+        let error = busy("why".into()).with_retry_after(Duration::from_secs(7));
+        assert_eq!(EmbeddingError::from(error).retry_after(), retry_after);
+    }
     assert_eq!(EmbeddingError::from(ProviderError::Other("x".into())).retry_after(), None);
 }

@@ -12,6 +12,7 @@ mod loop_error;
 mod message;
 mod permission;
 mod provider;
+mod provider_error;
 mod scope;
 mod serde_form;
 mod stream;

@@ -1,0 +1,253 @@
+//! The meaning of vendors' words for errors. No other file knows vendors.
+
+/// The meaning of an error's words, beyond its status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// A quota, a spending limit or a machine's memory is used up, and no retry helps.
+    Quota,
+    NoModel,
+    RateLimit,
+    Overloaded,
+    Loading,
+    Key,
+    /// The conversation does not fit into the model's context window.
+    TooLong,
+    /// The request cannot succeed, whatever the status says.
+    Request,
+}
+
+/// The status of the response. `None` is an error within a response whose status was a success.
+type Status = Option<u16>;
+
+/// Codes and types, which decide before any wording.
+const CODES: &[(&str, Fault)] = &[
+    // OpenAI, Azure, Groq, Cerebras.
+    ("context_length_exceeded", Fault::TooLong),
+    // llama.cpp, LM Studio.
+    ("exceed_context_size_error", Fault::TooLong),
+    // z.ai (docs.z.ai/api-reference/api-code) for this and the other numbers.
+    ("1261", Fault::TooLong),
+    // OpenAI, Groq.
+    ("model_not_found", Fault::NoModel),
+    // Azure.
+    ("DeploymentNotFound", Fault::NoModel),
+    // Mistral.
+    ("invalid_model", Fault::NoModel),
+    // Ark.
+    ("InvalidEndpointOrModel.NotFound", Fault::NoModel),
+    // OpenAI.
+    ("insufficient_quota", Fault::Quota),
+    ("billing_hard_limit_reached", Fault::Quota),
+    ("billing_not_active", Fault::Quota),
+    // Anthropic: 402, and spending limits that come as rate limits.
+    ("billing_error", Fault::Quota),
+    ("enforced_spend_limit_reached", Fault::Quota),
+    ("contract_spend_limit_reached", Fault::Quota),
+    // Moonshot.
+    ("exceeded_current_quota_error", Fault::Quota),
+    // DashScope.
+    ("Arrearage", Fault::Quota),
+    // z.ai: balance, usage limits of plans, fair use.
+    ("1113", Fault::Quota),
+    ("1308", Fault::Quota),
+    ("1309", Fault::Quota),
+    ("1310", Fault::Quota),
+    ("1311", Fault::Quota),
+    ("1313", Fault::Quota),
+    ("1314", Fault::Quota),
+    ("1315", Fault::Quota),
+    ("1316", Fault::Quota),
+    ("1317", Fault::Quota),
+    ("1318", Fault::Quota),
+    ("1319", Fault::Quota),
+    ("1320", Fault::Quota),
+    ("1321", Fault::Quota),
+    // MiniMax (platform.minimax.io/docs/api-reference/errorcode).
+    ("base_resp 1002", Fault::RateLimit),
+    ("base_resp 1004", Fault::Key),
+    ("base_resp 1008", Fault::Quota),
+    // OpenAI, Anthropic.
+    ("rate_limit_exceeded", Fault::RateLimit),
+    ("rate_limit_error", Fault::RateLimit),
+    // z.ai.
+    ("1302", Fault::RateLimit),
+    ("1305", Fault::Overloaded),
+    // OpenAI, Anthropic.
+    ("server_is_overloaded", Fault::Overloaded),
+    ("slow_down", Fault::Overloaded),
+    ("overloaded_error", Fault::Overloaded),
+    ("invalid_api_key", Fault::Key),
+    ("authentication_error", Fault::Key),
+    ("permission_error", Fault::Key),
+];
+
+/// Types that say little: a wording, and the status of the response, say more.
+const WEAK_CODES: [&str; 2] = ["invalid_request_error", "invalid_prompt"];
+
+/// Types of an object that does not exist: Anthropic, OpenAI-compatible servers, Google, vLLM.
+const NOT_FOUND: [&str; 3] = ["not_found_error", "NOT_FOUND", "NotFoundError"];
+
+/// Wordings: all parts of a row occur in the message, in lower case. The first row that fits decides.
+const WORDINGS: &[(Fault, &[&str])] = &[
+    // Anthropic: a 400 `invalid_request_error`.
+    (Fault::Quota, &["credit balance is too low"]),
+    // xAI.
+    (Fault::Quota, &["used all available credits"]),
+    // Ollama's cloud: "you have reached your weekly usage limit".
+    (Fault::Quota, &["reached your", "usage limit"]),
+    // Ollama: the machine's memory.
+    (Fault::Quota, &["more system memory"]),
+    // OpenRouter.
+    (Fault::NoModel, &["not a valid model id"]),
+    (Fault::NoModel, &["no endpoints found for"]),
+    // DeepSeek.
+    (Fault::NoModel, &["supported api model names are"]),
+    // Bedrock.
+    (Fault::NoModel, &["provided model identifier is invalid"]),
+    // OpenAI, OpenRouter, DeepSeek, vLLM, SGLang.
+    (Fault::TooLong, &["maximum context length is"]),
+    (Fault::TooLong, &["exceeds the model's maximum context length"]),
+    // OpenAI's Responses API.
+    (Fault::TooLong, &["exceeds the context window"]),
+    // Azure.
+    (Fault::TooLong, &["input tokens exceed the configured limit"]),
+    // Gemini, Vertex.
+    (Fault::TooLong, &["input token count", "exceeds the maximum number of tokens"]),
+    // Mistral, whose code 3051 has other meanings too.
+    (Fault::TooLong, &["too large for model with", "maximum context length"]),
+    // Groq, Cerebras.
+    (Fault::TooLong, &["reduce the length of the messages"]),
+    (Fault::TooLong, &["current length is", "while limit is"]),
+    // xAI.
+    (Fault::TooLong, &["maximum prompt length is"]),
+    // Together, SGLang, and Text Generation Inference.
+    (Fault::TooLong, &["longer than the model's context length"]),
+    (Fault::TooLong, &["`inputs` tokens + `max_new_tokens` must be"]),
+    (Fault::TooLong, &["`inputs` must have less than"]),
+    // Anthropic, Fireworks, Ark.
+    (Fault::TooLong, &["prompt is too long"]),
+    // Anthropic: "input length and `max_tokens` exceed context limit".
+    (Fault::TooLong, &["exceed context limit"]),
+    // Cohere. Bedrock's "Too many tokens, please wait" is a rate limit.
+    (Fault::TooLong, &["too many tokens", "cannot exceed"]),
+    (Fault::TooLong, &["too many tokens", "size limit exceeded"]),
+    // z.ai.
+    (Fault::TooLong, &["prompt exceeds max length"]),
+    // Moonshot.
+    (Fault::TooLong, &["exceeded model token limit"]),
+    // MiniMax.
+    (Fault::TooLong, &["context window exceeds limit"]),
+    // DashScope.
+    (Fault::TooLong, &["range of input length should be"]),
+    // Bedrock.
+    (Fault::TooLong, &["input is too long"]),
+    (Fault::TooLong, &["too many input tokens"]),
+    // vLLM.
+    (Fault::TooLong, &["model's context length is only"]),
+    (Fault::TooLong, &["longer than the maximum model length"]),
+    // LM Studio.
+    (Fault::TooLong, &["greater than the context length"]),
+    // llama.cpp, LocalAI with it, Ollama.
+    (Fault::TooLong, &["exceed", "context size"]),
+    (Fault::TooLong, &["exceed", "context length"]),
+    // llama.cpp and Ollama. `error loading model` is no promise.
+    (Fault::Loading, &["llm server loading model"]),
+    (Fault::Loading, &["model is loading"]),
+    // Hugging Face.
+    (Fault::Loading, &["is currently loading"]),
+    (Fault::Loading, &["loading model"]),
+    // llama.cpp: tools without its option, and constraints that exclude each other (`server-common.cpp`).
+    (Fault::Request, &["requires --jinja"]),
+    (Fault::Request, &["cannot use both json_schema and grammar"]),
+    (Fault::Request, &["cannot use custom grammar constraints with tools"]),
+    // llama.cpp: chat templates that refuse a conversation.
+    (Fault::Request, &["conversation roles must alternate"]),
+    (Fault::Request, &["system role not supported"]),
+    (Fault::Request, &["image input is not supported"]),
+    (Fault::Request, &["audio input is not supported"]),
+    // LocalAI.
+    (Fault::Request, &["failed reading parameters from request"]),
+    // vLLM: pydantic's text, "2 validation errors for ChatCompletionRequest".
+    (Fault::Request, &["validation error", "request"]),
+    // Ollama.
+    (Fault::Request, &["does not support tools"]),
+    (Fault::Request, &["does not support thinking"]),
+    (Fault::Request, &["does not support chat"]),
+    (Fault::Request, &["missing data required for image input"]),
+    (Fault::Request, &["invalid json schema in format"]),
+    // Ollama, in streams.
+    (Fault::Overloaded, &["server busy"]),
+    (Fault::Overloaded, &["maximum pending requests"]),
+    (Fault::Overloaded, &["overloaded"]),
+    (Fault::Key, &["unauthorized"]),
+    (Fault::Key, &["forbidden"]),
+];
+
+impl Fault {
+    /// Returns the meaning of these codes and this message in a response with this status.
+    pub(crate) fn of(words: &[&str], message: &str, status: Status) -> Option<Self> {
+        let code = words.iter().find_map(|word| find(CODES, word));
+        code.or_else(|| Self::of_wording(words, &own_words(message), status)).or_else(|| {
+            let is_weak = status.is_none() && words.iter().any(|word| WEAK_CODES.contains(word));
+            is_weak.then_some(Self::Request)
+        })
+    }
+
+    fn of_wording(words: &[&str], message: &str, status: Status) -> Option<Self> {
+        let is_missing = status == Some(404)
+            || status.is_none()
+                && (words.iter().any(|word| NOT_FOUND.contains(word))
+                    || message.contains("not found"));
+        if is_missing && speaks_of_model(message) {
+            return Some(Self::NoModel);
+        }
+        let mut rows =
+            WORDINGS.iter().filter(|(_, parts)| parts.iter().all(|part| message.contains(part)));
+        let (fault, _) = rows.find(|(fault, _)| fault.is_possible(message, status))?;
+        Some(*fault)
+    }
+
+    /// Returns `true` if a wording can have this meaning in a response with this status.
+    fn is_possible(self, message: &str, status: Status) -> bool {
+        let is_failure = status.is_none_or(|status| status >= 500);
+        match self {
+            Self::Quota => is_failure || matches!(status, Some(400 | 402 | 403 | 429)),
+            Self::NoModel => is_failure || matches!(status, Some(400 | 404 | 422)),
+            // 402 and 429 are about the account, and 401 about the key.
+            Self::TooLong => {
+                !matches!(status, Some(401 | 402 | 404 | 429)) && !is_limit_alone(message)
+            }
+            Self::Loading => is_failure && !message.contains("error loading model"),
+            Self::Request => is_failure,
+            Self::RateLimit | Self::Overloaded | Self::Key => status.is_none(),
+        }
+    }
+}
+
+fn find(codes: &[(&str, Fault)], word: &str) -> Option<Fault> {
+    codes.iter().find(|(code, _)| *code == word).map(|(_, fault)| *fault)
+}
+
+/// The server's own words, in lower case. After `raw='` Ollama quotes a call of the model that it could not read.
+fn own_words(message: &str) -> String {
+    message.split("raw='").next().unwrap_or_default().to_lowercase()
+}
+
+/// Returns `true` if an object that was not found is a model, and not a path of the API.
+fn speaks_of_model(message: &str) -> bool {
+    let mut words = message.split(|letter: char| !letter.is_alphanumeric());
+    message.contains("model") && !words.any(|word| matches!(word, "url" | "path" | "route"))
+}
+
+/// Returns `true` if the limit of the answer alone does not fit. Then no shorter conversation helps. vLLM:
+/// "'max_tokens' … is too large: 5000. This model's maximum context length is 4096 tokens".
+fn is_limit_alone(message: &str) -> bool {
+    let number = |before: &str| {
+        let (_, after) = message.split_once(before)?;
+        after.split(|letter: char| !letter.is_ascii_digit()).next()?.parse::<u64>().ok()
+    };
+    match (number("is too large: "), number("maximum context length is ")) {
+        (Some(limit), Some(window)) => limit >= window,
+        _ => false,
+    }
+}

@@ -1,0 +1,91 @@
+//! Connections that were idle and that the server closed.
+//!
+//! A server closes a connection that has been idle for some time, and may do so while a request is on its way. hyper
+//! sends a request again if it had not begun to write it. Once it has written a part, it cannot know how much the
+//! server read, and reports an error. [`was_closed`] recognises these errors.
+//!
+//! The server may have processed the request nevertheless, so in a rare case a model is paid twice. That is accepted
+//! because nearly always the server saw nothing, because the caller would call again anyhow, and because the official
+//! clients of OpenAI and Anthropic do more: they repeat any failed connection twice.
+
+use std::error::Error;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use tower::{Layer, Service};
+
+tokio::task_local! {
+    /// Set when the request of this task makes a connection.
+    static HAS_CONNECTED: Arc<AtomicBool>;
+}
+
+/// Runs a request. Returns `true` beside its result if a connection was begun for it. The client must have the layer
+/// [`NoteConnections`].
+pub(crate) async fn note_connections<T>(request: impl Future<Output = T>) -> (T, bool) {
+    let has_connected = Arc::new(AtomicBool::new(false));
+    let result = HAS_CONNECTED.scope(Arc::clone(&has_connected), request).await;
+    (result, has_connected.load(Ordering::Relaxed))
+}
+
+/// Returns `true` if the server closed or reset the connection before the head of its response was complete.
+///
+/// hyper does not distinguish a head that was cut from one that never began.
+pub(crate) fn was_closed(error: &reqwest::Error) -> bool {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let hyper = error.downcast_ref::<hyper::Error>();
+        if hyper.is_some_and(hyper::Error::is_incomplete_message)
+            || error.downcast_ref().is_some_and(is_reset)
+        {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+fn is_reset(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    matches!(
+        error.kind(),
+        Kind::ConnectionReset
+            | Kind::ConnectionAborted
+            | Kind::BrokenPipe
+            | Kind::NotConnected
+            | Kind::UnexpectedEof
+    )
+}
+
+/// A layer around the making of connections.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NoteConnections;
+
+impl<S> Layer<S> for NoteConnections {
+    type Service = Noted<S>;
+
+    fn layer(&self, inner: S) -> Noted<S> {
+        Noted(inner)
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Noted<S>(S);
+
+impl<S: Service<R>, R> Service<R> for Noted<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, target: R) -> S::Future {
+        // Outside of the scope hyper finishes a connection that no request waits for.
+        let _ = HAS_CONNECTED.try_with(|connected| connected.store(true, Ordering::Relaxed));
+        self.0.call(target)
+    }
+}

@@ -1,0 +1,253 @@
+//! An error in the form in which a vendor sends it.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use neuron_types::ProviderError;
+use reqwest::header::HeaderMap;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+
+use crate::fault::Fault;
+use crate::{Rejection, describe_within};
+
+/// An error in the form in which a vendor sends it.
+///
+/// Servers that are compatible with one API send errors in several forms. Each of them is read:
+///
+/// | form | from |
+/// |---|---|
+/// | `{"error": {"message", "type", "code"}}` | OpenAI, Anthropic, Azure, Groq, vLLM, llama.cpp |
+/// | `[{"error": {"code", "message", "status"}}]` | Gemini |
+/// | `{"error": "text"}`, with `code` or `error_type` beside it | Ollama, Fireworks, xAI, Text Generation Inference |
+/// | `{"message", "type", "code"}` | Mistral, Cerebras, SGLang, older vLLM, Cohere, Bedrock |
+/// | `{"error_code", "message"}` | Databricks |
+/// | `{"errors": [{"code", "message"}]}` | Cloudflare |
+/// | `{"detail": …}` | Mistral (401), FastAPI |
+/// | `{"base_resp": {"status_code", "status_msg"}}`, unless the code is 0 | MiniMax |
+///
+/// A `code` is a text, a number, or absent. OpenRouter's `metadata.raw`, the error of the server behind it, is a part
+/// of the message.
+///
+/// # Example
+///
+/// ```
+/// use neuron_http::VendorError;
+///
+/// let body = br#"[{"error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}}]"#;
+/// let error = VendorError::find_in(body).unwrap_or_default();
+/// assert_eq!((&*error.name(), error.message()), ("INVALID_ARGUMENT", "no"));
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct VendorError {
+    kind: Option<String>,
+    code: Option<Value>,
+    /// Words that name the error more precisely or in place of the type.
+    details: Vec<String>,
+    message: Option<String>,
+    request_id: Option<String>,
+    /// The words that may have a meaning, if they are not the message.
+    wording: Option<String>,
+}
+
+impl VendorError {
+    /// Creates an error that consists of a text.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: Some(message.into()), ..Self::default() }
+    }
+
+    /// Creates an error from a body that is not an error of the API, and the words of the body.
+    pub(crate) fn foreign(shown: String, wording: String) -> Self {
+        Self { wording: Some(wording), ..Self::new(shown) }
+    }
+
+    /// Finds the error in a body or an event. `None` if there is none.
+    #[must_use]
+    pub fn find(json: Value) -> Option<Self> {
+        let mut fields = match json {
+            Value::Array(errors) => return errors.into_iter().next().and_then(Self::find),
+            Value::Object(fields) => fields,
+            _ => return None,
+        };
+        let request_id = fields.get_mut("request_id").map(Value::take).and_then(text);
+        let found = fields.get_mut("error").map(Value::take).and_then(Self::read);
+        let found = found.map(|error| error.beside(&mut fields));
+        let found = found.or_else(|| {
+            let first = fields.get_mut("errors")?.as_array_mut()?.first_mut()?.take();
+            Self::read(first)
+        });
+        let found = found.or_else(|| Self::base_resp(fields.get("base_resp")?));
+        let found = found.or_else(|| {
+            let says = |key: &str| fields.get(key).is_some_and(|value| !value.is_null());
+            (says("message") || says("detail")).then(|| Self::read(Value::Object(fields))).flatten()
+        });
+        found.map(|error| Self { request_id, ..error })
+    }
+
+    /// Finds the error in the bytes of a body or an event.
+    #[must_use]
+    pub fn find_in(data: &[u8]) -> Option<Self> {
+        Self::find(serde_json::from_slice(data).ok()?)
+    }
+
+    /// Reads an event that is an error. Its `type` is that of the event, and not the error's.
+    #[must_use]
+    pub fn of_event(data: &[u8]) -> Option<Self> {
+        let mut json: Value = serde_json::from_slice(data).ok()?;
+        let nested = json.get_mut("error").map(Value::take).and_then(Self::read);
+        nested.or_else(|| Some(Self { kind: None, ..Self::read(json)? }))
+    }
+
+    /// Reads the value of an `error` field. `None` if it says that there is no error.
+    #[must_use]
+    pub fn read(json: Value) -> Option<Self> {
+        let mut fields = match json {
+            Value::Object(fields) => fields,
+            Value::String(message) if !message.is_empty() => return Some(Self::new(message)),
+            _ => return None,
+        };
+        // An object of an unknown form is shown.
+        let is_known =
+            ["message", "detail", "type", "code"].iter().any(|key| fields.contains_key(*key));
+        if !is_known && !fields.is_empty() {
+            return Some(Self::new(Value::Object(fields).to_string()));
+        }
+        let mut take = |key: &str| fields.get_mut(key).map(Value::take);
+        let kind = take("type").and_then(text).filter(|kind| kind != "error");
+        let code = take("code").filter(|code| !code.is_null());
+        let mut details = Vec::new();
+        // Anthropic's spending limits, Databricks, Google.
+        let of_details =
+            take("details").and_then(|mut details| Some(details.get_mut("error_code")?.take()));
+        let words = [of_details, take("error_code"), take("status")];
+        details.extend(words.into_iter().flatten().filter_map(|word| match word {
+            Value::String(word) => Some(word),
+            _ => None,
+        }));
+        let mut message = take("message").or_else(|| take("detail")).and_then(text);
+        if let Some(upstream) =
+            take("metadata").and_then(|mut data| Some(data.get_mut("raw")?.take()))
+        {
+            let upstream = Self::upstream(upstream);
+            details.extend(upstream.code.and_then(text));
+            details.extend(upstream.kind);
+            message = match (message, upstream.message) {
+                (Some(message), Some(cause)) => Some(format!("{message}: {cause}")),
+                (message, cause) => message.or(cause),
+            };
+        }
+        Some(Self { kind, code, details, message, ..Self::default() })
+    }
+
+    /// Takes the code and the type that stand beside an error that is a text.
+    fn beside(mut self, fields: &mut Map<String, Value>) -> Self {
+        let mut take = |key: &str| fields.get_mut(key).map(Value::take);
+        self.code = self.code.or_else(|| take("code").filter(|code| !code.is_null()));
+        self.kind = self.kind.or_else(|| take("error_type").and_then(text));
+        self
+    }
+
+    /// Reads MiniMax's status. Successful responses have one too, with the code 0.
+    fn base_resp(json: &Value) -> Option<Self> {
+        let code = json.get("status_code")?.as_i64().filter(|code| *code != 0)?;
+        let message = json.get("status_msg").cloned().and_then(text);
+        // The numbers mean something else with other vendors.
+        let details = vec![format!("base_resp {code}")];
+        Some(Self { code: Some(code.into()), details, message, ..Self::default() })
+    }
+
+    /// Reads the error of a server behind a proxy, which often is JSON in a text.
+    fn upstream(raw: Value) -> Self {
+        let parsed = raw.as_str().and_then(|raw| serde_json::from_str(raw).ok());
+        let found = Self::find(parsed.unwrap_or_else(|| raw.clone()));
+        found.unwrap_or_else(|| Self { message: text(raw), ..Self::default() })
+    }
+
+    /// The vendor's word that says most: its code, else its type. Empty if there is none, and for numbers that are
+    /// HTTP statuses.
+    #[must_use]
+    pub fn name(&self) -> Cow<'_, str> {
+        let code = self.code.as_ref().filter(|_| self.status().is_none());
+        let number = code.filter(|code| code.is_number()).map(|code| Cow::Owned(code.to_string()));
+        let words = [code.and_then(Value::as_str), self.kind.as_deref()];
+        let mut words = words.into_iter().flatten();
+        let named = words.next().map(Cow::Borrowed);
+        let detail = || self.details.first().map(|word| Cow::Borrowed(word.as_str()));
+        named.or(number).or_else(detail).unwrap_or_default()
+    }
+
+    /// The message, or that there is none.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        self.message.as_deref().unwrap_or("the server gives no reason")
+    }
+
+    /// The id of the request, which some vendors write into the body.
+    #[must_use]
+    pub fn request_id(&self) -> Option<&str> {
+        self.request_id.as_deref()
+    }
+
+    /// Returns the error for a response whose status was a success. `place` is `the stream` or `the answer`.
+    /// `other` makes the error if the words have no known meaning.
+    #[must_use]
+    pub fn within(
+        &self,
+        place: &str,
+        request_id: Option<&str>,
+        other: impl FnOnce(String) -> ProviderError,
+    ) -> ProviderError {
+        let text = describe_within(place, &self.name(), self.message(), request_id);
+        match (self.fault(self.status()), self.status()) {
+            (Some(Fault::Quota), _) => ProviderError::InsufficientResources(text),
+            (Some(Fault::NoModel), _) => ProviderError::ModelNotFound(text),
+            (Some(Fault::RateLimit), _) => ProviderError::RateLimit { retry_after: None },
+            (Some(Fault::Overloaded), _) => ProviderError::ServiceUnavailable(text),
+            (Some(Fault::Key), _) => ProviderError::Authentication(text),
+            (Some(Fault::TooLong), _) => ProviderError::ContextWindowExceeded(text),
+            (Some(Fault::Loading), _) => ProviderError::ModelLoading(text),
+            (Some(Fault::Request), _) => ProviderError::InvalidRequest(text),
+            (None, Some(status)) => {
+                Rejection::new(status, HeaderMap::new(), b"", Duration::ZERO).classify(text)
+            }
+            (None, None) => other(text),
+        }
+    }
+
+    /// Returns the meaning of the vendor's words in a response with this status.
+    pub(crate) fn fault(&self, status: Option<u16>) -> Option<Fault> {
+        let code = match &self.code {
+            Some(Value::String(code)) => Some(code.as_str()),
+            _ => None,
+        };
+        let details = self.details.iter().map(String::as_str);
+        let words: Vec<&str> =
+            code.into_iter().chain(details).chain(self.kind.as_deref()).collect();
+        Fault::of(&words, self.wording.as_deref().unwrap_or(self.message()), status)
+    }
+
+    /// The status that a proxy's own server had, which it passes on as a code.
+    fn status(&self) -> Option<u16> {
+        let code = self.code.as_ref()?;
+        let number = code.as_u64().or_else(|| code.as_str()?.parse().ok())?;
+        u16::try_from(number).ok().filter(|status| (400..600).contains(status))
+    }
+}
+
+/// Reads the value of an `error` field. A value of no known form is shown as the message.
+impl<'de> Deserialize<'de> for VendorError {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = Value::deserialize(deserializer)?;
+        let shown = json.to_string();
+        Ok(Self::read(json).unwrap_or_else(|| Self::new(shown)))
+    }
+}
+
+/// The text of a value. A value that is no text often lists invalid fields.
+fn text(value: Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text),
+        other => Some(other.to_string()),
+    }
+}

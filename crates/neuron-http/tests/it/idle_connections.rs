@@ -1,0 +1,199 @@
+//! Connections that a server closes while they are idle.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use futures_util::future::{Either, join, select};
+use neuron_http::{Endpoint, Rejection, Reply, Secret};
+use neuron_testing::{RawConnection, RawServer};
+use neuron_types::ProviderError;
+
+/// What the server does once it has read a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Answer,
+    /// Closes the connection without a byte.
+    Close,
+    /// Resets the connection without a byte.
+    Reset,
+    /// Sends the head of a response and a part of its body, and closes the connection.
+    Cut,
+    /// Answers garbage, and closes the connection.
+    Garbage,
+    /// Sends nothing.
+    Hang,
+}
+
+/// A server with a script for each connection. It counts the requests.
+struct Server {
+    raw: RawServer,
+    seen: Cell<usize>,
+}
+
+impl Server {
+    async fn bind() -> Self {
+        Self { raw: RawServer::bind().await, seen: Cell::new(0) }
+    }
+
+    fn endpoint(&self) -> Endpoint {
+        Endpoint::new(self.raw.url(), Secret::default()).with_timeout(Duration::from_secs(60))
+    }
+
+    async fn answer(connection: &mut RawConnection) {
+        connection.head(200, "application/json", 2).await;
+        connection.write("{}").await;
+    }
+
+    /// Serves connections in order. Those after the last script answer.
+    async fn serve(&self, scripts: &[&[Step]]) {
+        let mut scripts = scripts.iter();
+        loop {
+            let mut connection = self.raw.request().await;
+            self.seen.set(self.seen.get() + 1);
+            let script = scripts.next().copied().unwrap_or(&[Step::Answer]);
+            for (number, step) in script.iter().enumerate() {
+                if number > 0 {
+                    connection.request().await;
+                    self.seen.set(self.seen.get() + 1);
+                }
+                match step {
+                    Step::Answer => Self::answer(&mut connection).await,
+                    Step::Close => break,
+                    Step::Reset => {
+                        connection.reset();
+                        break;
+                    }
+                    Step::Cut => {
+                        connection.head(200, "application/json", 100).await;
+                        connection.write("{").await;
+                        break;
+                    }
+                    Step::Garbage => {
+                        connection.write("SSH-2.0-OpenSSH_9\r\n\r\n").await;
+                        break;
+                    }
+                    Step::Hang => std::future::pending().await,
+                }
+            }
+        }
+    }
+
+    /// Makes calls one after another while the server follows its scripts. Returns what came of the last call, and how
+    /// many requests the server saw.
+    async fn calls(
+        &self,
+        endpoint: &Endpoint,
+        calls: usize,
+        scripts: &[&[Step]],
+    ) -> (Result<Vec<u8>, ProviderError>, usize) {
+        let work = async {
+            for _ in 1..calls {
+                call(endpoint).await.expect("an answer");
+            }
+            call(endpoint).await
+        };
+        match select(Box::pin(work), Box::pin(self.serve(scripts))).await {
+            Either::Left((result, _)) => (result, self.seen.get()),
+            Either::Right(((), _)) => unreachable!("the server does not end"),
+        }
+    }
+}
+
+async fn post(endpoint: &Endpoint) -> Result<Reply, ProviderError> {
+    let reject = |rejection: &Rejection| rejection.classify("refused".into());
+    endpoint.post("v1", Default::default(), b"{}".to_vec(), reject).await
+}
+
+async fn call(endpoint: &Endpoint) -> Result<Vec<u8>, ProviderError> {
+    post(endpoint).await?.read().await
+}
+
+#[tokio::test]
+async fn a_request_on_a_connection_that_was_idle_is_sent_once_more() {
+    use Step::*;
+    for (scripts, calls, requests) in [
+        // The server closes the connection when the second request has arrived.
+        (&[&[Answer, Close][..]][..], 2, 3),
+        (&[&[Answer, Reset]], 2, 3),
+        (&[&[Answer, Answer, Close]], 3, 4),
+        // It closes the connection before.
+        (&[&[Answer]], 2, 2),
+        // Each call has its own second attempt.
+        (&[&[Answer, Close], &[Answer], &[Answer, Close]], 4, 6),
+    ] {
+        let server = Server::bind().await;
+        let (result, seen) = server.calls(&server.endpoint(), calls, scripts).await;
+        assert_eq!(result.expect("an answer"), b"{}", "{scripts:?}");
+        assert_eq!(seen, requests, "{scripts:?}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_else_is_sent_again() {
+    use Step::*;
+    for (scripts, calls, requests, kind) in [
+        // A new connection.
+        (&[&[Close][..]][..], 1, 1, "Network"),
+        (&[&[Reset]], 1, 1, "Network"),
+        // The second attempt.
+        (&[&[Answer, Close], &[Close]], 2, 3, "Network"),
+        // After the first bytes of an answer.
+        (&[&[Answer, Cut]], 2, 2, "Network"),
+        (&[&[Answer, Garbage]], 2, 2, "Network"),
+    ] {
+        let server = Server::bind().await;
+        let (result, seen) = server.calls(&server.endpoint(), calls, scripts).await;
+        let error = result.expect_err("no answer");
+        assert_eq!((error.kind(), seen), (kind, requests), "{scripts:?}: {error}");
+        assert!(error.was_sent());
+    }
+}
+
+#[tokio::test]
+async fn a_timeout_is_not_sent_again() {
+    let server = Server::bind().await;
+    let endpoint = server.endpoint();
+    let short = endpoint.clone().with_timeout(Duration::from_millis(200));
+    let work = async {
+        call(&endpoint).await.expect("an answer");
+        call(&short).await.expect_err("no answer")
+    };
+    let serve = server.serve(&[&[Step::Answer, Step::Hang]]);
+    let Either::Left((error, _)) = select(Box::pin(work), Box::pin(serve)).await else {
+        unreachable!("the server does not end");
+    };
+    assert_eq!((error.kind(), server.seen.get()), ("Timeout", 2));
+}
+
+/// The second attempt took the other connection, which the server had closed as well.
+#[tokio::test]
+async fn the_second_attempt_has_a_new_connection() {
+    let server = RawServer::bind().await;
+    let endpoint = Endpoint::new(server.url(), Secret::default());
+    let both = async {
+        let (mut first, mut second) = (server.request().await, server.request().await);
+        Server::answer(&mut first).await;
+        Server::answer(&mut second).await;
+        (first, second)
+    };
+    let calls = join(call(&endpoint), call(&endpoint));
+    let ((one, other), (mut first, mut second)) = join(calls, both).await;
+    assert!(one.is_ok() && other.is_ok());
+
+    let close = async {
+        // Whichever is taken: both end as soon as a request has come.
+        let request = select(Box::pin(first.request()), Box::pin(second.request())).await;
+        drop(request);
+        drop((first, second));
+        let mut third = server.request().await;
+        Server::answer(&mut third).await;
+    };
+    let serve = async {
+        close.await;
+        std::future::pending::<()>().await;
+    };
+    let Either::Left((result, _)) = select(Box::pin(call(&endpoint)), Box::pin(serve)).await else {
+        unreachable!("the server does not end");
+    };
+    assert_eq!(result.expect("an answer"), b"{}");
+}

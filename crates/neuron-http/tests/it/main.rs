@@ -1,0 +1,5 @@
+//! Connections, clients and streams, over loopback servers.
+
+mod clients;
+mod idle_connections;
+mod streams;
