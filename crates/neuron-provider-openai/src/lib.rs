@@ -67,11 +67,34 @@
 //!   [`InsufficientResources`](neuron_types::ProviderError::InsufficientResources), though the vendor
 //!   gives it the status of a rate limit.
 //!
+//! # Compatible servers
+//!
+//! [`OpenAi::compatible`] takes a [`Dialect`]: the address of a server, and how its requests differ. There
+//! are ready-made dialects for 31 servers, among them Azure, Vertex AI, Mistral, DeepSeek, OpenRouter, vLLM
+//! and llama.cpp. Reading needs no dialect: answers, streams and errors of all servers are read alike.
+//! [`OpenAi::key_source`] takes tokens that expire.
+//!
+//! ```
+//! use neuron_provider_openai::{Dialect, OpenAi};
+//!
+//! let provider = OpenAi::compatible(Dialect::mistral(), "key").model("mistral-large-latest");
+//! let azure = Dialect::azure_deployment("my-resource", "my-deployment", "2024-10-21");
+//! let provider = OpenAi::compatible(azure, "key");
+//! ```
+//!
+//! # Metadata
+//!
+//! [`Message::metadata`](neuron_types::Message::metadata) of an answer has the request id, the rate limits,
+//! the service tier, the cost, search results beside the text, uses of the server's tools and log
+//! probabilities, if the server reports them. Citations inside the text stay in its blocks.
+//!
 //! # Where to look
 //!
 //! | file | what it knows |
 //! |---|---|
 //! | `client.rs` | [`OpenAi`]: settings, headers, the calls |
+//! | `dialect.rs`, `dialect/servers.rs` | [`Dialect`], and those of known servers |
+//! | `facts.rs` | facts about an answer beside its content |
 //! | `request.rs`, `message.rs` | our request as the JSON of Chat Completions |
 //! | `response.rs` | its JSON as our response |
 //! | `stream.rs`, `stream/` | its chunks as our events |
