@@ -1,10 +1,11 @@
 //! Facts about an answer beside its content, as compatible servers report them.
 
-use neuron_types::AnswerMetadata;
+use neuron_types::{AnswerMetadata, Message};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::lenient;
+use crate::message_fields::own_fields;
 use crate::usage::WireUsage;
 
 /// Fields of a whole answer, and of the chunks of a stream.
@@ -35,17 +36,28 @@ impl Facts {
         }
     }
 
-    pub(crate) fn into_metadata(self, usage: &WireUsage, logprobs: Value) -> AnswerMetadata {
+    pub(crate) fn into_metadata(
+        self,
+        usage: &WireUsage,
+        logprobs: Value,
+        message: &Message,
+    ) -> AnswerMetadata {
         let mut metadata = AnswerMetadata::default();
         metadata.service_tier = self.service_tier;
         // The results name the addresses of the citations, and more.
-        let lists = [self.search_results, self.citations];
+        let lists = [self.search_results, self.citations, annotations(message)];
         metadata.sources = lists.into_iter().find(|list| !list.is_empty()).unwrap_or_default();
         metadata.cost = usage.cost();
         metadata.server_tool_usage = usage.server_tools().collect();
         metadata.logprobs = (!logprobs.is_null()).then_some(logprobs);
         metadata
     }
+}
+
+/// The citations that OpenAI's search models write beside the text.
+fn annotations(message: &Message) -> Vec<Value> {
+    let lists = message.content.iter().filter_map(|block| own_fields(block)?.get("annotations"));
+    lists.filter_map(Value::as_array).flatten().cloned().collect()
 }
 
 /// Adds the log probabilities of a chunk to those before it.
@@ -183,6 +195,22 @@ mod tests {
                 "server_tool_usage": { "num_sources_used": 4 },
             }),
         );
+    }
+
+    /// <https://platform.openai.com/docs/guides/tools-web-search?api-mode=chat>
+    #[test]
+    fn citations_of_a_search_model() {
+        let citation =
+            json!({ "type": "url_citation", "url_citation": { "url": "https://example.com" } });
+        let message = json!({ "content": "a", "annotations": [citation] });
+        let whole = json!({ "choices": [{ "message": message, "finish_reason": "stop" }] });
+        let whole = wire::read_response(whole.to_string().as_bytes()).unwrap();
+        let chunk = json!({ "choices": [{ "delta": message, "finish_reason": "stop" }] });
+        let bytes = Bytes::from(format!("data: {chunk}\n\ndata: [DONE]\n\n"));
+        let streamed = wire::read_stream(stream::iter([Ok(bytes)])).into_response();
+        for response in [whole, streamed.now_or_never().unwrap().unwrap()] {
+            assert_eq!(response.message.metadata().unwrap().sources, [citation.clone()]);
+        }
     }
 
     #[test]

@@ -45,8 +45,9 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
         None if choice.is_empty() => Map::new(),
         None => return Err(foreign(&"missing field `message`")),
     };
-    let metadata = wire.facts.into_metadata(&wire.usage, choice.logprobs);
-    let message = message(fields, &seed(&wire.id, wire.created)).with_metadata(&metadata);
+    let message = message(fields, &seed(&wire.id, wire.created));
+    let metadata = wire.facts.into_metadata(&wire.usage, choice.logprobs, &message);
+    let message = message.with_metadata(&metadata);
     Ok(CompletionResponse {
         stop_reason: stop_reason(choice.finish_reason.as_deref(), &message),
         id: wire.id,

@@ -184,9 +184,10 @@ impl ChatAnswer {
             self.calls.extend(None, old, true, &seed, events);
         }
         std::mem::take(&mut self.calls).finish(&mut parts, events);
+        let message = parts.into_message();
         let facts = std::mem::take(&mut self.facts);
-        let metadata = facts.into_metadata(&self.usage, self.logprobs.take());
-        let message = parts.into_message().with_metadata(&metadata);
+        let metadata = facts.into_metadata(&self.usage, self.logprobs.take(), &message);
+        let message = message.with_metadata(&metadata);
         complete(
             CompletionResponse {
                 id: std::mem::take(&mut self.id),

@@ -47,7 +47,7 @@ pub struct AnswerMetadata {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<Value>,
     /// Citations and search results beside the content, in the vendor's form and in the order of the answer. Citations of
-    /// Anthropic's and of the Responses API stay in the blocks of the text.
+    /// Anthropic's API and of the Responses API stay in the blocks of the text.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Value>,
     /// Uses of the server's own tools, for example `web_search_requests`.

@@ -146,7 +146,7 @@ impl<'a> ModelCall<'a> {
 /// impl ModelLayer for AskAgain {
 ///     async fn call(&self, call: ModelCall<'_>, next: ModelNext<'_>) -> Result<CompletionResponse, LoopError> {
 ///         let answer = next.run(call).await?;
-///         match answer.message.content.is_empty() && !call.is_last {
+///         match !answer.message.has_content() && !call.is_last {
 ///             true => next.run(call).await,
 ///             false => Ok(answer),
 ///         }

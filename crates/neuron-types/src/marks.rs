@@ -44,6 +44,12 @@ impl Message {
         self
     }
 
+    /// Returns `true` if the message has a block beside its marks. A model is never sent a message without content.
+    #[must_use]
+    pub fn has_content(&self) -> bool {
+        !self.content.iter().all(ContentBlock::is_mark)
+    }
+
     /// Whether the message is marked by [`pinned`](Self::pinned).
     #[must_use]
     pub fn is_pinned(&self) -> bool {

@@ -179,8 +179,7 @@ pub fn repair(mut messages: Vec<Message>) -> Vec<Message> {
     // The results of the last message's calls, with which the next must begin.
     let mut results: Vec<ContentBlock> = Vec::new();
     // Noted first: results that move leave messages empty too.
-    let is_empty = |message: &Message| message.content.iter().all(ContentBlock::is_mark);
-    let empty: Vec<bool> = messages.iter().map(is_empty).collect();
+    let empty: Vec<bool> = messages.iter().map(|message| !message.has_content()).collect();
     let mut empty = empty.into_iter();
     let mut following = messages.as_mut_slice();
     while let Some((message, rest)) = std::mem::take(&mut following).split_first_mut() {

@@ -165,7 +165,7 @@ impl Ledger {
                 if with_tool_results {
                     message.content.iter_mut().for_each(remove_result);
                 }
-                if message.content.is_empty() {
+                if !message.has_content() {
                     is_taken_back = true;
                     continue;
                 }

@@ -139,7 +139,7 @@ impl Ledger {
         message.role = Role::Assistant;
         let calls = message.tool_uses().count();
         // Providers reject a message without content.
-        if !message.content.is_empty() {
+        if message.has_content() {
             self.messages.push(message);
         }
         self.note_size(&usage, frame);

@@ -2,8 +2,8 @@
 
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
-    AgentResult, ContentBlock, HookAction, Message, Role, StopReason, SystemPrompt, TokenUsage,
-    ToolContext, transcript,
+    AgentResult, AnswerMetadata, ContentBlock, HookAction, Message, Role, StopReason, SystemPrompt,
+    TokenUsage, ToolContext, transcript,
 };
 use serde_json::json;
 
@@ -103,6 +103,19 @@ async fn the_request_carries_the_system_prompt_and_the_tools() {
     assert_eq!(request.tools.len(), 1);
     assert_eq!(request.messages, [Message::user("hello")]);
     assert!(request.model.is_empty());
+}
+
+/// Providers reject a message without content.
+#[tokio::test]
+async fn empty_answer_with_metadata_is_no_message() {
+    let mut metadata = AnswerMetadata::default();
+    metadata.request_id = Some("req_1".into());
+    let content =
+        Message { role: Role::Assistant, content: Vec::new() }.with_metadata(&metadata).content;
+    let setup = setup([Reply::message(content)]);
+    let mut agent = setup.builder.build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    assert_eq!(agent.messages(), [Message::user("go")]);
 }
 
 #[tokio::test]
