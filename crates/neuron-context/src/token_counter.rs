@@ -110,7 +110,7 @@ impl TokenCounter {
     pub fn estimate_tools(&self, tools: &[ToolDefinition]) -> usize {
         total(tools.iter().map(|tool| {
             let texts = tool.name.len() + tool.description.len();
-            self.tokens(texts + json_len(&tool.input_schema))
+            self.tokens(texts + json_len(&tool.plain_schema()))
         }))
     }
 

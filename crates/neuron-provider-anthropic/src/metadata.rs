@@ -2,7 +2,8 @@
 
 use chrono::{DateTime, Utc};
 use neuron_types::{AnswerMetadata, Message, RequestRef, Role};
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use crate::response::WireUsage;
@@ -11,9 +12,19 @@ use crate::response::WireUsage;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Facts {
+    #[serde(deserialize_with = "lenient")]
     stop_sequence: Option<String>,
     stop_details: Option<Value>,
     container: Option<Value>,
+}
+
+/// Reads a fact, or none in a form that is not the API's. No answer is lost for a fact.
+pub(crate) fn lenient<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    Ok(serde_json::from_value(Value::deserialize(deserializer)?).ok())
 }
 
 impl Facts {
@@ -37,7 +48,7 @@ impl Facts {
     }
 }
 
-/// Returns the container of the last answer, unless it has expired.
+/// Returns the container of the last answer, unless it has expired or the request runs no code.
 ///
 /// A code execution that waits for the result of a tool goes on in its container. The API rejects the result with 400
 /// if the request does not name the container.
@@ -45,17 +56,23 @@ impl Facts {
 ///
 /// The container is an object if `extra` adds fields to it, and otherwise its id.
 pub(crate) fn container(request: RequestRef<'_>) -> Option<Value> {
+    let tools = request.extra?.get("tools")?.as_array()?;
+    // Its tools are the vendor's own. Other servers and agents have no use for the container.
+    tools.iter().find(|tool| text_of(tool, "type").starts_with("code_execution"))?;
     let is_answer = |message: &&Message| message.role == Role::Assistant;
     let container = request.messages.iter().rfind(is_answer)?.metadata()?.container?;
-    let expiry = container.get("expires_at").and_then(Value::as_str);
-    let expiry = expiry.and_then(|date| DateTime::parse_from_rfc3339(date).ok());
-    if expiry.is_some_and(|expiry| expiry < Utc::now()) {
+    let expiry = DateTime::parse_from_rfc3339(text_of(&container, "expires_at"));
+    if expiry.is_ok_and(|expiry| expiry < Utc::now()) {
         return None;
     }
     let id = container.get("id")?;
     let adds_fields =
         request.extra.and_then(|extra| extra.get("container")).is_some_and(Value::is_object);
     Some(if adds_fields { json!({ "id": id }) } else { id.clone() })
+}
+
+fn text_of<'v>(value: &'v Value, key: &str) -> &'v str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -115,6 +132,14 @@ mod tests {
     }
 
     #[test]
+    fn fact_in_another_form_costs_no_answer() {
+        let body = br#"{"content":[{"type":"text","text":"a"}],"stop_sequence":false,
+            "usage":{"input_tokens":3,"server_tool_use":[],"service_tier":{}}}"#;
+        let response = wire::read_response(body).unwrap();
+        assert_eq!((response.message, response.usage.input_tokens), (Message::assistant("a"), 3));
+    }
+
+    #[test]
     fn metadata_of_a_stream_is_the_same_at_every_split() {
         let events = [
             json!({ "type": "message_start", "message": {
@@ -148,7 +173,17 @@ mod tests {
         }
     }
 
-    fn sent(container: Value, extra: Option<Value>) -> Value {
+    /// The container that is sent after an answer with a container.
+    fn sent(container: Value, own: Option<Value>) -> Value {
+        let mut extra =
+            json!({ "tools": [{ "type": "code_execution_20260521", "name": "code_execution" }] });
+        if let Some(own) = own {
+            extra["container"] = own;
+        }
+        sent_with(container, Some(extra))
+    }
+
+    fn sent_with(container: Value, extra: Option<Value>) -> Value {
         let mut metadata = AnswerMetadata::default();
         metadata.container = Some(container);
         let request = CompletionRequest {
@@ -172,10 +207,9 @@ mod tests {
         assert_eq!(sent(json!({ "id": "c" }), None), "c");
         assert_eq!(sent(own_container("2001-01-01T00:00:00Z"), None), json!(null));
         assert_eq!(sent(json!("damaged"), None), json!(null));
-        let extra = json!({ "container": { "skills": [1] } });
         let both = json!({ "id": "container_1", "skills": [1] });
-        assert_eq!(sent(own_container(LATER), Some(extra)), both);
-        let extra = json!({ "container": "other" });
-        assert_eq!(sent(own_container(LATER), Some(extra)), "other");
+        assert_eq!(sent(own_container(LATER), Some(json!({ "skills": [1] }))), both);
+        assert_eq!(sent(own_container(LATER), Some(json!("other"))), "other");
+        assert_eq!(sent_with(own_container(LATER), None), json!(null), "no code runs");
     }
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::ids::AnswerIds;
-use crate::metadata::Facts;
+use crate::metadata::{self, Facts};
 use crate::request::PROVIDER;
 use crate::{error, fallback};
 
@@ -177,7 +177,9 @@ pub(crate) struct WireUsage {
     cache_creation_input_tokens: Option<usize>,
     output_tokens_details: Option<OutputDetails>,
     iterations: Option<Vec<WireIteration>>,
+    #[serde(deserialize_with = "metadata::lenient")]
     pub(crate) service_tier: Option<String>,
+    #[serde(deserialize_with = "metadata::lenient")]
     pub(crate) server_tool_use: Option<Map<String, Value>>,
 }
 

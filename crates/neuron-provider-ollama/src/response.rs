@@ -61,7 +61,7 @@ pub(crate) struct WireLine {
     #[serde(default)]
     eval_count: Option<usize>,
     #[serde(default)]
-    pub(crate) logprobs: Option<Vec<Value>>,
+    pub(crate) logprobs: Value,
     /// In place of all the others.
     #[serde(default)]
     pub(crate) error: Option<Value>,
@@ -92,8 +92,7 @@ pub(crate) struct Collected {
     ids: HashSet<String>,
     /// The fields of the message that neuron does not model.
     more: Map<String, Value>,
-    /// The log probabilities of the lines before the last.
-    pub(crate) logprobs: Vec<Value>,
+    logprobs: Vec<Value>,
 }
 
 impl Collected {
@@ -116,9 +115,14 @@ impl Collected {
         self.calls.get(before..).unwrap_or_default()
     }
 
+    /// Takes the log probabilities of a line.
+    pub(crate) fn add_logprobs(&mut self, line: &WireLine) {
+        self.logprobs.extend(line.logprobs.as_array().into_iter().flatten().cloned());
+    }
+
     /// Makes the response; `end` is the line that completed the answer.
     pub(crate) fn into_response(mut self, end: WireLine) -> CompletionResponse {
-        self.logprobs.extend(end.logprobs.iter().flatten().cloned());
+        self.add_logprobs(&end);
         let mut metadata = AnswerMetadata::default();
         metadata.logprobs = (!self.logprobs.is_empty()).then_some(self.logprobs.into());
         let mut content = Vec::with_capacity(self.calls.len() + 3);

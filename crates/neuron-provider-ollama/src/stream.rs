@@ -49,7 +49,7 @@ impl Answer for ChatAnswer {
             }
         }
         if line.done != Some(true) {
-            self.collected.logprobs.extend(line.logprobs.into_iter().flatten());
+            self.collected.add_logprobs(&line);
             return Ok(false);
         }
         if !self.has_message {

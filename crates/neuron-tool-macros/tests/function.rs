@@ -120,8 +120,9 @@ fn strict_tool_has_a_schema_that_vendors_enforce() {
 
     let definition = ToolDyn::definition(&FindTool);
     assert!(definition.is_strict());
-    assert_eq!(definition.plain_schema()["required"], json!(["text", "limit"]));
-    assert_eq!(definition.plain_schema()["additionalProperties"], json!(false));
+    let schema = definition.strict_schema().unwrap();
+    assert_eq!(schema["required"], json!(["text", "limit"]));
+    assert_eq!(schema["additionalProperties"], json!(false));
     assert!(!ToolDyn::definition(&LookupTool).is_strict());
 }
 

@@ -43,7 +43,7 @@ impl ContextStrategy for KeepAll {
             None => 0,
         };
         let tool = |tool: &ToolDefinition| {
-            tool.name.len() + tool.description.len() + tool.input_schema.to_string().len()
+            tool.name.len() + tool.description.len() + tool.plain_schema().to_string().len()
         };
         let tools: usize = request.tools.iter().map(tool).sum();
         (instructions + tools).div_ceil(4) + self.token_estimate(request.messages)

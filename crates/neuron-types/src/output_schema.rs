@@ -129,20 +129,13 @@ fn unwrap<T: DeserializeOwned>(value: Value) -> Result<Value, JsonMismatch> {
 }
 
 /// What only describes, or is a matter of the one who reads the answer.
-const LEFT_OUT: [&str; 9] = [
-    "$schema",
-    "$comment",
-    "title",
-    "default",
-    "examples",
-    "deprecated",
-    "readOnly",
-    "writeOnly",
-    "format",
-];
+const LEFT_OUT: [&str; 7] =
+    ["$schema", "$comment", "title", "examples", "deprecated", "readOnly", "writeOnly"];
 
 /// What providers do not enforce, so that it is told to the model in words.
-const TOLD: [&str; 11] = [
+const TOLD: [&str; 13] = [
+    "default",
+    "format",
     "minimum",
     "maximum",
     "exclusiveMinimum",
@@ -160,6 +153,11 @@ const TOLD: [&str; 11] = [
 /// may be missing is `null`, or what the model gives. `None` where there is no such form: for maps, tuples, flattened
 /// enums and values of any kind.
 pub(crate) fn enforceable(schema: &Value) -> Option<Value> {
+    // Alone an object without properties takes nothing. Within another one it takes everything.
+    let is_free = |schema: &Value| {
+        schema.get("type").is_some_and(may_be_object) && schema.get("properties").is_none()
+    };
+    let enforceable = |schema: &Value| (!is_free(schema)).then(|| enforceable(schema)).flatten();
     let fields = schema.as_object()?;
     let mut form = Map::new();
     let mut told = Vec::new();
@@ -183,6 +181,9 @@ pub(crate) fn enforceable(schema: &Value) -> Option<Value> {
             "required" => {}
             "additionalProperties" if *value == false => {}
             key if LEFT_OUT.contains(&key) => {}
+            // The format of a number is its size in Rust.
+            "format" if fields.get("type").is_none_or(|kind| !may_be(kind, "string")) => {}
+            "default" if value.is_null() => {}
             key if TOLD.contains(&key) => told.push(format!("{key}: {value}")),
             _ => return None,
         }
@@ -212,8 +213,11 @@ pub(crate) fn enforceable(schema: &Value) -> Option<Value> {
 }
 
 fn may_be_object(kind: &Value) -> bool {
-    let is_object = |kind: &Value| kind == "object";
-    is_object(kind) || kind.as_array().is_some_and(|kinds| kinds.iter().any(is_object))
+    may_be(kind, "object")
+}
+
+fn may_be(kind: &Value, name: &str) -> bool {
+    kind == name || kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == name))
 }
 
 #[cfg(test)]
@@ -283,7 +287,8 @@ mod tests {
         let properties = &form["properties"];
         assert_eq!(properties["customer"], json!({"type": "string", "description": "Who ordered"}));
         assert_eq!(properties["note"], json!({"type": ["string", "null"]}));
-        assert_eq!(properties["urgent"], json!({"type": "boolean"}));
+        let urgent = json!({"type": "boolean", "description": "(default: false)"});
+        assert_eq!(properties["urgent"], urgent);
         assert_eq!(
             properties["priority"],
             json!({"type": "integer", "description": "(minimum: 1, maximum: 5)"})
@@ -317,6 +322,19 @@ mod tests {
         assert!(!form(schema_of::<Flat>()));
         assert!(!form(json!({})));
         assert!(!form(json!(true)));
+        // Closed, it would take nothing.
+        let free = json!({"type": "object", "description": "A filter"});
+        assert!(!form(json!({"type": "object", "properties": {"filter": free}})));
+        assert!(form(free));
+    }
+
+    #[test]
+    fn formats_of_texts_are_told_and_sizes_of_numbers_are_not() {
+        let form = |schema: Value| enforceable(&schema).unwrap();
+        let time = json!({"type": "string", "format": "date-time"});
+        assert_eq!(form(time)["description"], r#"(format: "date-time")"#);
+        let number = form(json!({"type": "integer", "format": "uint8", "default": null}));
+        assert_eq!(number, json!({"type": "integer"}));
     }
 
     #[test]

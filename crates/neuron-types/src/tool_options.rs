@@ -16,10 +16,11 @@ const STRICT: &str = "strict";
 impl ToolDefinition {
     /// Makes the vendor hold the model to the input schema: no argument has another type, and none is missing or unknown.
     ///
-    /// OpenAI and Anthropic offer this. A provider without it sends the tool as if it were not strict. The input schema
-    /// takes the form that both accept: each object is closed and requires all its properties, so that an argument of
-    /// type `Option` is `null` instead of absent. A schema without such a form stays as it is, and the tool is not
-    /// strict: maps, tuples, flattened enums and values of any type have none.
+    /// OpenAI and Anthropic offer this, in a form of the schema that [`strict_schema`](Self::strict_schema) returns. A
+    /// provider without it sends the tool as if it were not strict. A schema without such a form changes nothing: maps,
+    /// tuples, flattened enums and values of any type have none.
+    ///
+    /// The input schema itself stays as it is, for validators on this side.
     ///
     /// Sources: [OpenAI](https://platform.openai.com/docs/guides/function-calling#strict-mode),
     /// [Anthropic](https://platform.claude.com/docs/en/agents-and-tools/tool-use/strict-tool-use).
@@ -34,18 +35,27 @@ impl ToolDefinition {
     ///
     /// let definition = definition.strict();
     /// assert!(definition.is_strict());
-    /// assert_eq!(definition.plain_schema()["additionalProperties"], false);
+    /// assert_eq!(definition.strict_schema().unwrap()["additionalProperties"], false);
     /// ```
     #[must_use]
     pub fn strict(mut self) -> Self {
-        let Some(Value::Object(mut schema)) = enforceable(&self.plain_schema()) else {
-            return self;
-        };
-        let mut options = self.options().cloned().unwrap_or_default();
-        options.insert(STRICT.to_owned(), true.into());
-        schema.insert(KEYWORD.to_owned(), options.into());
-        self.input_schema = schema.into();
+        if enforceable(&self.plain_schema()).is_some()
+            && let Value::Object(schema) = &mut self.input_schema
+            && let Value::Object(options) =
+                schema.entry(KEYWORD).or_insert_with(|| Map::new().into())
+        {
+            options.insert(STRICT.to_owned(), true.into());
+        }
         self
+    }
+
+    /// Returns the form of the input schema that vendors enforce, if the tool is strict.
+    ///
+    /// Each object is closed and requires all its properties, so that an argument of type `Option` is `null` instead of
+    /// absent. Limits that vendors do not enforce, formats and defaults are told in descriptions.
+    #[must_use]
+    pub fn strict_schema(&self) -> Option<Value> {
+        self.is_strict().then(|| enforceable(&self.plain_schema())).flatten()
     }
 
     /// Returns `true` if the vendor holds the model to the input schema.
@@ -147,19 +157,21 @@ mod tests {
             "properties": { "a": { "type": "string" }, "b": { "type": ["integer", "null"] } },
             "required": ["a"],
         });
-        let strict =
-            definition(schema).with_vendor_field("anthropic", "defer_loading", true).strict();
+        let strict = definition(schema.clone())
+            .with_vendor_field("anthropic", "defer_loading", true)
+            .strict();
         assert_eq!(strict.clone().strict(), strict);
+        assert_eq!(*strict.plain_schema(), schema, "for validators on this side");
         assert!(strict.is_strict());
         assert_eq!(strict.vendor_fields("anthropic", &[]).count(), 1);
         assert_eq!(
-            *strict.plain_schema(),
-            json!({
+            strict.strict_schema(),
+            Some(json!({
                 "type": "object",
                 "properties": { "a": { "type": "string" }, "b": { "type": ["integer", "null"] } },
                 "required": ["a", "b"],
                 "additionalProperties": false,
-            })
+            }))
         );
         let stored = serde_json::to_string(&strict).unwrap();
         assert_eq!(serde_json::from_str::<ToolDefinition>(&stored).unwrap(), strict);
@@ -171,7 +183,7 @@ mod tests {
         for schema in [map, json!(true), json!({})] {
             let plain = definition(schema);
             assert_eq!(plain.clone().strict(), plain);
-            assert!(!plain.is_strict());
+            assert!(!plain.is_strict() && plain.strict_schema().is_none());
         }
     }
 

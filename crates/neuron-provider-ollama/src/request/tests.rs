@@ -739,7 +739,7 @@ fn strict_tools_and_fields_of_the_vendor() {
             "type": "function",
             "function": {
                 "name": "act", "description": "d", "defer_loading": true,
-                "parameters": { "type": "object", "properties": { "a": { "type": "string" } }, "required": ["a"], "additionalProperties": false },
+                "parameters": { "type": "object", "properties": { "a": { "type": "string" } } },
             },
         })
     );
