@@ -43,7 +43,8 @@ pub struct AnswerMetadata {
     /// Details on the stop reason, in the vendor's form.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_details: Option<Value>,
-    /// Container in which the server ran code, in the vendor's form. Anthropic's goes back in the next request.
+    /// Container in which the server ran code, in the vendor's form. Anthropic's goes back with
+    /// requests that run code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<Value>,
     /// Citations and search results beside the content, in the vendor's form and in the order of the answer. Citations of
