@@ -228,9 +228,21 @@ fn find(codes: &[(&str, Fault)], word: &str) -> Option<Fault> {
     codes.iter().find(|(code, _)| *code == word).map(|(_, fault)| *fault)
 }
 
-/// The server's own words, in lower case. After `raw='` Ollama quotes a call of the model that it could not read.
+/// Beginnings of a quotation.
+const QUOTES: &[&str] = &[
+    // Ollama: a call of the model that it could not read.
+    "raw='",
+    // The request in pydantic's errors: `str` of one error, of a list of them, and their JSON.
+    "input=",
+    "input_value=",
+    "'input':",
+    "\"input\":",
+];
+
+/// The server's own words before the first quotation, in lower case.
 fn own_words(message: &str) -> String {
-    message.split("raw='").next().unwrap_or_default().to_lowercase()
+    let end = QUOTES.iter().filter_map(|quote| message.find(quote)).min();
+    end.and_then(|end| message.get(..end)).unwrap_or(message).to_lowercase()
 }
 
 /// Returns `true` if an object that was not found is a model, and not a path of the API.
