@@ -165,6 +165,9 @@ const WORDINGS: &[(Fault, &[&str])] = &[
     (Fault::Request, &["system role not supported"]),
     (Fault::Request, &["image input is not supported"]),
     (Fault::Request, &["audio input is not supported"]),
+    // OpenRouter: policies and abilities, with status 404.
+    (Fault::Request, &["no endpoints found matching"]),
+    (Fault::Request, &["no endpoints found that"]),
     // LocalAI.
     (Fault::Request, &["failed reading parameters from request"]),
     // vLLM: pydantic's text, "2 validation errors for ChatCompletionRequest".
@@ -220,7 +223,7 @@ impl Fault {
             // 402 and 429 are about the account, and 401 about the key.
             Self::TooLong => !matches!(status, Some(401 | 402 | 404 | 429)),
             Self::Loading => is_failure && !message.contains("error loading model"),
-            Self::Request => is_failure,
+            Self::Request => is_failure || status == Some(404),
             Self::RateLimit | Self::Overloaded | Self::Key => status.is_none(),
         }
     }
@@ -247,10 +250,18 @@ fn own_words(message: &str) -> String {
     end.and_then(|end| message.get(..end)).unwrap_or(message).to_lowercase()
 }
 
-/// Returns `true` if an object that was not found is a model, and not a path of the API.
+/// Returns `true` if an object that was not found is a model, and not a path of the API. The model is named before
+/// "not found" or directly after it.
 fn speaks_of_model(message: &str) -> bool {
+    let phrases = ["not found", "does not exist", "endpoints found"];
+    let splits = phrases.iter().filter_map(|phrase| message.split_once(phrase));
+    let split = splits.min_by_key(|(before, _)| before.len());
+    let (before, after) = split.unwrap_or((message, ""));
+    let after = after.trim_start_matches([' ', ':']);
+    let is_subject = before.contains("model")
+        || after.strip_prefix("the ").unwrap_or(after).starts_with("model");
     let mut words = message.split(|letter: char| !letter.is_alphanumeric());
-    message.contains("model") && !words.any(|word| matches!(word, "url" | "path" | "route"))
+    is_subject && !words.any(|word| matches!(word, "url" | "path" | "route"))
 }
 
 /// Places of the answer's limit in wordings of an overflow.
@@ -365,5 +376,32 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn unknown_model_is_the_subject_of_the_message() {
+        for message in [
+            "model: claude-x",
+            "Model not found, inaccessible, and/or not deployed",
+            "Not found the model x or Permission denied",
+            "The model `flux-image` does not exist or you do not have access to it.",
+            "models/x is not found for API version v1main",
+        ] {
+            let fault = Fault::of(&["not_found_error"], message, Some(404));
+            assert_eq!(fault, Some(Fault::NoModel), "{message}");
+        }
+        for (message, fault) in [
+            (
+                "No endpoints found matching your data policy (Free model publication). To enable, configure your settings",
+                Some(Fault::Request),
+            ),
+            ("No endpoints found that support tool use by this model", Some(Fault::Request)),
+            ("Image file not found: a.png, model=gpt-4", None),
+            ("Tool `f` does not exist, requested by the model", None),
+        ] {
+            assert_eq!(Fault::of(&[], message, Some(404)), fault, "{message}");
+        }
+        let message = "Image file not found: a.png, model=gpt-4";
+        assert_eq!(Fault::of(&[], message, None), None);
     }
 }
