@@ -8,6 +8,8 @@ use std::time::Duration;
 use neuron_types::{ProviderError, WasmCompatSend};
 use reqwest::header::HeaderMap;
 use reqwest::{Client, RequestBuilder, Response, Url};
+#[cfg(not(target_family = "wasm"))]
+use tokio::time::Instant;
 
 use crate::deadline::Deadline;
 #[cfg(not(target_family = "wasm"))]
@@ -69,33 +71,35 @@ impl Http {
                 Self::Given(client) => client,
             };
             let request = client.post(url.clone()).headers(headers).body(body);
-            let sent = deadline.within(self.send(request, &url, connect)).await?;
-            sent?.map_err(|error| transport::network_error(&url, error))
+            deadline.within(self.send(request, &url, connect)).await?
         }
     }
 
-    /// Sends a request, and once more if the server closed the idle connection on which it was sent.
+    /// Sends a request, and once more if the server closed the idle connection on which it was sent. A request that
+    /// was sent twice is never reported as [`Unsent`](neuron_types::Unsent).
     #[cfg(not(target_family = "wasm"))]
     async fn send(
         &self,
         request: RequestBuilder,
         url: &Url,
         connect: Duration,
-    ) -> Result<reqwest::Result<Response>, ProviderError> {
-        let Self::Own(clients) = self else {
-            return Ok(request.send().await);
-        };
+    ) -> Result<Response, ProviderError> {
         let again = request.try_clone();
+        let start = Instant::now();
         let (sent, has_connected) = idle::note_connections(request.send()).await;
-        match (sent, again) {
-            (Err(error), Some(again)) if !has_connected && idle::was_closed(&error) => {
+        let error = match sent {
+            Ok(response) => return Ok(response),
+            Err(error) => error,
+        };
+        let was_idle =
+            !has_connected && start.elapsed() < idle::AT_ONCE && idle::was_closed(&error);
+        match (self, again) {
+            (Self::Own(clients), Some(again)) if was_idle => {
                 let client = client(&clients.fresh, url, connect, Pool::None)?;
-                Ok(match again.build() {
-                    Ok(request) => client.execute(request).await,
-                    Err(error) => Err(error),
-                })
+                let sent = async { client.execute(again.build()?).await };
+                sent.await.map_err(|error| transport::lost(url, error))
             }
-            (sent, _) => Ok(sent),
+            _ => Err(transport::network_error(url, error)),
         }
     }
 
@@ -103,10 +107,10 @@ impl Http {
     async fn send(
         &self,
         request: RequestBuilder,
-        _url: &Url,
+        url: &Url,
         _connect: Duration,
-    ) -> Result<reqwest::Result<Response>, ProviderError> {
-        Ok(request.send().await)
+    ) -> Result<Response, ProviderError> {
+        request.send().await.map_err(|error| transport::network_error(url, error))
     }
 }
 

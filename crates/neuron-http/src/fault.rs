@@ -165,6 +165,9 @@ const WORDINGS: &[(Fault, &[&str])] = &[
     (Fault::Request, &["system role not supported"]),
     (Fault::Request, &["image input is not supported"]),
     (Fault::Request, &["audio input is not supported"]),
+    // OpenRouter: policies and abilities, with status 404.
+    (Fault::Request, &["no endpoints found matching"]),
+    (Fault::Request, &["no endpoints found that"]),
     // LocalAI.
     (Fault::Request, &["failed reading parameters from request"]),
     // vLLM: pydantic's text, "2 validation errors for ChatCompletionRequest".
@@ -186,11 +189,15 @@ const WORDINGS: &[(Fault, &[&str])] = &[
 impl Fault {
     /// Returns the meaning of these codes and this message in a response with this status.
     pub(crate) fn of(words: &[&str], message: &str, status: Status) -> Option<Self> {
+        let message = own_words(message);
         let code = words.iter().find_map(|word| find(CODES, word));
-        code.or_else(|| Self::of_wording(words, &own_words(message), status)).or_else(|| {
-            let is_weak = status.is_none() && words.iter().any(|word| WEAK_CODES.contains(word));
-            is_weak.then_some(Self::Request)
-        })
+        match code.or_else(|| Self::of_wording(words, &message, status)) {
+            Some(Self::TooLong) if is_limit_alone(&message) => Some(Self::Request),
+            None if status.is_none() && words.iter().any(|word| WEAK_CODES.contains(word)) => {
+                Some(Self::Request)
+            }
+            fault => fault,
+        }
     }
 
     fn of_wording(words: &[&str], message: &str, status: Status) -> Option<Self> {
@@ -214,11 +221,9 @@ impl Fault {
             Self::Quota => is_failure || matches!(status, Some(400 | 402 | 403 | 429)),
             Self::NoModel => is_failure || matches!(status, Some(400 | 404 | 422)),
             // 402 and 429 are about the account, and 401 about the key.
-            Self::TooLong => {
-                !matches!(status, Some(401 | 402 | 404 | 429)) && !is_limit_alone(message)
-            }
+            Self::TooLong => !matches!(status, Some(401 | 402 | 404 | 429)),
             Self::Loading => is_failure && !message.contains("error loading model"),
-            Self::Request => is_failure,
+            Self::Request => is_failure || status == Some(404),
             Self::RateLimit | Self::Overloaded | Self::Key => status.is_none(),
         }
     }
@@ -228,26 +233,175 @@ fn find(codes: &[(&str, Fault)], word: &str) -> Option<Fault> {
     codes.iter().find(|(code, _)| *code == word).map(|(_, fault)| *fault)
 }
 
-/// The server's own words, in lower case. After `raw='` Ollama quotes a call of the model that it could not read.
+/// Beginnings of a quotation.
+const QUOTES: &[&str] = &[
+    // Ollama: a call of the model that it could not read.
+    "raw='",
+    // The request in pydantic's errors: `str` of one error, of a list of them, and their JSON.
+    "input=",
+    "input_value=",
+    "'input':",
+    "\"input\":",
+];
+
+/// The server's own words before the first quotation, in lower case.
 fn own_words(message: &str) -> String {
-    message.split("raw='").next().unwrap_or_default().to_lowercase()
+    let end = QUOTES.iter().filter_map(|quote| message.find(quote)).min();
+    end.and_then(|end| message.get(..end)).unwrap_or(message).to_lowercase()
 }
 
-/// Returns `true` if an object that was not found is a model, and not a path of the API.
+/// Returns `true` if an object that was not found is a model, and not a path of the API. The model is named before
+/// "not found" or directly after it.
 fn speaks_of_model(message: &str) -> bool {
+    let phrases = ["not found", "does not exist", "endpoints found"];
+    let splits = phrases.iter().filter_map(|phrase| message.split_once(phrase));
+    let split = splits.min_by_key(|(before, _)| before.len());
+    let (before, after) = split.unwrap_or((message, ""));
+    let after = after.trim_start_matches([' ', ':']);
+    let is_subject = before.contains("model")
+        || after.strip_prefix("the ").unwrap_or(after).starts_with("model");
     let mut words = message.split(|letter: char| !letter.is_alphanumeric());
-    message.contains("model") && !words.any(|word| matches!(word, "url" | "path" | "route"))
+    is_subject && !words.any(|word| matches!(word, "url" | "path" | "route"))
 }
 
-/// Returns `true` if the limit of the answer alone does not fit. Then no shorter conversation helps. vLLM:
-/// "'max_tokens' … is too large: 5000. This model's maximum context length is 4096 tokens".
+/// Places of the answer's limit in wordings of an overflow.
+const ANSWER_LIMIT: &[&str] = &[
+    // vLLM.
+    "is too large: #",
+    "# output tokens",
+    // OpenAI, DeepSeek.
+    "# in the completion",
+    "# for the completion",
+    // OpenRouter.
+    "# in the output",
+    // SGLang.
+    "# tokens for the completion",
+    // Text Generation Inference.
+    "# `max_new_tokens`",
+    // Anthropic: "exceed context limit: 10 + 200000 > 200000".
+    "+ #",
+];
+
+/// Places of the context window's size in wordings of an overflow.
+const WINDOW: &[&str] = &[
+    "maximum context length is #",
+    "maximum context length of #",
+    "context length is only #",
+    "must be <= #",
+    "> #",
+];
+
+/// Returns `true` if the limit of the answer alone does not fit. Then no shorter conversation helps.
 fn is_limit_alone(message: &str) -> bool {
-    let number = |before: &str| {
-        let (_, after) = message.split_once(before)?;
-        after.split(|letter: char| !letter.is_ascii_digit()).next()?.parse::<u64>().ok()
-    };
-    match (number("is too large: "), number("maximum context length is ")) {
+    match (number(message, ANSWER_LIMIT), number(message, WINDOW)) {
         (Some(limit), Some(window)) => limit >= window,
         _ => false,
+    }
+}
+
+/// Returns the number at the `#` of the first place that occurs in the message.
+fn number(message: &str, places: &[&str]) -> Option<u64> {
+    let is_other = |letter: char| !letter.is_ascii_digit() && letter != ',';
+    places.iter().find_map(|place| {
+        let (before, after) = place.split_once('#')?;
+        let mark = if before.is_empty() { after } else { before };
+        message.match_indices(mark).find_map(|(at, _)| {
+            let number = if before.is_empty() {
+                message.get(..at)?.rsplit(is_other).next()?
+            } else {
+                message.get(at + mark.len()..)?.split(is_other).next()?
+            };
+            number.replace(',', "").parse().ok()
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limit_of_the_answer_that_alone_exceeds_the_window_is_no_overflow() {
+        for (limit_alone, overflow) in [
+            // vLLM.
+            (
+                "'max_tokens' or 'max_completion_tokens' is too large: 5000. This model's maximum context length is 4096 tokens and your request has 10 input tokens (5000 > 4096 - 10).",
+                "'max_tokens' or 'max_completion_tokens' is too large: 2000. This model's maximum context length is 4096 tokens and your request has 3000 input tokens (2000 > 4096 - 3000).",
+            ),
+            (
+                "You passed 20 input tokens and requested 4096 output tokens. However, the model's context length is only 4096 tokens, resulting in a maximum input length of 0 tokens.",
+                "You passed 4000 input tokens and requested 4095 output tokens. However, the model's context length is only 4096 tokens, resulting in a maximum input length of 1 tokens.",
+            ),
+            // OpenAI, DeepSeek.
+            (
+                "This model's maximum context length is 4097 tokens. However, you requested 4117 tokens (20 in the messages, 4097 in the completion).",
+                "This model's maximum context length is 4097 tokens. However, you requested 5117 tokens (5017 in the messages, 100 in the completion).",
+            ),
+            // Numbers with separators.
+            (
+                "This model's maximum context length is 131,072 tokens. However, you requested 132,100 tokens (1,028 in the messages, 131,072 in the completion).",
+                "This model's maximum context length is 131,072 tokens. However, you requested 131,500 tokens (131,000 in the messages, 500 in the completion).",
+            ),
+            // OpenAI's older API.
+            (
+                "This model's maximum context length is 4097 tokens, however you requested 4117 tokens (20 in your prompt; 4097 for the completion).",
+                "This model's maximum context length is 4097 tokens, however you requested 5000 tokens (4500 in your prompt; 500 for the completion).",
+            ),
+            // OpenRouter.
+            (
+                "This endpoint's maximum context length is 8192 tokens. However, you requested about 10211 tokens (211 of text input, 10000 in the output).",
+                "This endpoint's maximum context length is 8192 tokens. However, you requested about 9100 tokens (9000 of text input, 100 in the output).",
+            ),
+            // SGLang.
+            (
+                "Requested token count exceeds the model's maximum context length of 4096 tokens. You requested a total of 5010 tokens: 10 tokens from the input messages and 5000 tokens for the completion.",
+                "Requested token count exceeds the model's maximum context length of 4096 tokens. You requested a total of 5000 tokens: 4500 tokens from the input messages and 500 tokens for the completion.",
+            ),
+            // Anthropic.
+            (
+                "input length and `max_tokens` exceed context limit: 10 + 200000 > 200000, decrease input length or `max_tokens` and try again",
+                "input length and `max_tokens` exceed context limit: 178959 + 64000 > 200000, decrease input length or `max_tokens` and try again",
+            ),
+            // Text Generation Inference.
+            (
+                "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8192. Given: 20 `inputs` tokens and 8192 `max_new_tokens`",
+                "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8192. Given: 8000 `inputs` tokens and 512 `max_new_tokens`",
+            ),
+        ] {
+            for status in [None, Some(400), Some(500)] {
+                for codes in [&[][..], &["context_length_exceeded"]] {
+                    let of = |message| Fault::of(codes, message, status);
+                    assert_eq!(of(limit_alone), Some(Fault::Request), "{limit_alone}");
+                    assert_eq!(of(overflow), Some(Fault::TooLong), "{overflow}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_model_is_the_subject_of_the_message() {
+        for message in [
+            "model: claude-x",
+            "Model not found, inaccessible, and/or not deployed",
+            "Not found the model x or Permission denied",
+            "The model `flux-image` does not exist or you do not have access to it.",
+            "models/x is not found for API version v1main",
+        ] {
+            let fault = Fault::of(&["not_found_error"], message, Some(404));
+            assert_eq!(fault, Some(Fault::NoModel), "{message}");
+        }
+        for (message, fault) in [
+            (
+                "No endpoints found matching your data policy (Free model publication). To enable, configure your settings",
+                Some(Fault::Request),
+            ),
+            ("No endpoints found that support tool use by this model", Some(Fault::Request)),
+            ("Image file not found: a.png, model=gpt-4", None),
+            ("Tool `f` does not exist, requested by the model", None),
+        ] {
+            assert_eq!(Fault::of(&[], message, Some(404)), fault, "{message}");
+        }
+        let message = "Image file not found: a.png, model=gpt-4";
+        assert_eq!(Fault::of(&[], message, None), None);
     }
 }

@@ -4,6 +4,9 @@
 //! sends a request again if it had not begun to write it. Once it has written a part, it cannot know how much the
 //! server read, and reports an error. [`was_closed`] recognises these errors.
 //!
+//! A server that closes an idle connection does so [at once](AT_ONCE). A server that closes a connection later has worked
+//! on the request, which would be paid twice.
+//!
 //! The server may have processed the request nevertheless, so in a rare case a model is paid twice. That is accepted
 //! because nearly always the server saw nothing, because the caller would call again anyhow, and because the official
 //! clients of OpenAI and Anthropic do more: they repeat any failed connection twice.
@@ -14,8 +17,12 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tower::{Layer, Service};
+
+/// Maximum time from the sending of a request until a connection that was idle is found to be closed.
+pub(crate) const AT_ONCE: Duration = Duration::from_secs(1);
 
 tokio::task_local! {
     /// Set when the request of this task makes a connection.

@@ -6,10 +6,21 @@ use std::fmt;
 use neuron_types::{BoxError, ProviderError, Unsent};
 use reqwest::Url;
 
+/// The error of the first attempt.
 pub(crate) fn network_error(url: &Url, error: reqwest::Error) -> ProviderError {
     let is_unsent = is_unsent(&error);
-    let error: BoxError = Box::new(Transport::new(&origin(url), &error.without_url()));
+    let error = describe(url, error);
     ProviderError::Network(if is_unsent { Box::new(Unsent(error)) } else { error })
+}
+
+/// The error of a second attempt. The first attempt may have reached the server.
+#[cfg(not(target_family = "wasm"))]
+pub(crate) fn lost(url: &Url, error: reqwest::Error) -> ProviderError {
+    ProviderError::Network(describe(url, error))
+}
+
+fn describe(url: &Url, error: reqwest::Error) -> BoxError {
+    Box::new(Transport::new(&origin(url), &error.without_url()))
 }
 
 /// Whether there was no connection, so that the request did not leave.

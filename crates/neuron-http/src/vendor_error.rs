@@ -110,7 +110,8 @@ impl VendorError {
         let is_known =
             ["message", "detail", "type", "code"].iter().any(|key| fields.contains_key(*key));
         if !is_known && !fields.is_empty() {
-            return Some(Self::new(Value::Object(fields).to_string()));
+            let json = Value::Object(fields);
+            return Some(Self::foreign(json.to_string(), own_texts(&json)));
         }
         let mut take = |key: &str| fields.get_mut(key).map(Value::take);
         let kind = take("type").and_then(text).filter(|kind| kind != "error");
@@ -124,19 +125,19 @@ impl VendorError {
             Value::String(word) => Some(word),
             _ => None,
         }));
-        let mut message = take("message").or_else(|| take("detail")).and_then(text);
+        let json = take("message").or_else(|| take("detail")).unwrap_or_default();
+        let mut wording = Some(own_texts(&json));
+        let mut message = text(json);
         if let Some(upstream) =
             take("metadata").and_then(|mut data| Some(data.get_mut("raw")?.take()))
         {
             let upstream = Self::upstream(upstream);
             details.extend(upstream.code.and_then(text));
             details.extend(upstream.kind);
-            message = match (message, upstream.message) {
-                (Some(message), Some(cause)) => Some(format!("{message}: {cause}")),
-                (message, cause) => message.or(cause),
-            };
+            wording = join(wording, upstream.wording);
+            message = join(message, upstream.message);
         }
-        Some(Self { kind, code, details, message, ..Self::default() })
+        Some(Self { kind, code, details, message, wording, ..Self::default() })
     }
 
     /// Takes the code and the type that stand beside an error that is a text.
@@ -160,7 +161,11 @@ impl VendorError {
     fn upstream(raw: Value) -> Self {
         let parsed = raw.as_str().and_then(|raw| serde_json::from_str(raw).ok());
         let found = Self::find(parsed.unwrap_or_else(|| raw.clone()));
-        found.unwrap_or_else(|| Self { message: text(raw), ..Self::default() })
+        found.unwrap_or_else(|| Self {
+            wording: Some(own_texts(&raw)),
+            message: text(raw),
+            ..Self::default()
+        })
     }
 
     /// The vendor's word that says most: its code, else its type. Empty if there is none, and for numbers that are
@@ -238,8 +243,8 @@ impl VendorError {
 impl<'de> Deserialize<'de> for VendorError {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = Value::deserialize(deserializer)?;
-        let shown = json.to_string();
-        Ok(Self::read(json).unwrap_or_else(|| Self::new(shown)))
+        let unknown = Self::foreign(json.to_string(), own_texts(&json));
+        Ok(Self::read(json).unwrap_or(unknown))
     }
 }
 
@@ -249,5 +254,88 @@ fn text(value: Value) -> Option<String> {
         Value::Null => None,
         Value::String(text) => Some(text),
         other => Some(other.to_string()),
+    }
+}
+
+/// The server's own texts in a value. FastAPI's lists of invalid fields quote the request beside their messages.
+fn own_texts(value: &Value) -> String {
+    let join = |texts: Vec<String>| texts.join("\n");
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(values) => join(values.iter().map(own_texts).collect()),
+        Value::Object(fields) => {
+            let values =
+                ["error", "message", "detail", "msg"].iter().filter_map(|key| fields.get(*key));
+            join(values.map(own_texts).collect())
+        }
+        _ => String::new(),
+    }
+}
+
+fn join(message: Option<String>, cause: Option<String>) -> Option<String> {
+    match (message, cause) {
+        (Some(message), Some(cause)) => Some(format!("{message}: {cause}")),
+        (message, cause) => message.or(cause),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn rejected(body: &str) -> ProviderError {
+        let rejection = Rejection::new(422, HeaderMap::new(), body.as_bytes(), Duration::ZERO);
+        let error = rejection.vendor_error();
+        rejection.provider_error(&error, error.message().to_owned())
+    }
+
+    #[test]
+    fn quoted_request_does_not_decide_the_class() {
+        let question = "why does vLLM say prompt is too long?";
+        let entry = json!({
+            "type": "missing",
+            "loc": ["body", "x"],
+            "msg": "Field required",
+            "input": {"messages": [{"content": question}]},
+        });
+        let list = json!([entry]);
+        let python =
+            format!("[{{'type': 'missing', 'msg': 'Field required', 'input': '{question}'}}]");
+        let pydantic = format!(
+            "1 validation error for Chat\nx\n  Field required [type=missing, input_value='{question}', input_type=str]"
+        );
+        let cut = format!("{{\"detail\": [{}", entry);
+        for body in [
+            json!({"detail": list}).to_string(),
+            // Mistral.
+            json!({"object": "error", "message": {"detail": list}, "type": "invalid_request_error"}).to_string(),
+            json!({"error": {"message": list}}).to_string(),
+            json!({"error": {"message": "Provider returned error", "metadata": {"raw": {"detail": list}}}}).to_string(),
+            json!({"error": {"invalid": entry}}).to_string(),
+            json!({"error": {"message": python}}).to_string(),
+            json!({"message": pydantic}).to_string(),
+            json!({"message": format!("bad value (input={question})")}).to_string(),
+            // A body that is longer than the part that is read.
+            cut,
+        ] {
+            let error = rejected(&body);
+            assert_eq!(error.kind(), "InvalidRequest", "{body}");
+            // It is shown nevertheless.
+            assert!(error.to_string().contains(question), "{error}");
+        }
+    }
+
+    #[test]
+    fn messages_of_invalid_fields_decide_the_class() {
+        for body in [
+            json!({"detail": [{"loc": ["body"], "msg": "prompt is too long", "input": "x"}]}),
+            json!({"message": {"detail": [{"msg": "prompt is too long", "input": "x"}]}}),
+            json!({"detail": ["prompt is too long"]}),
+            json!({"error": {"message": "Provider returned error", "metadata": {"raw": {"detail": [{"msg": "prompt is too long"}]}}}}),
+        ] {
+            assert_eq!(rejected(&body.to_string()).kind(), "ContextWindowExceeded", "{body}");
+        }
     }
 }

@@ -14,6 +14,8 @@ enum Step {
     Answer,
     /// Closes the connection without a byte.
     Close,
+    /// Closes the connection without a byte after it has worked on the request.
+    CloseLate,
     /// Resets the connection without a byte.
     Reset,
     /// Sends the head of a response and a part of its body, and closes the connection.
@@ -59,6 +61,10 @@ impl Server {
                 match step {
                     Step::Answer => Self::answer(&mut connection).await,
                     Step::Close => break,
+                    Step::CloseLate => {
+                        tokio::time::sleep(Duration::from_millis(1500)).await;
+                        break;
+                    }
                     Step::Reset => {
                         connection.reset();
                         break;
@@ -137,6 +143,8 @@ async fn nothing_else_is_sent_again() {
         (&[&[Reset]], 1, 1, "Network"),
         // The second attempt.
         (&[&[Answer, Close], &[Close]], 2, 3, "Network"),
+        // A server that closes an idle connection does so at once.
+        (&[&[Answer, CloseLate]], 2, 2, "Network"),
         // After the first bytes of an answer.
         (&[&[Answer, Cut]], 2, 2, "Network"),
         (&[&[Answer, Garbage]], 2, 2, "Network"),
@@ -163,6 +171,28 @@ async fn a_timeout_is_not_sent_again() {
         unreachable!("the server does not end");
     };
     assert_eq!((error.kind(), server.seen.get()), ("Timeout", 2));
+}
+
+/// The server may have read the first attempt.
+#[tokio::test]
+async fn request_that_was_repeated_is_reported_as_sent() {
+    let server = RawServer::bind().await;
+    let endpoint = Endpoint::new(server.url(), Secret::default());
+    let serve = async {
+        let mut connection = server.request().await;
+        Server::answer(&mut connection).await;
+        connection.request().await;
+        // The second attempt finds no server.
+        drop(server);
+        drop(connection);
+    };
+    let calls = async {
+        call(&endpoint).await.expect("an answer");
+        call(&endpoint).await.expect_err("no answer")
+    };
+    let (error, ()) = join(calls, serve).await;
+    assert!(error.to_string().to_lowercase().contains("refused"), "{error}");
+    assert!(error.was_sent());
 }
 
 /// The second attempt took the other connection, which the server had closed as well.
