@@ -6,7 +6,7 @@ use neuron_http::KeySource;
 use neuron_provider_openai::{Dialect, OpenAi, TokenLimit};
 use neuron_testing::OpenAiServer;
 use neuron_testing::openai::{Dialect as Quirks, OpenAiApi};
-use neuron_types::{Provider, ProviderError};
+use neuron_types::{EmbeddingProvider, EmbeddingRequest, Provider, ProviderError};
 use serde_json::json;
 
 use crate::conformance::chat_capabilities;
@@ -131,6 +131,26 @@ async fn the_query_of_an_address_goes_with_each_request() {
     let request = &server.requests()[0];
     assert_eq!(request.query, "api-version=2024-10-21");
     assert_eq!((request.header("api-key"), request.bearer()), (Some(OpenAiServer::API_KEY), None));
+}
+
+/// The last segment of these addresses was lost.
+#[tokio::test]
+async fn deployments_named_like_the_endpoint_keep_their_address() {
+    for (name, path) in
+        [("chat", "/openai/deployments/chat"), ("embeddings", "/openai/deployments/embeddings")]
+    {
+        let quirks = Quirks::default().served_at(path).key_in("api-key");
+        let server = OpenAiServer::builder().dialect(quirks).start(["a"]).await.unwrap();
+        let dialect = Dialect::azure_deployment("res", name, "2024-10-21");
+        let address = dialect.base_url.replace("https://res.openai.azure.com", &server.url());
+        let provider = OpenAi::compatible(dialect.at(address), OpenAiServer::API_KEY);
+        provider.complete(ask("hi")).await.unwrap();
+        let texts = EmbeddingRequest { input: vec!["hi".into()], ..Default::default() };
+        // The server has no vectors, so only the address of the request counts.
+        provider.embed(texts).await.unwrap_err();
+        let paths: Vec<_> = server.requests().iter().map(|sent| sent.path.clone()).collect();
+        assert_eq!(paths, [format!("{path}/chat/completions"), format!("{path}/embeddings")]);
+    }
 }
 
 #[tokio::test]
