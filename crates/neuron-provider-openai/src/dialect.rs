@@ -3,7 +3,9 @@
 mod servers;
 
 use std::borrow::Cow;
+use std::fmt;
 
+use neuron_http::BaseUrl;
 use neuron_types::Message;
 
 /// A description of a server that is compatible with Chat Completions: its address, and what it reads and writes
@@ -14,6 +16,8 @@ use neuron_types::Message;
 /// and set the fields that differ.
 ///
 /// Reading needs no dialect: answers, streams and errors of all these servers are read alike.
+///
+/// `Debug` shows neither the query of the address, nor a password in it, nor the values of the headers.
 ///
 /// # Example
 ///
@@ -27,7 +31,7 @@ use neuron_types::Message;
 /// dialect.token_limit = TokenLimit::MaxTokens;
 /// let own = OpenAi::compatible(dialect, key()).model("our-model");
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Dialect {
     /// Address to which `/chat/completions` and `/embeddings` are appended. A query in it goes with each request.
@@ -148,6 +152,23 @@ impl Dialect {
     pub fn at(mut self, base_url: impl Into<Cow<'static, str>>) -> Self {
         self.base_url = base_url.into();
         self
+    }
+}
+
+impl fmt::Debug for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let headers: Vec<&str> = self.headers.iter().map(|(name, _)| *name).collect();
+        f.debug_struct("Dialect")
+            .field("base_url", &BaseUrl::new(&*self.base_url))
+            .field("documentation", &self.documentation)
+            .field("key_variable", &self.key_variable)
+            .field("key_header", &self.key_header)
+            .field("token_limit", &self.token_limit)
+            .field("system_role", &self.system_role)
+            .field("reasoning", &self.reasoning)
+            .field("left_out", &self.left_out)
+            .field("headers", &headers)
+            .finish()
     }
 }
 
