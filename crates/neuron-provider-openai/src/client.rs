@@ -220,7 +220,8 @@ impl OpenAi {
         self
     }
 
-    /// Asks a source for the key before each request, for tokens that expire.
+    /// Asks a source for the key before each request, for tokens that expire. The wait for the key counts towards
+    /// [`timeout`](Self::timeout).
     #[must_use]
     pub fn key_source(mut self, source: KeySource) -> Self {
         self.key_source = Some(source);
@@ -314,7 +315,7 @@ impl OpenAi {
         let Some(source) = &self.key_source else {
             return Ok(Cow::Borrowed(self));
         };
-        let endpoint = self.endpoint.clone().with_secret(source.key().await?);
+        let endpoint = self.endpoint.for_call(source).await?;
         Ok(Cow::Owned(Self { endpoint, ..self.clone() }))
     }
 

@@ -1,12 +1,14 @@
 //! Each ready-made dialect against a server that differs from OpenAI in the same way.
 
+use std::time::Duration;
+
 use neuron_conformance::provider::{Capabilities, ProviderHarness};
 use neuron_conformance::provider_tests;
 use neuron_http::KeySource;
 use neuron_provider_openai::{Dialect, OpenAi, TokenLimit};
 use neuron_testing::OpenAiServer;
 use neuron_testing::openai::{Dialect as Quirks, OpenAiApi};
-use neuron_types::{EmbeddingProvider, EmbeddingRequest, Provider, ProviderError};
+use neuron_types::{EmbeddingError, EmbeddingProvider, EmbeddingRequest, Provider, ProviderError};
 use serde_json::json;
 
 use crate::conformance::chat_capabilities;
@@ -195,4 +197,19 @@ async fn key_source_is_asked_before_each_request() {
     let keys: Vec<_> =
         server.requests().iter().map(|sent| sent.bearer().unwrap().to_owned()).collect();
     assert_eq!(keys, ["token-0", "token-1"]);
+}
+
+/// A call waited for ever for a token endpoint that does not respond.
+#[tokio::test]
+async fn time_limit_of_a_call_includes_the_wait_for_the_key() {
+    let limit = Duration::from_millis(50);
+    let hangs = KeySource::new(std::future::pending);
+    let provider = OpenAi::new("unused").timeout(limit).key_source(hangs);
+    let error = provider.complete(ask("hi")).await.unwrap_err();
+    assert!(matches!(error, ProviderError::Timeout(after) if after == limit), "{error}");
+    let error = provider.complete_stream(ask("hi")).await.unwrap_err();
+    assert!(matches!(error, ProviderError::Timeout(_)), "{error}");
+    let texts = EmbeddingRequest { input: vec!["hi".into()], ..Default::default() };
+    let error = provider.embed(texts).await.unwrap_err();
+    assert!(matches!(error, EmbeddingError::Timeout(_)), "{error}");
 }
