@@ -49,6 +49,8 @@ pub struct Dialect {
     pub system_role: SystemRole,
     /// Answers whose reasoning goes back with the next request.
     pub reasoning: ReasoningBack,
+    /// Sends `strict` with tools. If `false`, strict tools are sent as other tools, for servers that refuse the field.
+    pub strict_tools: bool,
     /// Fields that are never sent, because the server refuses them. Fields of `extra` are sent.
     pub left_out: &'static [&'static str],
     /// Headers of each request, by their names in lower case.
@@ -142,6 +144,7 @@ impl Dialect {
             token_limit: TokenLimit::MaxCompletionTokens,
             system_role: SystemRole::System,
             reasoning: ReasoningBack::Never,
+            strict_tools: true,
             left_out: &[],
             headers: &[],
         }
@@ -166,6 +169,7 @@ impl fmt::Debug for Dialect {
             .field("token_limit", &self.token_limit)
             .field("system_role", &self.system_role)
             .field("reasoning", &self.reasoning)
+            .field("strict_tools", &self.strict_tools)
             .field("left_out", &self.left_out)
             .field("headers", &headers)
             .finish()

@@ -80,7 +80,8 @@ fn write_fields(
     fields.some("stop", (!stops.is_empty()).then_some(stops))?;
     fields.some("reasoning_effort", effort(request))?;
     fields.some("response_format", format(request))?;
-    fields.some("tools", (!request.tools.is_empty()).then_some(Tools(request.tools)))?;
+    let tools = Tools { tools: request.tools, strict: dialect.strict_tools };
+    fields.some("tools", (!request.tools.is_empty()).then_some(tools))?;
     fields.some("tool_choice", tool_choice(request))?;
     let one_call = one_call_at_a_time && has_tools(request);
     fields.some("parallel_tool_calls", one_call.then_some(false))?;
@@ -135,7 +136,10 @@ pub(crate) fn has_tools(request: RequestRef<'_>) -> bool {
     !request.tools.is_empty() || more.is_some()
 }
 
-struct Tools<'a>(&'a [ToolDefinition]);
+struct Tools<'a> {
+    tools: &'a [ToolDefinition],
+    strict: bool,
+}
 
 impl Serialize for Tools<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -154,13 +158,13 @@ impl Serialize for Tools<'_> {
             #[serde(flatten)]
             vendor: VendorFields<'a>,
         }
-        serializer.collect_seq(self.0.iter().map(|tool| Tool {
+        serializer.collect_seq(self.tools.iter().map(|tool| Tool {
             r#type: "function",
             function: Function {
                 name: &tool.name,
                 description: &tool.description,
                 parameters: Parameters(tool.plain_schema()),
-                strict: tool.is_strict(),
+                strict: self.strict && tool.is_strict(),
                 vendor: vendor_fields(tool),
             },
         }))

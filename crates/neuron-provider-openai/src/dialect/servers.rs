@@ -58,7 +58,8 @@ impl Dialect {
         }
     }
 
-    /// DeepSeek. Reasoning must go back with the results of tools.
+    /// DeepSeek. Reasoning must go back with the results of tools. Strict tools exist only at
+    /// `https://api.deepseek.com/beta`, where [`strict_tools`](Self::strict_tools) can be set.
     #[must_use]
     pub fn deepseek() -> Self {
         Self {
@@ -66,6 +67,7 @@ impl Dialect {
             key_variable: "DEEPSEEK_API_KEY",
             token_limit: TokenLimit::MaxTokens,
             reasoning: ReasoningBack::WithCalls,
+            strict_tools: false,
             ..Self::new("https://api.deepseek.com")
         }
     }
@@ -156,6 +158,7 @@ impl Dialect {
             key_variable: "MOONSHOT_API_KEY",
             token_limit: TokenLimit::MaxTokens,
             reasoning: ReasoningBack::WithCalls,
+            strict_tools: false,
             ..Self::new("https://api.moonshot.ai/v1")
         }
     }
@@ -248,6 +251,7 @@ impl Dialect {
         Self {
             documentation: "https://github.com/ollama/ollama/blob/main/docs/openai.md",
             token_limit: TokenLimit::MaxTokens,
+            strict_tools: false,
             ..Self::new("http://localhost:11434/v1")
         }
     }
@@ -331,6 +335,7 @@ impl Dialect {
         Self {
             documentation: "https://docs.snowflake.com/en/user-guide/snowflake-cortex/cortex-rest-api",
             key_variable: "SNOWFLAKE_TOKEN",
+            strict_tools: false,
             ..Self::new("")
         }
         .at(format!("https://{account}.snowflakecomputing.com/api/v2/cortex/v1"))

@@ -531,6 +531,28 @@ mod conversations {
     }
 }
 
+/// The field was sent to each server.
+#[test]
+fn strict_is_not_sent_to_servers_that_refuse_it() {
+    let tool = tool("act").strict();
+    let request = CompletionRequest { tools: vec![tool], ..talk(vec![Message::user("hi")]) };
+    for (dialect, is_sent) in [
+        (Dialect::openai(), true),
+        (Dialect::vllm(), true),
+        (Dialect::deepseek(), false),
+        (Dialect::moonshot(), false),
+        (Dialect::ollama(), false),
+        (Dialect::snowflake("a"), false),
+    ] {
+        let settings = Settings { dialect: &dialect, ..Settings::default() };
+        let chat = json_with(request.view(), settings);
+        assert_eq!(chat["tools"][0]["function"].get("strict").is_some(), is_sent, "{dialect:?}");
+        let response = crate::responses::request::write(request.view(), "m", settings, false);
+        let response: Value = serde_json::from_slice(&response.unwrap()).unwrap();
+        assert_eq!(response["tools"][0].get("strict").is_some(), is_sent, "{dialect:?}");
+    }
+}
+
 #[test]
 fn strict_tools_and_fields_of_the_vendor() {
     let schema = json!({ "type": "object", "properties": { "a": { "type": "string" } } });
