@@ -203,7 +203,7 @@ impl OpenAi {
         self
     }
 
-    /// Sends reasoning that came as `reasoning_content` back in that field, as some compatible
+    /// Sends reasoning back in the dialect's field (`reasoning_content` by default), as some compatible
     /// servers want while the model calls tools. OpenAI's own API has no such field.
     #[must_use]
     pub fn echo_reasoning(mut self) -> Self {

@@ -49,6 +49,8 @@ pub struct Dialect {
     pub system_role: SystemRole,
     /// Answers whose reasoning goes back with the next request.
     pub reasoning: ReasoningBack,
+    /// Field in which reasoning goes back.
+    pub reasoning_field: &'static str,
     /// Sends `strict` with tools. If `false`, strict tools are sent as other tools, for servers that refuse the field.
     pub strict_tools: bool,
     /// Fields that are never sent, because the server refuses them. Fields of `extra` are sent.
@@ -107,14 +109,15 @@ impl TokenLimit {
     }
 }
 
-/// The answers whose reasoning goes back with the next request, in the field in which it came.
+/// The answers whose reasoning goes back with the next request, in [`Dialect::reasoning_field`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReasoningBack {
     /// None, as at OpenAI. `reasoning_details` always go back.
     #[default]
     Never,
-    /// Answers with tool calls. Servers that require it refuse the next request otherwise.
+    /// Answers with tool calls. Servers that require it refuse the next request otherwise. An answer without reasoning
+    /// goes back with a space, because Moonshot refuses an empty text.
     WithCalls,
     /// All answers.
     Always,
@@ -144,6 +147,7 @@ impl Dialect {
             token_limit: TokenLimit::MaxCompletionTokens,
             system_role: SystemRole::System,
             reasoning: ReasoningBack::Never,
+            reasoning_field: "reasoning_content",
             strict_tools: true,
             left_out: &[],
             headers: &[],
@@ -169,6 +173,7 @@ impl fmt::Debug for Dialect {
             .field("token_limit", &self.token_limit)
             .field("system_role", &self.system_role)
             .field("reasoning", &self.reasoning)
+            .field("reasoning_field", &self.reasoning_field)
             .field("strict_tools", &self.strict_tools)
             .field("left_out", &self.left_out)
             .field("headers", &headers)

@@ -251,9 +251,8 @@ impl Serialize for Messages<'_> {
                     }
                 }
                 Role::Assistant => {
-                    let echo = self.settings.dialect.reasoning.goes_back(message);
                     let tools = self.request.tools;
-                    let message = AssistantMessage::new(message, tools, echo);
+                    let message = AssistantMessage::new(message, tools, self.settings.dialect);
                     if !message.is_empty() {
                         messages.serialize_element(&message)?;
                     }

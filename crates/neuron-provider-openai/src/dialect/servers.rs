@@ -21,6 +21,7 @@ impl Dialect {
             documentation: "https://openrouter.ai/docs/api-reference/overview",
             key_variable: "OPENROUTER_API_KEY",
             token_limit: TokenLimit::MaxTokens,
+            reasoning_field: "reasoning",
             ..Self::new("https://openrouter.ai/api/v1")
         }
     }
@@ -54,6 +55,7 @@ impl Dialect {
         Self {
             documentation: "https://console.groq.com/docs/openai",
             key_variable: "GROQ_API_KEY",
+            reasoning_field: "reasoning",
             ..Self::new("https://api.groq.com/openai/v1")
         }
     }
@@ -111,6 +113,7 @@ impl Dialect {
         Self {
             documentation: "https://inference-docs.cerebras.ai/resources/openai",
             key_variable: "CEREBRAS_API_KEY",
+            reasoning_field: "reasoning",
             ..Self::new("https://api.cerebras.ai/v1")
         }
     }
@@ -211,6 +214,7 @@ impl Dialect {
     pub fn vllm() -> Self {
         Self {
             documentation: "https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
+            reasoning_field: "reasoning",
             ..Self::new("http://localhost:8000/v1")
         }
     }
@@ -252,6 +256,7 @@ impl Dialect {
             documentation: "https://github.com/ollama/ollama/blob/main/docs/openai.md",
             token_limit: TokenLimit::MaxTokens,
             strict_tools: false,
+            reasoning_field: "reasoning",
             ..Self::new("http://localhost:11434/v1")
         }
     }
