@@ -299,7 +299,10 @@ impl OpenAi {
         let body = reply.stream(&["text/event-stream"], explain).await?;
         let secret = self.endpoint.secret().clone();
         Ok(match self.api {
-            Api::ChatCompletions => AnswerStream::new(body, ChatAnswer::default(), secret).into(),
+            Api::ChatCompletions => {
+                let asks_usage = request::asks_usage(request, &self.dialect);
+                AnswerStream::new(body, ChatAnswer::new(asks_usage), secret).into()
+            }
             Api::Responses => {
                 AnswerStream::new(body, responses::stream::ResponseAnswer::default(), secret).into()
             }

@@ -71,7 +71,7 @@ fn write_fields(
     fields.leave_out(dialect.left_out);
     if stream {
         fields.entry("stream", &true)?;
-        fields.entry("stream_options", &StreamOptions { include_usage: true })?;
+        fields.entry(STREAM_OPTIONS, &StreamOptions { include_usage: true })?;
     }
     fields.some(dialect.token_limit.field(), request.max_tokens)?;
     fields.some("temperature", request.temperature.map(Shortest))?;
@@ -87,6 +87,15 @@ fn write_fields(
     fields.some("parallel_tool_calls", one_call.then_some(false))?;
     fields.rest_but("messages")?;
     fields.entry("messages", &Messages { request, settings })
+}
+
+/// The field that asks for the usage of a streamed answer.
+const STREAM_OPTIONS: &str = "stream_options";
+
+/// Returns `true` if a streamed request asks for the usage. With options of the caller's own it may not.
+pub(crate) fn asks_usage(request: RequestRef<'_>, dialect: &Dialect) -> bool {
+    let own = request.extra.and_then(|extra| extra.get(STREAM_OPTIONS));
+    own.is_none() && !dialect.left_out.contains(&STREAM_OPTIONS)
 }
 
 #[derive(Serialize)]

@@ -6,9 +6,11 @@ use neuron_conformance::provider::{Capabilities, ProviderHarness};
 use neuron_conformance::provider_tests;
 use neuron_http::KeySource;
 use neuron_provider_openai::{Dialect, OpenAi, TokenLimit};
-use neuron_testing::OpenAiServer;
 use neuron_testing::openai::{Dialect as Quirks, OpenAiApi};
-use neuron_types::{EmbeddingError, EmbeddingProvider, EmbeddingRequest, Provider, ProviderError};
+use neuron_testing::{OpenAiServer, ServerReply};
+use neuron_types::{
+    CompletionRequest, EmbeddingError, EmbeddingProvider, EmbeddingRequest, Provider, ProviderError,
+};
 use serde_json::json;
 
 use crate::conformance::chat_capabilities;
@@ -212,4 +214,42 @@ async fn time_limit_of_a_call_includes_the_wait_for_the_key() {
     let texts = EmbeddingRequest { input: vec!["hi".into()], ..Default::default() };
     let error = provider.embed(texts).await.unwrap_err();
     assert!(matches!(error, EmbeddingError::Timeout(_)), "{error}");
+}
+
+/// A stream that a proxy closed before its last chunk was a success with a usage of zero.
+#[tokio::test]
+async fn stream_without_done_needs_the_usage_that_was_asked_for() {
+    const ANSWER: &str = r#"data: {"id": "1", "model": "m", "choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"}]}
+
+"#;
+    const USAGE: &str = r#"data: {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}
+
+"#;
+    const DONE: &str = "data: [DONE]\n\n";
+    let mut silent = Dialect::openai();
+    silent.left_out = &["stream_options"];
+    let own = json!({"stream_options": {"include_usage": false}});
+    for (dialect, extra, rest, is_success) in [
+        (Dialect::openai(), None, "", false),
+        (Dialect::openai(), None, USAGE, true),
+        (Dialect::openai(), None, DONE, true),
+        (Dialect::openai(), Some(own), "", true),
+        (silent, None, "", true),
+    ] {
+        let headers = [("content-type", "text/event-stream")];
+        let reply = ServerReply::raw(200, headers, format!("{ANSWER}{rest}"));
+        let server = OpenAiServer::start([reply]).await.unwrap();
+        let address = format!("{}/v1", server.url());
+        let provider = OpenAi::compatible(dialect.at(address), OpenAiServer::API_KEY);
+        let request = CompletionRequest { extra, ..ask("hi") };
+        let stream = provider.complete_stream(request).await.unwrap();
+        match stream.into_response().await {
+            Ok(response) => assert!(is_success, "{rest}: {response:?}"),
+            Err(ProviderError::StreamError(text)) => {
+                assert!(!is_success, "{rest}: {text}");
+                assert_eq!(text, "the stream ended before the usage, and without [DONE]");
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
