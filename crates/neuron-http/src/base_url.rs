@@ -54,7 +54,8 @@ impl BaseUrl {
     }
 
     /// Returns the address of an API's endpoint: `path` (`v1/messages`, for instance) below the base,
-    /// which may end with a slash or with the path's version. A query stays at the end.
+    /// which may end with a slash or with the path's root (a version such as `v1`, or `api`). A query
+    /// stays at the end.
     ///
     /// # Errors
     ///
@@ -66,8 +67,8 @@ impl BaseUrl {
             None => (base, None),
         };
         let base = base.trim_end_matches('/');
-        let version = path.split('/').next().unwrap_or_default();
-        let base = match base.strip_suffix(version) {
+        let root = path.split('/').next().filter(|segment| is_root(segment)).unwrap_or_default();
+        let base = match base.strip_suffix(root) {
             Some(rest) if rest.ends_with('/') => rest.trim_end_matches('/'),
             _ => base,
         };
@@ -104,6 +105,14 @@ impl BaseUrl {
     }
 }
 
+/// Returns `true` for the segments with which the paths of an API begin. Other segments may be names in the base,
+/// for example of a deployment `chat`.
+fn is_root(segment: &str) -> bool {
+    let version = segment.strip_prefix('v').unwrap_or_default();
+    let is_version = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit());
+    is_version || segment == "api"
+}
+
 impl fmt::Debug for BaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.shown().fmt(f)
@@ -126,6 +135,24 @@ mod tests {
         check("http://h/x/v1//", "http://h/x/v1/messages");
         check("http://apiv1", "http://apiv1/v1/messages");
         check("http://h/v2", "http://h/v2/v1/messages");
+    }
+
+    /// The requests of deployments with these names lost a segment of their address.
+    #[test]
+    fn join_keeps_a_base_that_ends_like_the_endpoint() {
+        for (base, path) in [
+            ("http://h/deployments/chat", "chat/completions"),
+            ("http://h/deployments/embeddings", "embeddings"),
+            ("http://h/chat", "chat/completions"),
+            ("http://h/v1/responses", "responses"),
+            ("http://h/v", "v/x"),
+            ("http://h/v1x", "v1x/x"),
+        ] {
+            let joined = BaseUrl::new(format!("{base}/?a=b")).join(path).unwrap();
+            assert_eq!(joined.as_str(), format!("{base}/{path}?a=b"));
+        }
+        let joined = BaseUrl::new("http://h/api/").join("api/chat").unwrap();
+        assert_eq!(joined.as_str(), "http://h/api/chat");
     }
 
     /// The path became a part of the query, and every request went to the base itself.

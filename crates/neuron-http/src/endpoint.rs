@@ -9,7 +9,7 @@ use reqwest::header::HeaderMap;
 use crate::body::read_beginning;
 use crate::client::Http;
 use crate::deadline::Deadline;
-use crate::{BaseUrl, Rejection, Reply, Secret};
+use crate::{BaseUrl, KeySource, Rejection, Reply, Secret};
 
 /// How long to wait for the body that explains a status: the status says the most, and a retry should
 /// not wait for a server that does not go on.
@@ -50,6 +50,8 @@ pub struct Endpoint {
     secret: Secret,
     timeouts: Timeouts,
     http: Http,
+    /// Set for a call that has begun.
+    deadline: Option<Deadline>,
 }
 
 impl Endpoint {
@@ -65,7 +67,26 @@ impl Endpoint {
                 idle: Duration::from_secs(120),
             },
             http: Http::default(),
+            deadline: None,
         }
+    }
+
+    /// Returns an endpoint for one call, with the current key of a source. The time limit of the call includes the
+    /// wait for the key.
+    ///
+    /// # Errors
+    ///
+    /// The errors of the source, [`ProviderError::Timeout`] if there is no key in time, and [`ProviderError::Other`]
+    /// outside of a tokio runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// As cancel safe as [`KeySource::key`].
+    pub async fn for_call(&self, source: &KeySource) -> Result<Self, ProviderError> {
+        check_runtime()?;
+        let deadline = Deadline::after(self.timeouts.call);
+        let secret = deadline.within(source.key()).await??;
+        Ok(Self { secret, deadline: Some(deadline), ..self.clone() })
     }
 
     /// Sets the address.
@@ -164,15 +185,9 @@ impl Endpoint {
         reject: impl FnOnce(&Rejection) -> ProviderError + WasmCompatSend + 'a,
     ) -> impl Future<Output = Result<Reply, ProviderError>> + WasmCompatSend + 'a {
         async move {
-            // Timers and connections would panic.
-            #[cfg(not(target_family = "wasm"))]
-            if tokio::runtime::Handle::try_current().is_err() {
-                return Err(ProviderError::Other(
-                    "a request over HTTP needs a tokio runtime: call it within one".into(),
-                ));
-            }
+            check_runtime()?;
             let Timeouts { connect, call, .. } = self.timeouts;
-            let deadline = Deadline::after(call);
+            let deadline = self.deadline.unwrap_or_else(|| Deadline::after(call));
             let url = self.base_url.join(path)?;
             let response = self.http.post(url, headers, body, connect, deadline).await?;
             if response.status().is_success() {
@@ -184,4 +199,15 @@ impl Endpoint {
             Err(reject(&Rejection::new(status.as_u16(), headers, body.as_bytes(), call)))
         }
     }
+}
+
+/// Returns an error outside of a tokio runtime, where timers and connections would panic.
+fn check_runtime() -> Result<(), ProviderError> {
+    #[cfg(not(target_family = "wasm"))]
+    if tokio::runtime::Handle::try_current().is_err() {
+        return Err(ProviderError::Other(
+            "a request over HTTP needs a tokio runtime: call it within one".into(),
+        ));
+    }
+    Ok(())
 }

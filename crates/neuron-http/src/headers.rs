@@ -48,14 +48,17 @@ pub(crate) fn metadata(headers: &HeaderMap) -> AnswerMetadata {
     metadata
 }
 
-/// Makes a header's value of a text.
+/// Makes a header's value of a text. The error does not quote the text, because it may be a secret.
 ///
 /// # Errors
 ///
 /// [`ProviderError::InvalidRequest`] for a text that no header can carry.
 pub fn header_value(name: &str, text: &str) -> Result<HeaderValue, ProviderError> {
-    HeaderValue::from_str(text)
-        .map_err(|_| ProviderError::InvalidRequest(format!("`{text}` cannot be sent as {name}")))
+    HeaderValue::from_str(text).map_err(|_| {
+        ProviderError::InvalidRequest(format!(
+            "the value of {name} has characters that no header can carry: a line break, perhaps"
+        ))
+    })
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ const PROJECT: HeaderName = HeaderName::from_static("openai-project");
 /// A client of OpenAI's API, and of servers that are compatible with it.
 ///
 /// It speaks Chat Completions, or the Responses API after [`responses_api`](Self::responses_api),
-/// and it embeds. Clones share the connections. `Debug` does not show the key.
+/// and it embeds. Clones share the connections. `Debug` shows neither the key nor the values of own headers.
 ///
 /// # Example
 ///
@@ -64,7 +64,7 @@ pub struct OpenAi {
     /// Begins the paths of the API, after the base URL.
     prefix: &'static str,
     one_call_at_a_time: bool,
-    headers: Vec<(String, String)>,
+    headers: Vec<(String, Secret)>,
     key_source: Option<KeySource>,
 }
 
@@ -203,7 +203,7 @@ impl OpenAi {
         self
     }
 
-    /// Sends reasoning that came as `reasoning_content` back in that field, as some compatible
+    /// Sends reasoning back in the dialect's field (`reasoning_content` by default), as some compatible
     /// servers want while the model calls tools. OpenAI's own API has no such field.
     #[must_use]
     pub fn echo_reasoning(mut self) -> Self {
@@ -212,13 +212,16 @@ impl OpenAi {
     }
 
     /// Adds a header to each request, for gateways and for attribution. It replaces a header of the same name.
+    ///
+    /// The value may be a secret: `Debug` and errors of this client do not show it.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.headers.push((name.into(), value.into()));
+        self.headers.push((name.into(), Secret::new(value)));
         self
     }
 
-    /// Asks a source for the key before each request, for tokens that expire.
+    /// Asks a source for the key before each request, for tokens that expire. The wait for the key counts towards
+    /// [`timeout`](Self::timeout).
     #[must_use]
     pub fn key_source(mut self, source: KeySource) -> Self {
         self.key_source = Some(source);
@@ -296,7 +299,10 @@ impl OpenAi {
         let body = reply.stream(&["text/event-stream"], explain).await?;
         let secret = self.endpoint.secret().clone();
         Ok(match self.api {
-            Api::ChatCompletions => AnswerStream::new(body, ChatAnswer::default(), secret).into(),
+            Api::ChatCompletions => {
+                let asks_usage = request::asks_usage(request, &self.dialect);
+                AnswerStream::new(body, ChatAnswer::new(asks_usage), secret).into()
+            }
             Api::Responses => {
                 AnswerStream::new(body, responses::stream::ResponseAnswer::default(), secret).into()
             }
@@ -312,7 +318,7 @@ impl OpenAi {
         let Some(source) = &self.key_source else {
             return Ok(Cow::Borrowed(self));
         };
-        let endpoint = self.endpoint.clone().with_secret(source.key().await?);
+        let endpoint = self.endpoint.for_call(source).await?;
         Ok(Cow::Owned(Self { endpoint, ..self.clone() }))
     }
 
@@ -341,9 +347,11 @@ impl OpenAi {
         if let Some(project) = &self.project {
             headers.insert(PROJECT, header_value("OpenAI-Project", project)?);
         }
-        let own = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let own = self.headers.iter().map(|(name, value)| (name.as_str(), value.expose()));
         for (name, value) in self.dialect.headers.iter().copied().chain(own) {
-            headers.insert(header_name(name)?, header_value(name, value)?);
+            let mut value = header_value(name, value)?;
+            value.set_sensitive(true);
+            headers.insert(header_name(name)?, value);
         }
         Ok(headers)
     }
@@ -441,7 +449,8 @@ mod tests {
         let error = OpenAi::new("k").organization("a\nb").headers().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "invalid request: `a\nb` cannot be sent as OpenAI-Organization"
+            "invalid request: the value of OpenAI-Organization has characters that no header can carry: \
+             a line break, perhaps"
         );
     }
 
@@ -466,5 +475,27 @@ mod tests {
         assert!(!format!("{:?}", provider.headers().unwrap()).contains("hunter2"));
         let error = OpenAi::new("sk\nhunter2").headers().unwrap_err();
         assert!(!error.to_string().contains("hunter2"));
+    }
+
+    #[test]
+    fn secrets_in_the_address_and_in_headers_are_not_shown() {
+        let mut dialect = Dialect::new("https://user:hunter2@h/v1?key=hunter2");
+        dialect.headers = &[("x-team", "hunter2")];
+        let shown = format!("{dialect:?}");
+        assert!(!shown.contains("hunter2"), "{shown}");
+        assert!(shown.contains("https://[redacted]@h/v1?[redacted]"), "{shown}");
+        assert!(shown.contains("x-team"), "{shown}");
+        let provider = OpenAi::compatible(dialect, "k").header("x-gateway-key", " hunter2 ");
+        let headers = provider.headers().unwrap();
+        for shown in [format!("{provider:?}"), format!("{provider:#?}"), format!("{headers:?}")] {
+            assert!(!shown.contains("hunter2"), "{shown}");
+        }
+        assert_eq!(headers.get("x-gateway-key").unwrap(), " hunter2 ");
+        let error = provider.header("x-gateway-key", "hunter2\n").headers().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "invalid request: the value of x-gateway-key has characters that no header can carry: \
+             a line break, perhaps"
+        );
     }
 }

@@ -3,7 +3,9 @@
 mod servers;
 
 use std::borrow::Cow;
+use std::fmt;
 
+use neuron_http::BaseUrl;
 use neuron_types::Message;
 
 /// A description of a server that is compatible with Chat Completions: its address, and what it reads and writes
@@ -14,6 +16,8 @@ use neuron_types::Message;
 /// and set the fields that differ.
 ///
 /// Reading needs no dialect: answers, streams and errors of all these servers are read alike.
+///
+/// `Debug` shows neither the query of the address, nor a password in it, nor the values of the headers.
 ///
 /// # Example
 ///
@@ -27,7 +31,7 @@ use neuron_types::Message;
 /// dialect.token_limit = TokenLimit::MaxTokens;
 /// let own = OpenAi::compatible(dialect, key()).model("our-model");
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Dialect {
     /// Address to which `/chat/completions` and `/embeddings` are appended. A query in it goes with each request.
@@ -45,6 +49,10 @@ pub struct Dialect {
     pub system_role: SystemRole,
     /// Answers whose reasoning goes back with the next request.
     pub reasoning: ReasoningBack,
+    /// Field in which reasoning goes back.
+    pub reasoning_field: &'static str,
+    /// Sends `strict` with tools. If `false`, strict tools are sent as other tools, for servers that refuse the field.
+    pub strict_tools: bool,
     /// Fields that are never sent, because the server refuses them. Fields of `extra` are sent.
     pub left_out: &'static [&'static str],
     /// Headers of each request, by their names in lower case.
@@ -101,14 +109,15 @@ impl TokenLimit {
     }
 }
 
-/// The answers whose reasoning goes back with the next request, in the field in which it came.
+/// The answers whose reasoning goes back with the next request, in [`Dialect::reasoning_field`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReasoningBack {
     /// None, as at OpenAI. `reasoning_details` always go back.
     #[default]
     Never,
-    /// Answers with tool calls. Servers that require it refuse the next request otherwise.
+    /// Answers with tool calls. Servers that require it refuse the next request otherwise. An answer without reasoning
+    /// goes back with a space, because Moonshot refuses an empty text.
     WithCalls,
     /// All answers.
     Always,
@@ -138,6 +147,8 @@ impl Dialect {
             token_limit: TokenLimit::MaxCompletionTokens,
             system_role: SystemRole::System,
             reasoning: ReasoningBack::Never,
+            reasoning_field: "reasoning_content",
+            strict_tools: true,
             left_out: &[],
             headers: &[],
         }
@@ -148,6 +159,25 @@ impl Dialect {
     pub fn at(mut self, base_url: impl Into<Cow<'static, str>>) -> Self {
         self.base_url = base_url.into();
         self
+    }
+}
+
+impl fmt::Debug for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let headers: Vec<&str> = self.headers.iter().map(|(name, _)| *name).collect();
+        f.debug_struct("Dialect")
+            .field("base_url", &BaseUrl::new(&*self.base_url))
+            .field("documentation", &self.documentation)
+            .field("key_variable", &self.key_variable)
+            .field("key_header", &self.key_header)
+            .field("token_limit", &self.token_limit)
+            .field("system_role", &self.system_role)
+            .field("reasoning", &self.reasoning)
+            .field("reasoning_field", &self.reasoning_field)
+            .field("strict_tools", &self.strict_tools)
+            .field("left_out", &self.left_out)
+            .field("headers", &headers)
+            .finish()
     }
 }
 

@@ -209,7 +209,10 @@ mod tests {
         let bytes = Bytes::from(format!("data: {chunk}\n\ndata: [DONE]\n\n"));
         let streamed = wire::read_stream(stream::iter([Ok(bytes)])).into_response();
         for response in [whole, streamed.now_or_never().unwrap().unwrap()] {
-            assert_eq!(response.message.metadata().unwrap().sources, [citation.clone()]);
+            assert_eq!(
+                response.message.metadata().unwrap().sources,
+                std::slice::from_ref(&citation)
+            );
         }
     }
 

@@ -14,6 +14,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::call::Call;
+use crate::dialect::{Dialect, ReasoningBack};
 pub(crate) use crate::message_fields::is_own_fields;
 use crate::message_fields::{goes_back, has_words, own_fields};
 use crate::request::PROVIDER;
@@ -257,16 +258,16 @@ impl Display for ToolText<'_> {
 pub(crate) struct AssistantMessage<'a> {
     message: &'a Message,
     tools: &'a [ToolDefinition],
-    echo_reasoning: bool,
+    dialect: &'a Dialect,
 }
 
 impl<'a> AssistantMessage<'a> {
     pub(crate) fn new(
         message: &'a Message,
         tools: &'a [ToolDefinition],
-        echo_reasoning: bool,
+        dialect: &'a Dialect,
     ) -> Self {
-        Self { message, tools, echo_reasoning }
+        Self { message, tools, dialect }
     }
 
     /// Whether there is nothing that the API takes.
@@ -301,7 +302,8 @@ impl<'a> AssistantMessage<'a> {
     }
 
     fn reasoning(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        let blocks = if self.echo_reasoning { self.message.content.as_slice() } else { &[] };
+        let goes_back = self.dialect.reasoning.goes_back(self.message);
+        let blocks = if goes_back { self.message.content.as_slice() } else { &[] };
         blocks.iter().filter_map(|block| match block {
             ContentBlock::Thinking { thinking, signature } if signature.is_empty() => {
                 Some(thinking.as_str())
@@ -322,11 +324,17 @@ impl Serialize for AssistantMessage<'_> {
             (Some(text), None) => map.serialize_entry("content", text)?,
             _ => map.serialize_entry("content", &self.texts().collect::<String>())?,
         }
-        if self.reasoning().next().is_some() {
-            let reasoning = self.reasoning().collect::<String>();
-            map.serialize_entry("reasoning_content", &reasoning)?;
+        let has_calls = self.calls().next().is_some();
+        let must_reason = has_calls && self.dialect.reasoning == ReasoningBack::WithCalls;
+        if must_reason || self.reasoning().next().is_some() {
+            let mut reasoning = self.reasoning().collect::<String>();
+            if must_reason && reasoning.is_empty() {
+                // DeepSeek refuses calls without the field (400), Moonshot also an empty text.
+                reasoning.push(' ');
+            }
+            map.serialize_entry(self.dialect.reasoning_field, &reasoning)?;
         }
-        if self.calls().next().is_some() {
+        if has_calls {
             map.serialize_entry("tool_calls", &Calls(self))?;
         }
         for (key, value) in self.more() {

@@ -71,7 +71,7 @@ fn write_fields(
     fields.leave_out(dialect.left_out);
     if stream {
         fields.entry("stream", &true)?;
-        fields.entry("stream_options", &StreamOptions { include_usage: true })?;
+        fields.entry(STREAM_OPTIONS, &StreamOptions { include_usage: true })?;
     }
     fields.some(dialect.token_limit.field(), request.max_tokens)?;
     fields.some("temperature", request.temperature.map(Shortest))?;
@@ -80,12 +80,22 @@ fn write_fields(
     fields.some("stop", (!stops.is_empty()).then_some(stops))?;
     fields.some("reasoning_effort", effort(request))?;
     fields.some("response_format", format(request))?;
-    fields.some("tools", (!request.tools.is_empty()).then_some(Tools(request.tools)))?;
+    let tools = Tools { tools: request.tools, strict: dialect.strict_tools };
+    fields.some("tools", (!request.tools.is_empty()).then_some(tools))?;
     fields.some("tool_choice", tool_choice(request))?;
     let one_call = one_call_at_a_time && has_tools(request);
     fields.some("parallel_tool_calls", one_call.then_some(false))?;
     fields.rest_but("messages")?;
     fields.entry("messages", &Messages { request, settings })
+}
+
+/// The field that asks for the usage of a streamed answer.
+const STREAM_OPTIONS: &str = "stream_options";
+
+/// Returns `true` if a streamed request asks for the usage. With options of the caller's own it may not.
+pub(crate) fn asks_usage(request: RequestRef<'_>, dialect: &Dialect) -> bool {
+    let own = request.extra.and_then(|extra| extra.get(STREAM_OPTIONS));
+    own.is_none() && !dialect.left_out.contains(&STREAM_OPTIONS)
 }
 
 #[derive(Serialize)]
@@ -135,7 +145,10 @@ pub(crate) fn has_tools(request: RequestRef<'_>) -> bool {
     !request.tools.is_empty() || more.is_some()
 }
 
-struct Tools<'a>(&'a [ToolDefinition]);
+struct Tools<'a> {
+    tools: &'a [ToolDefinition],
+    strict: bool,
+}
 
 impl Serialize for Tools<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -154,13 +167,13 @@ impl Serialize for Tools<'_> {
             #[serde(flatten)]
             vendor: VendorFields<'a>,
         }
-        serializer.collect_seq(self.0.iter().map(|tool| Tool {
+        serializer.collect_seq(self.tools.iter().map(|tool| Tool {
             r#type: "function",
             function: Function {
                 name: &tool.name,
                 description: &tool.description,
                 parameters: Parameters(tool.plain_schema()),
-                strict: tool.is_strict(),
+                strict: self.strict && tool.is_strict(),
                 vendor: vendor_fields(tool),
             },
         }))
@@ -247,9 +260,8 @@ impl Serialize for Messages<'_> {
                     }
                 }
                 Role::Assistant => {
-                    let echo = self.settings.dialect.reasoning.goes_back(message);
                     let tools = self.request.tools;
-                    let message = AssistantMessage::new(message, tools, echo);
+                    let message = AssistantMessage::new(message, tools, self.settings.dialect);
                     if !message.is_empty() {
                         messages.serialize_element(&message)?;
                     }

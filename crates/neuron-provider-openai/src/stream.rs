@@ -36,6 +36,8 @@ pub(crate) struct ChatAnswer {
     logprobs: Value,
     /// Whether a choice has come.
     is_begun: bool,
+    /// Set if the request asked for the usage.
+    expects_usage: bool,
 }
 
 impl Answer for ChatAnswer {
@@ -106,10 +108,15 @@ impl Answer for ChatAnswer {
         Ok(false)
     }
 
-    /// Some compatible servers send no `[DONE]`: an answer that says why it stopped is complete.
+    /// Some compatible servers send no `[DONE]`: an answer that says why it stopped is complete. The usage that was
+    /// asked for must have come, because proxies close torn streams cleanly.
     fn end(&mut self, events: &mut VecDeque<StreamEvent>) -> Result<(), ProviderError> {
         if self.finish_reason.is_none() {
             let text = "the stream ended before the answer was complete";
+            return Err(ProviderError::StreamError(text.into()));
+        }
+        if self.expects_usage && !self.usage.counts_anything() {
+            let text = "the stream ended before the usage, and without [DONE]";
             return Err(ProviderError::StreamError(text.into()));
         }
         self.finish(events);
@@ -118,6 +125,10 @@ impl Answer for ChatAnswer {
 }
 
 impl ChatAnswer {
+    pub(crate) fn new(expects_usage: bool) -> Self {
+        Self { expects_usage, ..Self::default() }
+    }
+
     /// Takes the counts of a chunk. Counts of several chunks are cumulative. Some servers send zeros
     /// in chunks that do not count.
     fn count(&mut self, usage: Option<WireUsage>) {

@@ -21,6 +21,7 @@ impl Dialect {
             documentation: "https://openrouter.ai/docs/api-reference/overview",
             key_variable: "OPENROUTER_API_KEY",
             token_limit: TokenLimit::MaxTokens,
+            reasoning_field: "reasoning",
             ..Self::new("https://openrouter.ai/api/v1")
         }
     }
@@ -54,11 +55,13 @@ impl Dialect {
         Self {
             documentation: "https://console.groq.com/docs/openai",
             key_variable: "GROQ_API_KEY",
+            reasoning_field: "reasoning",
             ..Self::new("https://api.groq.com/openai/v1")
         }
     }
 
-    /// DeepSeek. Reasoning must go back with the results of tools.
+    /// DeepSeek. Reasoning must go back with the results of tools. Strict tools exist only at
+    /// `https://api.deepseek.com/beta`, where [`strict_tools`](Self::strict_tools) can be set.
     #[must_use]
     pub fn deepseek() -> Self {
         Self {
@@ -66,6 +69,7 @@ impl Dialect {
             key_variable: "DEEPSEEK_API_KEY",
             token_limit: TokenLimit::MaxTokens,
             reasoning: ReasoningBack::WithCalls,
+            strict_tools: false,
             ..Self::new("https://api.deepseek.com")
         }
     }
@@ -109,6 +113,7 @@ impl Dialect {
         Self {
             documentation: "https://inference-docs.cerebras.ai/resources/openai",
             key_variable: "CEREBRAS_API_KEY",
+            reasoning_field: "reasoning",
             ..Self::new("https://api.cerebras.ai/v1")
         }
     }
@@ -156,6 +161,7 @@ impl Dialect {
             key_variable: "MOONSHOT_API_KEY",
             token_limit: TokenLimit::MaxTokens,
             reasoning: ReasoningBack::WithCalls,
+            strict_tools: false,
             ..Self::new("https://api.moonshot.ai/v1")
         }
     }
@@ -208,6 +214,7 @@ impl Dialect {
     pub fn vllm() -> Self {
         Self {
             documentation: "https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
+            reasoning_field: "reasoning",
             ..Self::new("http://localhost:8000/v1")
         }
     }
@@ -248,6 +255,8 @@ impl Dialect {
         Self {
             documentation: "https://github.com/ollama/ollama/blob/main/docs/openai.md",
             token_limit: TokenLimit::MaxTokens,
+            strict_tools: false,
+            reasoning_field: "reasoning",
             ..Self::new("http://localhost:11434/v1")
         }
     }
@@ -331,6 +340,7 @@ impl Dialect {
         Self {
             documentation: "https://docs.snowflake.com/en/user-guide/snowflake-cortex/cortex-rest-api",
             key_variable: "SNOWFLAKE_TOKEN",
+            strict_tools: false,
             ..Self::new("")
         }
         .at(format!("https://{account}.snowflakecomputing.com/api/v2/cortex/v1"))

@@ -454,6 +454,55 @@ fn reasoning_goes_back_where_it_is_wanted() {
     );
 }
 
+/// DeepSeek and Moonshot refused calls that came without reasoning.
+#[test]
+fn calls_without_reasoning_go_back_with_a_space_where_reasoning_must() {
+    let call = ContentBlock::ToolUse { id: "c".into(), name: "look".into(), input: json!({}) };
+    let thinking = |thinking: &str| ContentBlock::Thinking {
+        thinking: thinking.into(),
+        signature: String::new(),
+    };
+    for (dialect, expected) in [
+        (Dialect::deepseek(), [json!(" "), json!(" "), json!("hm"), Value::Null]),
+        (Dialect::moonshot(), [json!(" "), json!(" "), json!("hm"), Value::Null]),
+        (Dialect::openai(), [Value::Null, Value::Null, Value::Null, Value::Null]),
+    ] {
+        let settings = Settings { dialect: &dialect, ..Settings::default() };
+        let request = talk(vec![
+            message(Role::Assistant, vec![call.clone()]),
+            message(Role::Assistant, vec![thinking(""), call.clone()]),
+            message(Role::Assistant, vec![thinking("hm"), call.clone()]),
+            message(Role::Assistant, vec![text("a")]),
+        ]);
+        let body = json_with(request.view(), settings);
+        for (position, expected) in expected.iter().enumerate() {
+            assert_eq!(&body["messages"][position]["reasoning_content"], expected, "{dialect:?}");
+        }
+    }
+}
+
+/// Each dialect wrote `reasoning_content`.
+#[test]
+fn reasoning_goes_back_in_the_field_of_the_dialect() {
+    let thinking = ContentBlock::Thinking { thinking: "hm".into(), signature: String::new() };
+    let request = talk(vec![message(Role::Assistant, vec![thinking, text("a")])]);
+    for (dialect, field) in [
+        (Dialect::openrouter(), "reasoning"),
+        (Dialect::groq(), "reasoning"),
+        (Dialect::cerebras(), "reasoning"),
+        (Dialect::vllm(), "reasoning"),
+        (Dialect::ollama(), "reasoning"),
+        (Dialect::sglang(), "reasoning_content"),
+    ] {
+        let dialect = Dialect { reasoning: ReasoningBack::Always, ..dialect };
+        let settings = Settings { dialect: &dialect, ..Settings::default() };
+        assert_eq!(
+            json_with(request.view(), settings)["messages"],
+            json!([{"role": "assistant", "content": "a", field: "hm"}])
+        );
+    }
+}
+
 /// The vendor refused every later request for the name of a tool that is not there.
 #[test]
 fn calls_by_names_that_are_none_are_renamed() {
@@ -528,6 +577,28 @@ mod conversations {
                 prop_assert_eq!(check_chat_request(&json), Ok(()));
             }
         }
+    }
+}
+
+/// The field was sent to each server.
+#[test]
+fn strict_is_not_sent_to_servers_that_refuse_it() {
+    let tool = tool("act").strict();
+    let request = CompletionRequest { tools: vec![tool], ..talk(vec![Message::user("hi")]) };
+    for (dialect, is_sent) in [
+        (Dialect::openai(), true),
+        (Dialect::vllm(), true),
+        (Dialect::deepseek(), false),
+        (Dialect::moonshot(), false),
+        (Dialect::ollama(), false),
+        (Dialect::snowflake("a"), false),
+    ] {
+        let settings = Settings { dialect: &dialect, ..Settings::default() };
+        let chat = json_with(request.view(), settings);
+        assert_eq!(chat["tools"][0]["function"].get("strict").is_some(), is_sent, "{dialect:?}");
+        let response = crate::responses::request::write(request.view(), "m", settings, false);
+        let response: Value = serde_json::from_slice(&response.unwrap()).unwrap();
+        assert_eq!(response["tools"][0].get("strict").is_some(), is_sent, "{dialect:?}");
     }
 }
 

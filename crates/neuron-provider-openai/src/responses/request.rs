@@ -57,7 +57,8 @@ fn write_fields(
     let edits = request.context_management.into_iter().flat_map(|management| &management.edits);
     let edits: Vec<_> = edits.map(Edit).collect();
     fields.some("context_management", (!edits.is_empty()).then_some(edits))?;
-    fields.some("tools", (!request.tools.is_empty()).then_some(Tools(request.tools)))?;
+    let tools = Tools { tools: request.tools, strict: settings.dialect.strict_tools };
+    fields.some("tools", (!request.tools.is_empty()).then_some(tools))?;
     fields.some("tool_choice", tool_choice(request))?;
     let one_call = settings.one_call_at_a_time && has_tools(request);
     fields.some("parallel_tool_calls", one_call.then_some(false))?;
@@ -116,7 +117,10 @@ impl Serialize for Edit<'_> {
     }
 }
 
-struct Tools<'a>(&'a [ToolDefinition]);
+struct Tools<'a> {
+    tools: &'a [ToolDefinition],
+    strict: bool,
+}
 
 impl Serialize for Tools<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -126,17 +130,18 @@ impl Serialize for Tools<'_> {
             name: &'a str,
             description: &'a str,
             parameters: Parameters<'a>,
-            /// Left out it means true, and then most schemas are refused.
-            strict: bool,
+            /// Left out it means true at OpenAI, and then most schemas are refused.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            strict: Option<bool>,
             #[serde(flatten)]
             vendor: VendorFields<'a>,
         }
-        serializer.collect_seq(self.0.iter().map(|tool| Tool {
+        serializer.collect_seq(self.tools.iter().map(|tool| Tool {
             r#type: "function",
             name: &tool.name,
             description: &tool.description,
             parameters: Parameters(tool.plain_schema()),
-            strict: tool.is_strict(),
+            strict: self.strict.then(|| tool.is_strict()),
             vendor: vendor_fields(tool),
         }))
     }

@@ -1,12 +1,16 @@
 //! Each ready-made dialect against a server that differs from OpenAI in the same way.
 
+use std::time::Duration;
+
 use neuron_conformance::provider::{Capabilities, ProviderHarness};
 use neuron_conformance::provider_tests;
 use neuron_http::KeySource;
 use neuron_provider_openai::{Dialect, OpenAi, TokenLimit};
-use neuron_testing::OpenAiServer;
 use neuron_testing::openai::{Dialect as Quirks, OpenAiApi};
-use neuron_types::{Provider, ProviderError};
+use neuron_testing::{OpenAiServer, ServerReply};
+use neuron_types::{
+    CompletionRequest, EmbeddingError, EmbeddingProvider, EmbeddingRequest, Provider, ProviderError,
+};
 use serde_json::json;
 
 use crate::conformance::chat_capabilities;
@@ -133,6 +137,26 @@ async fn the_query_of_an_address_goes_with_each_request() {
     assert_eq!((request.header("api-key"), request.bearer()), (Some(OpenAiServer::API_KEY), None));
 }
 
+/// The last segment of these addresses was lost.
+#[tokio::test]
+async fn deployments_named_like_the_endpoint_keep_their_address() {
+    for (name, path) in
+        [("chat", "/openai/deployments/chat"), ("embeddings", "/openai/deployments/embeddings")]
+    {
+        let quirks = Quirks::default().served_at(path).key_in("api-key");
+        let server = OpenAiServer::builder().dialect(quirks).start(["a"]).await.unwrap();
+        let dialect = Dialect::azure_deployment("res", name, "2024-10-21");
+        let address = dialect.base_url.replace("https://res.openai.azure.com", &server.url());
+        let provider = OpenAi::compatible(dialect.at(address), OpenAiServer::API_KEY);
+        provider.complete(ask("hi")).await.unwrap();
+        let texts = EmbeddingRequest { input: vec!["hi".into()], ..Default::default() };
+        // The server has no vectors, so only the address of the request counts.
+        provider.embed(texts).await.unwrap_err();
+        let paths: Vec<_> = server.requests().iter().map(|sent| sent.path.clone()).collect();
+        assert_eq!(paths, [format!("{path}/chat/completions"), format!("{path}/embeddings")]);
+    }
+}
+
 #[tokio::test]
 async fn own_dialect_and_own_headers_are_sent() {
     let server = OpenAiServer::builder()
@@ -175,4 +199,57 @@ async fn key_source_is_asked_before_each_request() {
     let keys: Vec<_> =
         server.requests().iter().map(|sent| sent.bearer().unwrap().to_owned()).collect();
     assert_eq!(keys, ["token-0", "token-1"]);
+}
+
+/// A call waited for ever for a token endpoint that does not respond.
+#[tokio::test]
+async fn time_limit_of_a_call_includes_the_wait_for_the_key() {
+    let limit = Duration::from_millis(50);
+    let hangs = KeySource::new(std::future::pending);
+    let provider = OpenAi::new("unused").timeout(limit).key_source(hangs);
+    let error = provider.complete(ask("hi")).await.unwrap_err();
+    assert!(matches!(error, ProviderError::Timeout(after) if after == limit), "{error}");
+    let error = provider.complete_stream(ask("hi")).await.unwrap_err();
+    assert!(matches!(error, ProviderError::Timeout(_)), "{error}");
+    let texts = EmbeddingRequest { input: vec!["hi".into()], ..Default::default() };
+    let error = provider.embed(texts).await.unwrap_err();
+    assert!(matches!(error, EmbeddingError::Timeout(_)), "{error}");
+}
+
+/// A stream that a proxy closed before its last chunk was a success with a usage of zero.
+#[tokio::test]
+async fn stream_without_done_needs_the_usage_that_was_asked_for() {
+    const ANSWER: &str = r#"data: {"id": "1", "model": "m", "choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"}]}
+
+"#;
+    const USAGE: &str = r#"data: {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}
+
+"#;
+    const DONE: &str = "data: [DONE]\n\n";
+    let mut silent = Dialect::openai();
+    silent.left_out = &["stream_options"];
+    let own = json!({"stream_options": {"include_usage": false}});
+    for (dialect, extra, rest, is_success) in [
+        (Dialect::openai(), None, "", false),
+        (Dialect::openai(), None, USAGE, true),
+        (Dialect::openai(), None, DONE, true),
+        (Dialect::openai(), Some(own), "", true),
+        (silent, None, "", true),
+    ] {
+        let headers = [("content-type", "text/event-stream")];
+        let reply = ServerReply::raw(200, headers, format!("{ANSWER}{rest}"));
+        let server = OpenAiServer::start([reply]).await.unwrap();
+        let address = format!("{}/v1", server.url());
+        let provider = OpenAi::compatible(dialect.at(address), OpenAiServer::API_KEY);
+        let request = CompletionRequest { extra, ..ask("hi") };
+        let stream = provider.complete_stream(request).await.unwrap();
+        match stream.into_response().await {
+            Ok(response) => assert!(is_success, "{rest}: {response:?}"),
+            Err(ProviderError::StreamError(text)) => {
+                assert!(!is_success, "{rest}: {text}");
+                assert_eq!(text, "the stream ended before the usage, and without [DONE]");
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
