@@ -172,7 +172,7 @@ impl Serialize for Tools<'_> {
             function: Function {
                 name: &tool.name,
                 description: &tool.description,
-                parameters: Parameters(tool.plain_schema()),
+                parameters: Parameters::of(tool, self.strict),
                 strict: self.strict && tool.is_strict(),
                 vendor: vendor_fields(tool),
             },
@@ -188,7 +188,15 @@ pub(crate) fn vendor_fields(tool: &ToolDefinition) -> VendorFields<'_> {
 
 /// The schema of a tool's arguments. The API refuses an object without `properties`, which is what
 /// a tool without arguments has.
-pub(crate) struct Parameters<'a>(pub(crate) Cow<'a, Value>);
+pub(crate) struct Parameters<'a>(Cow<'a, Value>);
+
+impl<'a> Parameters<'a> {
+    /// Returns the form that the vendor enforces for a strict tool, if the server takes strict tools.
+    pub(crate) fn of(tool: &'a ToolDefinition, takes_strict: bool) -> Self {
+        let strict = takes_strict.then(|| tool.strict_schema()).flatten();
+        Self(strict.map_or_else(|| tool.plain_schema(), Cow::Owned))
+    }
+}
 
 impl Serialize for Parameters<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

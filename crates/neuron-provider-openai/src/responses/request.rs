@@ -140,7 +140,7 @@ impl Serialize for Tools<'_> {
             r#type: "function",
             name: &tool.name,
             description: &tool.description,
-            parameters: Parameters(tool.plain_schema()),
+            parameters: Parameters::of(tool, self.strict),
             strict: self.strict.then(|| tool.is_strict()),
             vendor: vendor_fields(tool),
         }))
