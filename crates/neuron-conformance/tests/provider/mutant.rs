@@ -118,6 +118,8 @@ impl ProviderHarness for Harness {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             request_id_header: Some("request-id"),
+            // `message_stop` follows the stop reason and says nothing more.
+            optional_frames: 1,
             ..Capabilities::default()
                 .without_stop_reasons(&[StopReason::ContentFilter])
                 .without_errors(&["ModelLoading"])
@@ -465,6 +467,8 @@ pub(crate) fn stream_of(response: CompletionResponse) -> Vec<StreamEvent> {
                     events.push(StreamEvent::ToolUse { id, name, input });
                 }
             }
+            // Metadata is only in the whole message.
+            block if block.is_mark() => {}
             other => panic!("no answer of the suite has {other:?}"),
         }
     }

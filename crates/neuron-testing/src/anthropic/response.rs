@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::block::{sent, whole};
 use super::stop_reason::stop_reason_to_wire;
 use super::usage::final_usage;
+use crate::json::merge;
 
 /// Returns the JSON body that the vendor sends for this response.
 ///
@@ -40,7 +41,7 @@ pub fn json_body(response: &CompletionResponse) -> Value {
         "stop_reason": stop_reason_to_wire(&response.stop_reason),
         "stop_sequence": null,
         "stop_details": stop_details(&response.stop_reason),
-        "usage": final_usage(&response.usage),
+        "usage": merge(final_usage(&response.usage), json!({"service_tier": "standard"})),
     })
 }
 
