@@ -245,7 +245,7 @@ impl Serialize for Tools<'_> {
         serializer.collect_seq(self.0.iter().map(|tool| Tool {
             name: &tool.name,
             description: &tool.description,
-            input_schema: tool.strict_schema().map_or_else(|| tool.plain_schema(), Cow::Owned),
+            input_schema: tool.strict_schema().map_or_else(|| tool.plain_schema(), Cow::Borrowed),
             cache_control: tool.cache_control.as_ref().map(Cache::from),
             strict: tool.is_strict(),
             vendor: VendorFields { tool, provider: PROVIDER, written: &WRITTEN },

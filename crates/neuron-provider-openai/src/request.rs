@@ -194,7 +194,7 @@ impl<'a> Parameters<'a> {
     /// Returns the form that the vendor enforces for a strict tool, if the server takes strict tools.
     pub(crate) fn of(tool: &'a ToolDefinition, takes_strict: bool) -> Self {
         let strict = takes_strict.then(|| tool.strict_schema()).flatten();
-        Self(strict.map_or_else(|| tool.plain_schema(), Cow::Owned))
+        Self(strict.map_or_else(|| tool.plain_schema(), Cow::Borrowed))
     }
 }
 

@@ -19,6 +19,16 @@ pub(crate) fn tool(name: &str) -> ToolDefinition {
     }
 }
 
+/// A strict tool with a field of OpenAI's, one that is written anyway, and one of another vendor.
+pub(crate) fn strict_tool() -> ToolDefinition {
+    let input_schema = json!({ "type": "object", "properties": { "a": { "type": "string" } } });
+    ToolDefinition { description: "d".into(), input_schema, ..tool("act") }
+        .strict()
+        .with_vendor_field("openai", "defer_loading", true)
+        .with_vendor_field("openai", "name", "ignored")
+        .with_vendor_field("another", "other", true)
+}
+
 /// One of each kind of what servers of others return.
 pub(crate) fn items_of_others() -> Vec<ContentItem> {
     let blob = |mime_type: &str| ContentItem::Resource {

@@ -39,12 +39,12 @@ impl ToolDefinition {
     /// ```
     #[must_use]
     pub fn strict(mut self) -> Self {
-        if enforceable(&self.plain_schema()).is_some()
+        if let Some(strict) = enforceable(&self.plain_schema())
             && let Value::Object(schema) = &mut self.input_schema
             && let Value::Object(options) =
                 schema.entry(KEYWORD).or_insert_with(|| Map::new().into())
         {
-            options.insert(STRICT.to_owned(), true.into());
+            options.insert(STRICT.to_owned(), strict);
         }
         self
     }
@@ -54,14 +54,14 @@ impl ToolDefinition {
     /// Each object is closed and requires all its properties, so that an argument of type `Option` is `null` instead of
     /// absent. Limits that vendors do not enforce, formats and defaults are told in descriptions.
     #[must_use]
-    pub fn strict_schema(&self) -> Option<Value> {
-        self.is_strict().then(|| enforceable(&self.plain_schema())).flatten()
+    pub fn strict_schema(&self) -> Option<&Value> {
+        self.options()?.get(STRICT).filter(|schema| schema.is_object())
     }
 
     /// Returns `true` if the vendor holds the model to the input schema.
     #[must_use]
     pub fn is_strict(&self) -> bool {
-        self.options().and_then(|options| options.get(STRICT)).is_some_and(|strict| *strict == true)
+        self.strict_schema().is_some()
     }
 
     /// Adds fields of one vendor to the tool, as the vendor's documentation has them.
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(strict.vendor_fields("anthropic", &[]).count(), 1);
         assert_eq!(
             strict.strict_schema(),
-            Some(json!({
+            Some(&json!({
                 "type": "object",
                 "properties": { "a": { "type": "string" }, "b": { "type": ["integer", "null"] } },
                 "required": ["a", "b"],

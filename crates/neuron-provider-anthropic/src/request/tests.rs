@@ -991,12 +991,8 @@ proptest! {
 
 #[test]
 fn strict_tools_and_fields_of_the_vendor() {
-    let schema = json!({ "type": "object", "properties": { "a": { "type": "string" } } });
-    let tool: neuron_types::ToolDefinition = serde_json::from_value(
-        json!({ "name": "act", "description": "d", "input_schema": schema }),
-    )
-    .unwrap();
-    let tool = tool
+    let input_schema = json!({ "type": "object", "properties": { "a": { "type": "string" } } });
+    let tool = ToolDefinition { description: "d".into(), input_schema, ..tool("act") }
         .strict()
         .with_vendor_field("anthropic", "defer_loading", true)
         .with_vendor_field("anthropic", "name", "ignored")

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::*;
 use crate::dialect::{ReasoningBack, SystemRole};
-use crate::request_checks::{history, items_of_others, tool};
+use crate::request_checks::{history, items_of_others, strict_tool, tool};
 
 fn json_with(request: RequestRef<'_>, settings: Settings<'_>) -> Value {
     serde_json::from_slice(&write(request, "m", settings, false).unwrap()).unwrap()
@@ -604,22 +604,10 @@ fn strict_is_not_sent_to_servers_that_refuse_it() {
 
 #[test]
 fn strict_tools_and_fields_of_the_vendor() {
-    let schema = json!({ "type": "object", "properties": { "a": { "type": "string" } } });
-    let tool: neuron_types::ToolDefinition = serde_json::from_value(
-        json!({ "name": "act", "description": "d", "input_schema": schema }),
-    )
-    .unwrap();
-    let tool = tool
-        .strict()
-        .with_vendor_field("openai", "defer_loading", true)
-        .with_vendor_field("openai", "name", "ignored")
-        .with_vendor_field("another", "other", true);
-    let request = CompletionRequest { tools: vec![tool], ..talk(vec![Message::user("hi")]) };
-    let written: Value =
-        serde_json::from_slice(&crate::wire::write_request(request.view(), false).unwrap())
-            .unwrap();
+    let request =
+        CompletionRequest { tools: vec![strict_tool()], ..talk(vec![Message::user("hi")]) };
     assert_eq!(
-        written["tools"][0],
+        json_with(request.view(), Settings::default())["tools"][0],
         json!({
             "type": "function",
             "function": {
