@@ -1,5 +1,7 @@
 //! The meaning of vendors' words for errors. No other file knows vendors.
 
+use neuron_types::ProviderError;
+
 /// The meaning of an error's words, beyond its status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -151,7 +153,6 @@ const WORDINGS: &[(Fault, &[&str])] = &[
     (Fault::TooLong, &["exceed", "context size"]),
     (Fault::TooLong, &["exceed", "context length"]),
     // llama.cpp and Ollama. `error loading model` is no promise.
-    (Fault::Loading, &["llm server loading model"]),
     (Fault::Loading, &["model is loading"]),
     // Hugging Face.
     (Fault::Loading, &["is currently loading"]),
@@ -187,6 +188,20 @@ const WORDINGS: &[(Fault, &[&str])] = &[
 ];
 
 impl Fault {
+    /// Returns the error of this class with a text.
+    pub(crate) fn error(self, text: String) -> ProviderError {
+        match self {
+            Self::Quota => ProviderError::InsufficientResources(text),
+            Self::NoModel => ProviderError::ModelNotFound(text),
+            Self::RateLimit => ProviderError::RateLimit { retry_after: None },
+            Self::Overloaded => ProviderError::ServiceUnavailable(text),
+            Self::Loading => ProviderError::ModelLoading(text),
+            Self::Key => ProviderError::Authentication(text),
+            Self::TooLong => ProviderError::ContextWindowExceeded(text),
+            Self::Request => ProviderError::InvalidRequest(text),
+        }
+    }
+
     /// Returns the meaning of these codes and this message in a response with this status.
     pub(crate) fn of(words: &[&str], message: &str, status: Status) -> Option<Self> {
         let message = own_words(message);

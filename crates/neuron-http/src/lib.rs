@@ -23,6 +23,7 @@ mod idle;
 mod transport;
 
 mod json_body;
+mod lenient;
 
 mod body;
 mod fault;
@@ -47,6 +48,7 @@ pub use framing::{Framing, read_frame};
 pub use headers::{header, header_value, retry_after};
 pub use json_body::{Fields, ObjectInput, Shortest, VendorFields, sorted_extra, write_json};
 pub use key_source::KeySource;
+pub use lenient::or_default;
 pub use lines::LineDecoder;
 pub use rejection::{Rejection, describe_within};
 pub use reply::Reply;

@@ -61,17 +61,11 @@ impl Rejection {
     /// becomes the error's text.
     #[must_use]
     pub fn provider_error(&self, error: &VendorError, text: String) -> ProviderError {
-        let error = match error.fault(Some(self.status)) {
-            Some(Fault::Quota) => ProviderError::InsufficientResources(text),
-            Some(Fault::NoModel) => ProviderError::ModelNotFound(text),
-            Some(Fault::TooLong) => ProviderError::ContextWindowExceeded(text),
-            Some(Fault::Loading) => ProviderError::ModelLoading(text),
-            Some(Fault::Request) => ProviderError::InvalidRequest(text),
-            Some(Fault::RateLimit | Fault::Overloaded | Fault::Key) | None => {
-                return self.classify(text);
-            }
-        };
-        self.with_retry_after(error)
+        match error.fault(Some(self.status)) {
+            // Where there is a status, these classes follow from it.
+            Some(Fault::RateLimit | Fault::Overloaded | Fault::Key) | None => self.classify(text),
+            Some(fault) => self.with_retry_after(fault.error(text)),
+        }
     }
 
     /// Adds how long the server asks to wait.

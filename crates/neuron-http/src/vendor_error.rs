@@ -204,14 +204,7 @@ impl VendorError {
     ) -> ProviderError {
         let text = describe_within(place, &self.name(), self.message(), request_id);
         match (self.fault(self.status()), self.status()) {
-            (Some(Fault::Quota), _) => ProviderError::InsufficientResources(text),
-            (Some(Fault::NoModel), _) => ProviderError::ModelNotFound(text),
-            (Some(Fault::RateLimit), _) => ProviderError::RateLimit { retry_after: None },
-            (Some(Fault::Overloaded), _) => ProviderError::ServiceUnavailable(text),
-            (Some(Fault::Key), _) => ProviderError::Authentication(text),
-            (Some(Fault::TooLong), _) => ProviderError::ContextWindowExceeded(text),
-            (Some(Fault::Loading), _) => ProviderError::ModelLoading(text),
-            (Some(Fault::Request), _) => ProviderError::InvalidRequest(text),
+            (Some(fault), _) => fault.error(text),
             (None, Some(status)) => {
                 Rejection::new(status, HeaderMap::new(), b"", Duration::ZERO).classify(text)
             }

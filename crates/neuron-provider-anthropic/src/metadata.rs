@@ -1,9 +1,9 @@
 //! Facts about an answer beside its content, and the container that goes back.
 
 use chrono::{DateTime, Utc};
+use neuron_http::or_default;
 use neuron_types::{AnswerMetadata, Message, RequestRef, Role};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::response::WireUsage;
@@ -12,19 +12,11 @@ use crate::response::WireUsage;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Facts {
-    #[serde(deserialize_with = "lenient")]
+    // In another form it costs no answer.
+    #[serde(deserialize_with = "or_default")]
     stop_sequence: Option<String>,
     stop_details: Option<Value>,
     container: Option<Value>,
-}
-
-/// Reads a fact, or none in a form that is not the API's. No answer is lost for a fact.
-pub(crate) fn lenient<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: DeserializeOwned,
-{
-    Ok(serde_json::from_value(Value::deserialize(deserializer)?).ok())
 }
 
 impl Facts {

@@ -1,6 +1,6 @@
 //! The API's JSON as our response.
 
-use neuron_http::Secret;
+use neuron_http::{Secret, or_default};
 use neuron_types::{
     CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason, TokenUsage,
     ToolCall, UsageIteration,
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::ids::AnswerIds;
-use crate::metadata::{self, Facts};
+use crate::metadata::Facts;
 use crate::request::PROVIDER;
 use crate::{error, fallback};
 
@@ -177,9 +177,9 @@ pub(crate) struct WireUsage {
     cache_creation_input_tokens: Option<usize>,
     output_tokens_details: Option<OutputDetails>,
     iterations: Option<Vec<WireIteration>>,
-    #[serde(deserialize_with = "metadata::lenient")]
+    #[serde(deserialize_with = "or_default")]
     pub(crate) service_tier: Option<String>,
-    #[serde(deserialize_with = "metadata::lenient")]
+    #[serde(deserialize_with = "or_default")]
     pub(crate) server_tool_use: Option<Map<String, Value>>,
 }
 

@@ -2,7 +2,7 @@
 
 use neuron_types::{AnswerMetadata, Message};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::lenient;
 use crate::message_fields::own_fields;
@@ -62,21 +62,18 @@ fn annotations(message: &Message) -> Vec<Value> {
 
 /// Adds the log probabilities of a chunk to those before it.
 pub(crate) fn add_logprobs(all: &mut Value, more: Value) {
-    let Value::Object(more) = more else {
-        return;
-    };
-    if all.is_null() {
-        *all = Map::new().into();
-    }
-    let Value::Object(all) = all else {
-        return;
-    };
-    for (name, value) in more {
-        match (all.get_mut(&name), value) {
-            (Some(Value::Array(list)), Value::Array(more)) => list.extend(more),
-            (Some(known), Value::Null) if !known.is_null() => {}
-            (_, value) => drop(all.insert(name, value)),
+    match (all, more) {
+        (all @ Value::Null, more @ Value::Object(_)) => *all = more,
+        (Value::Object(all), Value::Object(more)) => {
+            for (name, value) in more {
+                match (all.get_mut(&name), value) {
+                    (Some(Value::Array(list)), Value::Array(more)) => list.extend(more),
+                    (Some(known), Value::Null) if !known.is_null() => {}
+                    (_, value) => drop(all.insert(name, value)),
+                }
+            }
         }
+        _ => {}
     }
 }
 

@@ -1,19 +1,10 @@
 //! Reading what is not needed without losing what is: a count or a name in a form of its own must not
 //! cost an answer.
 
+pub(crate) use neuron_http::or_default;
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, Deserializer};
+use serde::de::Deserializer;
 use serde_json::Value;
-
-/// Reads a value, or its default where it is null or something else.
-pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: DeserializeOwned + Default,
-{
-    let value = Value::deserialize(deserializer)?;
-    Ok(serde_json::from_value(value).unwrap_or_default())
-}
 
 /// Reads a count, which some servers write as a decimal. One that makes no sense is none.
 pub(crate) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
