@@ -25,7 +25,7 @@ pub async fn thinking<H: ProviderHarness>(harness: &H) {
     }
     let signed = ctx.can.signatures;
     let text = || Reply::text("It is 4.");
-    let call = Reply::tool_call("call_1", "look", json!({"a": 1}));
+    let call = Reply::tool_call("callNum01", "look", json!({"a": 1}));
     for (name, reply, thought) in [
         ("before a text", text().chunk_chars(5), THOUGHT),
         ("before a tool call", call, THOUGHT),
@@ -121,7 +121,7 @@ pub async fn stop_reasons<H: ProviderHarness>(harness: &H) {
         let case = ctx.case(format_args!("{reason:?}"));
         let (request, reply) = match reason {
             StopReason::ToolUse => {
-                (ask_with_tools(), Reply::tool_call("call_1", "look", json!({"a": 1})))
+                (ask_with_tools(), Reply::tool_call("callNum01", "look", json!({"a": 1})))
             }
             _ => (ask(), Reply::text("As far as it goes.")),
         };

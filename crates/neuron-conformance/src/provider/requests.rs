@@ -215,8 +215,8 @@ pub async fn prefixes<H: ProviderHarness>(harness: &H) {
         false => reply,
     };
     let replies = [
-        think(Reply::tool_call("call_1", "look", json!({"z": 1, "a": [0.1, "é"]}))),
-        think(Reply::tool_call("call_2", "find", json!({})).with_text("And now?")),
+        think(Reply::tool_call("callNum01", "look", json!({"z": 1, "a": [0.1, "é"]}))),
+        think(Reply::tool_call("callNum02", "find", json!({})).with_text("And now?")),
         think(Reply::text("Here you are: \"22 °C\".")),
         Reply::text("You are welcome."),
     ];

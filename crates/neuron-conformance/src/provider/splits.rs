@@ -141,7 +141,7 @@ fn small_answer(can: &Capabilities) -> CompletionResponse {
     let content = can.thinking.then_some(thinking).into_iter().chain([
         ContentBlock::Text("añ🦀".into()),
         ContentBlock::ToolUse {
-            id: "call_1".into(),
+            id: "callNum01".into(),
             name: "look".into(),
             input: json!({"é": ["\"\n"]}),
         },

@@ -22,18 +22,21 @@ pub async fn tools<H: ProviderHarness>(harness: &H) {
     for (name, input) in arguments() {
         for chunk_chars in [1, 1000] {
             let case = ctx.case(format_args!("{name}, {chunk_chars} characters a delta"));
-            let reply = Reply::tool_call("call_1", "look", input.clone())
+            let reply = Reply::tool_call("callNum01", "look", input.clone())
                 .with_text("Let me look.")
                 .chunk_chars(chunk_chars);
-            let response = ctx.there_and_back(&case, reply, &[("call_1", "look", &input)]).await;
+            let response = ctx.there_and_back(&case, reply, &[("callNum01", "look", &input)]).await;
             case.equal("the text", response.message.text(), "Let me look.");
             case.equal("the reason to stop", response.stop_reason, StopReason::ToolUse);
         }
     }
     if ctx.can.parallel_tools {
         let (paris, oslo, none) = (json!({"city": "Paris"}), json!({"city": "Oslo"}), json!({}));
-        let calls =
-            [("call_1", "look", &paris), ("call_2", "look", &oslo), ("call_3", "find", &none)];
+        let calls = [
+            ("callNum01", "look", &paris),
+            ("callNum02", "look", &oslo),
+            ("callNum03", "find", &none),
+        ];
         let reply = Reply::tool_calls(calls.map(|(id, name, input)| (id, name, input.clone())));
         let case = ctx.case("several calls at once");
         ctx.there_and_back(&case, reply.chunk_chars(4), &calls).await;
@@ -44,9 +47,9 @@ pub async fn tools<H: ProviderHarness>(harness: &H) {
             let input = ToolCall::invalid_json_input(raw);
             for stop_reason in [StopReason::ToolUse, StopReason::MaxTokens] {
                 if ctx.can.stop_reasons.contains(&stop_reason) {
-                    let reply = Reply::tool_call("call_1", "look", input.clone());
+                    let reply = Reply::tool_call("callNum01", "look", input.clone());
                     let reply = reply.stop_reason(stop_reason).chunk_chars(3);
-                    ctx.there_and_back(&case, reply, &[("call_1", "look", &input)]).await;
+                    ctx.there_and_back(&case, reply, &[("callNum01", "look", &input)]).await;
                 }
             }
         }
