@@ -8,6 +8,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
+use crate::dialect::Dialect;
 use crate::lenient;
 use crate::message::called_name;
 use crate::message_fields::merge;
@@ -203,23 +204,29 @@ pub(crate) fn seed(id: &str, created: Option<usize>) -> Cow<'_, str> {
 /// A call as it goes back.
 pub(crate) struct Call<'a> {
     call: ToolUseRef<'a>,
+    id: Cow<'a, str>,
     name: Cow<'a, str>,
-    /// The API's form, for a call that has more than we model.
+    /// The API's form, for a call of this vendor that has more than we model.
     own: Option<&'a Map<String, Value>>,
 }
 
 impl<'a> Call<'a> {
-    pub(crate) fn new(block: &'a ContentBlock, tools: &[ToolDefinition]) -> Option<Self> {
+    pub(crate) fn new(
+        block: &'a ContentBlock,
+        tools: &[ToolDefinition],
+        dialect: &Dialect,
+    ) -> Option<Self> {
         let call = block.as_tool_use()?;
         let own = match block {
             ContentBlock::Raw { provider, json: Value::Object(json), .. }
-                if provider == PROVIDER && is_call(json) =>
+                if *provider == dialect.name && is_call(json) =>
             {
                 Some(json)
             }
             _ => None,
         };
-        Some(Self { call, name: called_name(call.name, tools), own })
+        let (id, name) = (dialect.call_id(call.id), called_name(call.name, tools));
+        Some(Self { call, id, name, own })
     }
 }
 
@@ -235,7 +242,7 @@ impl Serialize for Call<'_> {
             return own.serialize(serializer);
         }
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("id", self.call.id)?;
+        map.serialize_entry("id", &self.id)?;
         map.serialize_entry("type", "function")?;
         map.serialize_entry("function", &Function(self))?;
         for (key, value) in self.own.into_iter().flatten() {
@@ -251,7 +258,7 @@ struct Function<'a>(&'a Call<'a>);
 
 impl Serialize for Function<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Call { call, name, own } = self.0;
+        let Call { call, name, own, .. } = self.0;
         let own = own.and_then(|own| own.get("function")?.as_object());
         let text = own.and_then(|own| own.get("arguments")?.as_str());
         let mut map = serializer.serialize_map(None)?;

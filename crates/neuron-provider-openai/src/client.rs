@@ -12,10 +12,11 @@ use neuron_types::{
     EmbeddingResponse, Provider, ProviderError, ProviderInfo, RequestRef, StreamHandle,
 };
 
-use crate::dialect::{Dialect, KeyHeader, ReasoningBack, SystemRole};
+use crate::dialect::{Dialect, KeyHeader, ReasoningBack, SystemRole, Vendor};
 use crate::error::ApiError;
 use crate::models::{GPT_5_4_MINI, TEXT_EMBEDDING_3_SMALL};
-use crate::request::{self, PROVIDER, Settings};
+use crate::request::{self, Settings};
+use crate::responses::stream::ResponseAnswer;
 use crate::stream::ChatAnswer;
 use crate::{embed, error, response, responses};
 
@@ -154,10 +155,11 @@ impl OpenAi {
 
     /// Sets where the API is, for compatible servers, proxies and tests; with or without a slash or
     /// `/v1` at its end. Default: `https://api.openai.com`.
+    ///
+    /// To the address of a [compatible](Self::compatible) client nothing is added, as in [`Dialect::base_url`].
     #[must_use]
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.endpoint = self.endpoint.with_base_url(url);
-        self.prefix = VERSION;
         self
     }
 
@@ -290,7 +292,9 @@ impl OpenAi {
             Api::ChatCompletions => response::read(body, secret),
             Api::Responses => responses::response::read(body, secret),
         };
-        reply.answer(read).await
+        let mut response = reply.answer(read).await?;
+        Vendor(self.dialect.name).sign(&mut response.message);
+        Ok(response)
     }
 
     async fn streamed(&self, request: RequestRef<'_>) -> Result<StreamHandle, ProviderError> {
@@ -298,14 +302,13 @@ impl OpenAi {
         let explain = |body: &[u8]| ApiError::find_in(body).map(|error| error::from_answer(&error));
         let body = reply.stream(&["text/event-stream"], explain).await?;
         let secret = self.endpoint.secret().clone();
+        let vendor = Vendor(self.dialect.name);
         Ok(match self.api {
             Api::ChatCompletions => {
                 let asks_usage = request::asks_usage(request, &self.dialect);
-                AnswerStream::new(body, ChatAnswer::new(asks_usage), secret).into()
+                AnswerStream::new(body, ChatAnswer::new(asks_usage, vendor), secret).into()
             }
-            Api::Responses => {
-                AnswerStream::new(body, responses::stream::ResponseAnswer::default(), secret).into()
-            }
+            Api::Responses => AnswerStream::new(body, ResponseAnswer::new(vendor), secret).into(),
         })
     }
 
@@ -396,7 +399,8 @@ impl Provider for OpenAi {
     }
 
     fn info(&self) -> ProviderInfo<'_> {
-        self.endpoint.info(PROVIDER, &self.model)
+        let info = self.endpoint.info(self.dialect.name, &self.model);
+        info.with_forced_calls(self.dialect.forced_calls)
     }
 }
 
@@ -408,7 +412,7 @@ impl EmbeddingProvider for OpenAi {
     }
 
     fn embedding_info(&self) -> ProviderInfo<'_> {
-        self.endpoint.info(PROVIDER, DEFAULT_EMBEDDING_MODEL)
+        self.endpoint.info(self.dialect.name, DEFAULT_EMBEDDING_MODEL)
     }
 }
 
@@ -464,6 +468,12 @@ mod tests {
         let provider = provider.base_url("http://user:hunter2@[::1]:8080/proxy");
         assert_eq!(provider.info(), chats.at_server("::1", Some(8080)));
         assert_eq!(provider.embedding_info(), embeddings.at_server("::1", Some(8080)));
+        let deepseek = OpenAi::compatible(Dialect::deepseek(), "k").model("deepseek-reasoner");
+        assert_eq!(
+            (deepseek.info().name, deepseek.embedding_info().name),
+            ("deepseek", "deepseek")
+        );
+        assert!(!deepseek.info().can_force_call(CompletionRequest::default().view()));
         let provider = provider.base_url("no URL");
         assert_eq!((provider.info(), provider.embedding_info()), (chats, embeddings));
     }

@@ -6,7 +6,9 @@ use std::borrow::Cow;
 use std::fmt;
 
 use neuron_http::BaseUrl;
-use neuron_types::Message;
+use neuron_types::{ContentBlock, ForcedCalls, Message};
+
+use crate::request::PROVIDER;
 
 /// A description of a server that is compatible with Chat Completions: its address, and what it reads and writes
 /// differently.
@@ -34,6 +36,12 @@ use neuron_types::Message;
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Dialect {
+    /// Name of the vendor in telemetry and in conversations. Default: `openai`.
+    ///
+    /// Fields of an answer that neuron does not model go back only to the vendor of this name, because strict servers
+    /// refuse those of others. Content in the API's own words ([`ContentBlock::Raw`]) and fields of tools are named
+    /// `openai` for all servers.
+    pub name: &'static str,
     /// Address to which `/chat/completions` and `/embeddings` are appended. A query in it goes with each request.
     pub base_url: Cow<'static, str>,
     /// Page of the vendor that describes the API.
@@ -53,6 +61,11 @@ pub struct Dialect {
     pub reasoning_field: &'static str,
     /// Sends `strict` with tools. If `false`, strict tools are sent as other tools, for servers that refuse the field.
     pub strict_tools: bool,
+    /// Whether the model can be forced to call a certain tool.
+    pub forced_calls: ForcedCalls,
+    /// Sends ids of calls as nine letters and digits, which Mistral requires. Other ids, of calls to another vendor's
+    /// model, are replaced.
+    pub short_call_ids: bool,
     /// Fields that are never sent, because the server refuses them. Fields of `extra` are sent.
     pub left_out: &'static [&'static str],
     /// Headers of each request, by their names in lower case.
@@ -134,12 +147,39 @@ impl ReasoningBack {
     }
 }
 
+/// The name in a dialect.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Vendor(pub(crate) &'static str);
+
+impl Default for Vendor {
+    fn default() -> Self {
+        Self(PROVIDER)
+    }
+}
+
+impl Vendor {
+    /// Gives this name to the content of an answer that only the vendor understands.
+    pub(crate) fn sign(self, message: &mut Message) {
+        if self.0 == PROVIDER {
+            return;
+        }
+        for block in &mut message.content {
+            if let ContentBlock::Raw { provider, .. } = block
+                && provider == PROVIDER
+            {
+                *provider = self.0.to_owned();
+            }
+        }
+    }
+}
+
 impl Dialect {
     /// Creates the dialect of a server that differs from OpenAI only by its address. The role of system prompts is
     /// `system`, which all servers accept.
     #[must_use]
     pub const fn new(base_url: &'static str) -> Self {
         Self {
+            name: PROVIDER,
             base_url: Cow::Borrowed(base_url),
             documentation: "",
             key_variable: "",
@@ -149,9 +189,27 @@ impl Dialect {
             reasoning: ReasoningBack::Never,
             reasoning_field: "reasoning_content",
             strict_tools: true,
+            forced_calls: ForcedCalls::Accepted,
+            short_call_ids: false,
             left_out: &[],
             headers: &[],
         }
+    }
+
+    /// Returns the id of a call as the server takes it.
+    pub(crate) fn call_id<'a>(&self, id: &'a str) -> Cow<'a, str> {
+        const LENGTH: usize = 9;
+        const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
+        let is_short = id.len() == LENGTH && id.chars().all(|c| c.is_ascii_alphanumeric());
+        if !self.short_call_ids || is_short {
+            return id.into();
+        }
+        // FNV-1a, because equal ids must stay equal. Five bits make a digit.
+        let hash = id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        let digit = |place: usize| DIGITS.iter().cycle().nth((hash >> (5 * place)) as usize % 32);
+        (0..LENGTH).filter_map(digit).map(|digit| char::from(*digit)).collect()
     }
 
     /// Replaces the address, for another region, an account of one's own or a proxy.
@@ -166,6 +224,7 @@ impl fmt::Debug for Dialect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headers: Vec<&str> = self.headers.iter().map(|(name, _)| *name).collect();
         f.debug_struct("Dialect")
+            .field("name", &self.name)
             .field("base_url", &BaseUrl::new(&*self.base_url))
             .field("documentation", &self.documentation)
             .field("key_variable", &self.key_variable)
@@ -175,6 +234,8 @@ impl fmt::Debug for Dialect {
             .field("reasoning", &self.reasoning)
             .field("reasoning_field", &self.reasoning_field)
             .field("strict_tools", &self.strict_tools)
+            .field("forced_calls", &self.forced_calls)
+            .field("short_call_ids", &self.short_call_ids)
             .field("left_out", &self.left_out)
             .field("headers", &headers)
             .finish()

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::lenient;
 use crate::message_fields::own_fields;
+use crate::request::PROVIDER;
 use crate::usage::WireUsage;
 
 /// Fields of a whole answer, and of the chunks of a stream.
@@ -56,7 +57,8 @@ impl Facts {
 
 /// The citations that OpenAI's search models write beside the text.
 fn annotations(message: &Message) -> Vec<Value> {
-    let lists = message.content.iter().filter_map(|block| own_fields(block)?.get("annotations"));
+    let lists =
+        message.content.iter().filter_map(|block| own_fields(block, PROVIDER)?.get("annotations"));
     lists.filter_map(Value::as_array).flatten().cloned().collect()
 }
 

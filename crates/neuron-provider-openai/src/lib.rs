@@ -32,7 +32,8 @@
 //!   [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw). Those that requests have too go back in
 //!   the message: a refusal, speech, `reasoning_details`, `extra_content`, `thinking_blocks`,
 //!   `reasoning_opaque` and `reasoning_text`. A call with fields that neuron does not model, such as a
-//!   signature of its thoughts, is kept and goes back with all of them. Reasoning that compatible
+//!   signature of its thoughts, is kept and goes back with all of them. Such fields go back only to the
+//!   vendor that sent them, by [`Dialect::name`]. Reasoning that compatible
 //!   servers send is [`ContentBlock::Thinking`](neuron_types::ContentBlock::Thinking).
 //! - Arguments that were cut off go back in Chat Completions as a JSON object, as servers refuse others.
 //! - Responses: each item is kept as it came, with its meaning beside it. Reasoning that nothing
@@ -61,7 +62,7 @@
 //!   body, and its `tools` are appended: the way to the vendor's own tools.
 //! - A stream that ends without `[DONE]` or a reason why the model stopped is an error, never a short
 //!   answer. So is a stream that ends inside an event, or whose connection breaks before `[DONE]`. A
-//!   server may end the stream after the reason, without `[DONE]` and without the usage.
+//!   server may end the stream after the reason and the usage, without `[DONE]`.
 //! - Nothing is retried: [`ProviderError::is_retryable`](neuron_types::ProviderError::is_retryable)
 //!   says what may be. A quota that is used up is
 //!   [`InsufficientResources`](neuron_types::ProviderError::InsufficientResources), though the vendor

@@ -11,7 +11,7 @@ use neuron_types::{
 };
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::call::Call;
 use crate::dialect::{Dialect, ReasoningBack};
@@ -117,7 +117,7 @@ impl<'a> DataUrl<'a> {
 pub(crate) const FILE_NAME: &str = "document.pdf";
 
 fn part(block: &ContentBlock) -> Option<Part<'_>> {
-    if let Some(own) = own_part(block, &["text", "image_url", "input_audio", "file"]) {
+    if let Some(own) = own_part(block, PROVIDER, &["text", "image_url", "input_audio", "file"]) {
         return Some(Part::Own(own));
     }
     match block.portable()? {
@@ -132,10 +132,14 @@ fn part(block: &ContentBlock) -> Option<Part<'_>> {
     }
 }
 
-/// A part that the caller wrote in this provider's words, if it is of one of these types.
-pub(crate) fn own_part<'a>(block: &'a ContentBlock, types: &[&str]) -> Option<&'a Value> {
+/// A part in the API's own words, if it is of one of these types.
+pub(crate) fn own_part<'a>(
+    block: &'a ContentBlock,
+    vendor: &str,
+    types: &[&str],
+) -> Option<&'a Value> {
     match block {
-        ContentBlock::Raw { provider, json, .. } if provider == PROVIDER => {
+        ContentBlock::Raw { provider, json, .. } if provider == vendor => {
             let kind = json.get("type")?.as_str()?;
             types.contains(&kind).then_some(json)
         }
@@ -195,15 +199,15 @@ impl Serialize for UserContent<'_> {
 
 /// The result of a tool.
 pub(crate) struct ToolMessage<'a> {
-    tool_call_id: &'a str,
+    tool_call_id: Cow<'a, str>,
     content: ToolText<'a>,
 }
 
 impl<'a> ToolMessage<'a> {
-    pub(crate) fn all(message: &'a Message) -> impl Iterator<Item = Self> {
+    pub(crate) fn all(message: &'a Message, dialect: &Dialect) -> impl Iterator<Item = Self> {
         message.content.iter().filter_map(|block| match block.portable()? {
             ContentBlock::ToolResult { tool_use_id, content, is_error } => Some(Self {
-                tool_call_id: tool_use_id,
+                tool_call_id: dialect.call_id(tool_use_id),
                 content: ToolText { content, is_error: *is_error },
             }),
             _ => None,
@@ -215,7 +219,7 @@ impl Serialize for ToolMessage<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut message = serializer.serialize_map(Some(3))?;
         message.serialize_entry("role", "tool")?;
-        message.serialize_entry("tool_call_id", self.tool_call_id)?;
+        message.serialize_entry("tool_call_id", &self.tool_call_id)?;
         message.serialize_entry("content", &self.content)?;
         message.end()
     }
@@ -280,25 +284,29 @@ impl<'a> AssistantMessage<'a> {
 
     /// The texts, without those that the message's own fields say.
     fn texts(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        let is_said = |block: &&ContentBlock| own_fields(block).is_some_and(has_words);
+        let vendor = self.dialect.name;
+        let is_said = move |block: &&ContentBlock| own_fields(block, vendor).is_some_and(has_words);
         self.message.content.iter().filter(move |block| !is_said(block)).filter_map(block_text)
     }
 
     fn calls(&self) -> impl Iterator<Item = Call<'a>> + use<'a> {
-        let tools = self.tools;
-        self.message.content.iter().filter_map(move |block| Call::new(block, tools))
+        let Self { message, tools, dialect } = *self;
+        message.content.iter().filter_map(move |block| Call::new(block, tools, dialect))
+    }
+
+    fn own_fields(&self) -> impl Iterator<Item = &'a Map<String, Value>> + use<'a> {
+        let vendor = self.dialect.name;
+        self.message.content.iter().filter_map(|block| own_fields(block, vendor))
     }
 
     /// The fields of the message that we do not model and that go back.
     fn more(&self) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
-        let fields = self.message.content.iter().filter_map(own_fields).flatten();
-        fields.filter(|(key, value)| goes_back(key, value))
+        self.own_fields().flatten().filter(|(key, value)| goes_back(key, value))
     }
 
     /// Returns `true` if something takes the place of content.
     fn may_lack_content(&self) -> bool {
-        let mut fields = self.message.content.iter().filter_map(own_fields);
-        fields.any(has_words) || self.calls().next().is_some()
+        self.own_fields().any(has_words) || self.calls().next().is_some()
     }
 
     fn reasoning(&self) -> impl Iterator<Item = &'a str> + use<'a> {

@@ -41,11 +41,15 @@ pub(crate) fn has_words(fields: &Map<String, Value>) -> bool {
     words.any(|key| fields.get(key).is_some_and(|value| goes_back(key, value)))
 }
 
-/// The fields of an answer's message that we do not model, if this is the block that keeps them.
-pub(crate) fn own_fields(block: &ContentBlock) -> Option<&Map<String, Value>> {
+/// The fields of an answer's message that we do not model, if this is the block that keeps them, of a
+/// vendor of this name.
+pub(crate) fn own_fields<'a>(
+    block: &'a ContentBlock,
+    vendor: &str,
+) -> Option<&'a Map<String, Value>> {
     match block {
         ContentBlock::Raw { provider, json: Value::Object(fields), .. }
-            if provider == PROVIDER && is_message_fields(fields) =>
+            if provider == vendor && is_message_fields(fields) =>
         {
             Some(fields)
         }

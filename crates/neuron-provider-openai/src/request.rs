@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 use crate::dialect::Dialect;
 use crate::message::{self, AssistantMessage, ToolMessage, UserContent};
 
-/// The provider's name in [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw) and in telemetry.
+/// The name of the wire in [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw), and of OpenAI in telemetry.
 pub(crate) const PROVIDER: &str = "openai";
 
 /// What the client knows beside the request.
@@ -274,7 +274,7 @@ impl Serialize for Messages<'_> {
                         messages.serialize_element(&message)?;
                     }
                 }
-                Role::User => write_user(&mut messages, message)?,
+                Role::User => write_user(&mut messages, message, self.settings.dialect)?,
             }
         }
         messages.end()
@@ -282,8 +282,12 @@ impl Serialize for Messages<'_> {
 }
 
 /// The results of tools are messages of their own, and answer the calls before anything else does.
-fn write_user<S: SerializeSeq>(messages: &mut S, message: &Message) -> Result<(), S::Error> {
-    for result in ToolMessage::all(message) {
+fn write_user<S: SerializeSeq>(
+    messages: &mut S,
+    message: &Message,
+    dialect: &Dialect,
+) -> Result<(), S::Error> {
+    for result in ToolMessage::all(message, dialect) {
         messages.serialize_element(&result)?;
     }
     let content = UserContent(message);

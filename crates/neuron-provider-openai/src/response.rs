@@ -12,6 +12,7 @@ use crate::error::{self, ApiError};
 use crate::facts::Facts;
 use crate::lenient;
 use crate::message_fields::{self, grow, keep_nameless, own_fields};
+use crate::request::PROVIDER;
 use crate::usage::WireUsage;
 pub(crate) use crate::usage::{CompletionDetails, PromptDetails};
 
@@ -120,7 +121,8 @@ pub(crate) fn stop_reason(reason: Option<&str>, message: &Message) -> StopReason
 }
 
 fn is_refusal(block: &ContentBlock) -> bool {
-    own_fields(block).is_some_and(|fields| fields.get("refusal").is_some_and(Value::is_string))
+    own_fields(block, PROVIDER)
+        .is_some_and(|fields| fields.get("refusal").is_some_and(Value::is_string))
 }
 
 /// Reads an answer's message.

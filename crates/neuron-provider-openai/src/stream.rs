@@ -8,6 +8,7 @@ use neuron_types::{CompletionResponse, ProviderError, StreamEvent};
 use serde_json::Value;
 
 use crate::call;
+use crate::dialect::Vendor;
 use crate::error::{self, ApiError};
 use crate::facts::{Facts, add_logprobs};
 use crate::message_fields::{grow, said};
@@ -38,6 +39,7 @@ pub(crate) struct ChatAnswer {
     is_begun: bool,
     /// Set if the request asked for the usage.
     expects_usage: bool,
+    vendor: Vendor,
 }
 
 impl Answer for ChatAnswer {
@@ -125,8 +127,8 @@ impl Answer for ChatAnswer {
 }
 
 impl ChatAnswer {
-    pub(crate) fn new(expects_usage: bool) -> Self {
-        Self { expects_usage, ..Self::default() }
+    pub(crate) fn new(expects_usage: bool, vendor: Vendor) -> Self {
+        Self { expects_usage, vendor, ..Self::default() }
     }
 
     /// Takes the counts of a chunk. Counts of several chunks are cumulative. Some servers send zeros
@@ -198,12 +200,14 @@ impl ChatAnswer {
         let message = parts.into_message();
         let facts = std::mem::take(&mut self.facts);
         let metadata = facts.into_metadata(&self.usage, self.logprobs.take(), &message);
-        let message = message.with_metadata(&metadata);
+        let mut message = message.with_metadata(&metadata);
+        let stop_reason = response::stop_reason(self.finish_reason.as_deref(), &message);
+        self.vendor.sign(&mut message);
         complete(
             CompletionResponse {
                 id: std::mem::take(&mut self.id),
                 model: std::mem::take(&mut self.model),
-                stop_reason: response::stop_reason(self.finish_reason.as_deref(), &message),
+                stop_reason,
                 message,
                 usage: std::mem::take(&mut self.usage).into(),
             },

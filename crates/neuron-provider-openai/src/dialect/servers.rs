@@ -1,5 +1,7 @@
 //! The ready-made dialects. Each leads to the vendor's documentation.
 
+use neuron_types::ForcedCalls;
+
 use super::{Dialect, KeyHeader, ReasoningBack, SystemRole, TokenLimit};
 
 impl Dialect {
@@ -18,6 +20,7 @@ impl Dialect {
     #[must_use]
     pub fn openrouter() -> Self {
         Self {
+            name: "openrouter",
             documentation: "https://openrouter.ai/docs/api-reference/overview",
             key_variable: "OPENROUTER_API_KEY",
             token_limit: TokenLimit::MaxTokens,
@@ -30,6 +33,7 @@ impl Dialect {
     #[must_use]
     pub fn gemini() -> Self {
         Self {
+            name: "gcp.gemini",
             documentation: "https://ai.google.dev/gemini-api/docs/openai",
             key_variable: "GEMINI_API_KEY",
             token_limit: TokenLimit::MaxTokens,
@@ -41,9 +45,11 @@ impl Dialect {
     #[must_use]
     pub fn mistral() -> Self {
         Self {
+            name: "mistral_ai",
             documentation: "https://docs.mistral.ai/api/",
             key_variable: "MISTRAL_API_KEY",
             token_limit: TokenLimit::MaxTokens,
+            short_call_ids: true,
             left_out: &["stream_options"],
             ..Self::new("https://api.mistral.ai/v1")
         }
@@ -53,6 +59,7 @@ impl Dialect {
     #[must_use]
     pub fn groq() -> Self {
         Self {
+            name: "groq",
             documentation: "https://console.groq.com/docs/openai",
             key_variable: "GROQ_API_KEY",
             reasoning_field: "reasoning",
@@ -65,11 +72,15 @@ impl Dialect {
     #[must_use]
     pub fn deepseek() -> Self {
         Self {
+            name: "deepseek",
             documentation: "https://api-docs.deepseek.com/",
             key_variable: "DEEPSEEK_API_KEY",
             token_limit: TokenLimit::MaxTokens,
             reasoning: ReasoningBack::WithCalls,
             strict_tools: false,
+            forced_calls: ForcedCalls::NotWhileThinking {
+                thinking_models: &["deepseek-reasoner", "deepseek-v4"],
+            },
             ..Self::new("https://api.deepseek.com")
         }
     }
@@ -78,6 +89,7 @@ impl Dialect {
     #[must_use]
     pub fn xai() -> Self {
         Self {
+            name: "x_ai",
             documentation: "https://docs.x.ai/docs/api-reference",
             key_variable: "XAI_API_KEY",
             ..Self::new("https://api.x.ai/v1")
@@ -88,6 +100,7 @@ impl Dialect {
     #[must_use]
     pub fn together() -> Self {
         Self {
+            name: "together_ai",
             documentation: "https://docs.together.ai/docs/openai-api-compatibility",
             key_variable: "TOGETHER_API_KEY",
             token_limit: TokenLimit::MaxTokens,
@@ -99,6 +112,7 @@ impl Dialect {
     #[must_use]
     pub fn fireworks() -> Self {
         Self {
+            name: "fireworks_ai",
             documentation: "https://docs.fireworks.ai/tools-sdks/openai-compatibility",
             key_variable: "FIREWORKS_API_KEY",
             token_limit: TokenLimit::MaxTokens,
@@ -111,6 +125,7 @@ impl Dialect {
     #[must_use]
     pub fn cerebras() -> Self {
         Self {
+            name: "cerebras",
             documentation: "https://inference-docs.cerebras.ai/resources/openai",
             key_variable: "CEREBRAS_API_KEY",
             reasoning_field: "reasoning",
@@ -122,6 +137,7 @@ impl Dialect {
     #[must_use]
     pub fn perplexity() -> Self {
         Self {
+            name: "perplexity",
             documentation: "https://docs.perplexity.ai/guides/chat-completions-guide",
             key_variable: "PERPLEXITY_API_KEY",
             token_limit: TokenLimit::MaxTokens,
@@ -134,6 +150,7 @@ impl Dialect {
     #[must_use]
     pub fn cohere() -> Self {
         Self {
+            name: "cohere",
             documentation: "https://docs.cohere.com/docs/compatibility-api",
             key_variable: "COHERE_API_KEY",
             token_limit: TokenLimit::MaxTokens,
@@ -145,9 +162,11 @@ impl Dialect {
     #[must_use]
     pub fn zai() -> Self {
         Self {
+            name: "z_ai",
             documentation: "https://docs.z.ai/api-reference/llm/chat-completion",
             key_variable: "ZAI_API_KEY",
             token_limit: TokenLimit::MaxTokens,
+            forced_calls: ForcedCalls::Refused,
             left_out: &["parallel_tool_calls"],
             ..Self::new("https://api.z.ai/api/paas/v4")
         }
@@ -157,6 +176,7 @@ impl Dialect {
     #[must_use]
     pub fn moonshot() -> Self {
         Self {
+            name: "moonshot_ai",
             documentation: "https://platform.moonshot.ai/docs/api/chat",
             key_variable: "MOONSHOT_API_KEY",
             token_limit: TokenLimit::MaxTokens,
@@ -170,6 +190,7 @@ impl Dialect {
     #[must_use]
     pub fn minimax() -> Self {
         Self {
+            name: "minimax",
             documentation: "https://platform.minimax.io/docs/api-reference/text-openai-api",
             key_variable: "MINIMAX_API_KEY",
             ..Self::new("https://api.minimax.io/v1")
@@ -180,6 +201,7 @@ impl Dialect {
     #[must_use]
     pub fn dashscope() -> Self {
         Self {
+            name: "alibaba_cloud.model_studio",
             documentation: "https://www.alibabacloud.com/help/en/model-studio/compatibility-of-openai-with-dashscope",
             key_variable: "DASHSCOPE_API_KEY",
             token_limit: TokenLimit::MaxTokens,
@@ -191,6 +213,7 @@ impl Dialect {
     #[must_use]
     pub fn ark() -> Self {
         Self {
+            name: "volcengine.ark",
             documentation: "https://www.volcengine.com/docs/82379/1494384",
             key_variable: "ARK_API_KEY",
             token_limit: TokenLimit::MaxTokens,
@@ -202,6 +225,7 @@ impl Dialect {
     #[must_use]
     pub fn hugging_face() -> Self {
         Self {
+            name: "hugging_face",
             documentation: "https://huggingface.co/docs/inference-providers",
             key_variable: "HF_TOKEN",
             token_limit: TokenLimit::MaxTokens,
@@ -213,6 +237,7 @@ impl Dialect {
     #[must_use]
     pub fn vllm() -> Self {
         Self {
+            name: "vllm",
             documentation: "https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
             reasoning_field: "reasoning",
             ..Self::new("http://localhost:8000/v1")
@@ -223,6 +248,7 @@ impl Dialect {
     #[must_use]
     pub fn sglang() -> Self {
         Self {
+            name: "sglang",
             documentation: "https://docs.sglang.ai/basic_usage/openai_api.html",
             ..Self::new("http://localhost:30000/v1")
         }
@@ -232,6 +258,7 @@ impl Dialect {
     #[must_use]
     pub fn lm_studio() -> Self {
         Self {
+            name: "lm_studio",
             documentation: "https://lmstudio.ai/docs/developer/openai-compat",
             token_limit: TokenLimit::MaxTokens,
             ..Self::new("http://localhost:1234/v1")
@@ -242,6 +269,7 @@ impl Dialect {
     #[must_use]
     pub fn llama_cpp() -> Self {
         Self {
+            name: "llama_cpp",
             documentation: "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
             token_limit: TokenLimit::MaxTokens,
             ..Self::new("http://localhost:8080/v1")
@@ -253,6 +281,7 @@ impl Dialect {
     #[must_use]
     pub fn ollama() -> Self {
         Self {
+            name: "ollama.compatible",
             documentation: "https://github.com/ollama/ollama/blob/main/docs/openai.md",
             token_limit: TokenLimit::MaxTokens,
             strict_tools: false,
@@ -265,6 +294,7 @@ impl Dialect {
     #[must_use]
     pub fn local_ai() -> Self {
         Self {
+            name: "local_ai",
             documentation: "https://localai.io/features/text-generation/",
             token_limit: TokenLimit::MaxTokens,
             ..Self::new("http://localhost:8080/v1")
@@ -277,6 +307,7 @@ impl Dialect {
     #[must_use]
     pub fn azure(resource: &str) -> Self {
         Self {
+            name: "azure.ai.openai",
             documentation: "https://learn.microsoft.com/en-us/azure/ai-foundry/openai/api-version-lifecycle",
             key_variable: "AZURE_OPENAI_API_KEY",
             key_header: KeyHeader::Named("api-key"),
@@ -302,6 +333,7 @@ impl Dialect {
             location => format!("{location}-aiplatform.googleapis.com"),
         };
         Self {
+            name: "gcp.vertex_ai",
             documentation: "https://cloud.google.com/vertex-ai/generative-ai/docs/migrate/openai/overview",
             key_variable: "",
             ..Self::gemini()
@@ -313,6 +345,7 @@ impl Dialect {
     #[must_use]
     pub fn cloudflare(account: &str) -> Self {
         Self {
+            name: "cloudflare",
             documentation: "https://developers.cloudflare.com/workers-ai/configuration/open-ai-compatibility/",
             key_variable: "CLOUDFLARE_API_TOKEN",
             token_limit: TokenLimit::MaxTokens,
@@ -326,6 +359,7 @@ impl Dialect {
     #[must_use]
     pub fn databricks(workspace: &str) -> Self {
         Self {
+            name: "databricks",
             documentation: "https://docs.databricks.com/aws/en/machine-learning/model-serving/query-chat-models",
             key_variable: "DATABRICKS_TOKEN",
             token_limit: TokenLimit::MaxTokens,
@@ -338,6 +372,7 @@ impl Dialect {
     #[must_use]
     pub fn snowflake(account: &str) -> Self {
         Self {
+            name: "snowflake",
             documentation: "https://docs.snowflake.com/en/user-guide/snowflake-cortex/cortex-rest-api",
             key_variable: "SNOWFLAKE_TOKEN",
             strict_tools: false,
@@ -350,6 +385,7 @@ impl Dialect {
     #[must_use]
     pub fn bedrock(region: &str) -> Self {
         Self {
+            name: "aws.bedrock",
             documentation: "https://docs.aws.amazon.com/bedrock/latest/userguide/inference-chat-completions.html",
             key_variable: "AWS_BEARER_TOKEN_BEDROCK",
             ..Self::new("")

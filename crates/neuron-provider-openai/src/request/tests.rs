@@ -482,6 +482,31 @@ fn calls_without_reasoning_go_back_with_a_space_where_reasoning_must() {
 }
 
 /// Each dialect wrote `reasoning_content`.
+/// Mistral refuses an id of another vendor with 400.
+#[test]
+fn calls_have_short_ids_where_the_server_wants_them() {
+    let long = "toolu_01A09q90qw90lq917835lq9";
+    let request = talk(vec![
+        message(
+            Role::Assistant,
+            vec![call(long, "look", json!({})), call("AbCd01234", "look", json!({}))],
+        ),
+        message(Role::User, vec![result(long, vec![], false), result("AbCd01234", vec![], false)]),
+    ]);
+    let dialect = Dialect::mistral();
+    let settings = Settings { dialect: &dialect, ..Settings::default() };
+    let sent = &json_with(request.view(), settings)["messages"];
+    let short = sent[0]["tool_calls"][0]["id"].as_str().unwrap();
+    assert!(short.len() == 9 && short.chars().all(|c| c.is_ascii_alphanumeric()), "{short}");
+    assert_eq!(
+        (&sent[1]["tool_call_id"], &sent[2]["tool_call_id"]),
+        (&json!(short), &json!("AbCd01234"))
+    );
+    assert_eq!(sent[0]["tool_calls"][1]["id"], "AbCd01234");
+    assert_ne!(dialect.call_id("toolu_01A09q90qw90lq917835lq8"), short);
+    assert_eq!(Dialect::openai().call_id(long), long);
+}
+
 #[test]
 fn reasoning_goes_back_in_the_field_of_the_dialect() {
     let thinking = ContentBlock::Thinking { thinking: "hm".into(), signature: String::new() };

@@ -8,7 +8,7 @@
 //! - Copilot sends another id for the same item in each event.
 //! - Some proxies send the same place for all items.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::response::text_of;
 
@@ -52,8 +52,8 @@ pub(crate) struct OpenItem {
     place: Option<usize>,
     id: String,
     call_id: String,
-    /// Set if its text or reasoning came in pieces.
-    pub(crate) is_shown: bool,
+    /// The pieces of its text or reasoning.
+    pub(crate) shown: String,
     /// The call, if it was announced.
     pub(crate) call: Option<OpenCall>,
     /// Its number among the items that began.
@@ -79,7 +79,7 @@ pub(crate) struct OpenCall {
 /// The reason why an event may belong to an item, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
-    /// Neither the place nor an id agrees, and neither differs.
+    /// Neither the place nor an id agrees. The place does not differ, and of a call no id.
     Unknown,
     Place,
     Id,
@@ -100,6 +100,18 @@ impl OpenCall {
 }
 
 impl OpenItem {
+    pub(crate) fn order(&self) -> Order {
+        (self.place, self.number)
+    }
+
+    /// Returns the message of which only pieces have come.
+    pub(crate) fn message(&self) -> Option<Value> {
+        let content = json!([{ "type": "output_text", "text": self.shown, "annotations": [] }]);
+        (self.kind == Kind::Message && !self.shown.is_empty()).then(
+            || json!({ "type": "message", "id": self.id, "role": "assistant", "content": content }),
+        )
+    }
+
     fn fit(&self, key: Key<'_>) -> Option<Fit> {
         let same = |known: &str, id: &str| !id.is_empty() && known == id;
         let has_id = same(&self.id, key.id)
@@ -111,7 +123,10 @@ impl OpenItem {
             _ if has_id => Some(Fit::Id),
             _ if is_other_call => None,
             (Some(known), Some(place)) => (known == place).then_some(Fit::Place),
-            _ => (!differ(&self.id, key.id)).then_some(Fit::Unknown),
+            _ => {
+                let is_other = self.kind == Kind::Call && differ(&self.id, key.id);
+                (!is_other).then_some(Fit::Unknown)
+            }
         }
     }
 }
@@ -143,7 +158,7 @@ impl OpenItems {
             place: key.place,
             id: key.id.to_owned(),
             call_id: key.call_id.to_owned(),
-            is_shown: false,
+            shown: String::new(),
             call: None,
             number,
             is_done: false,
@@ -203,10 +218,9 @@ impl OpenItems {
         })
     }
 
-    /// Returns the announced calls that are still open, each with its order.
-    pub(crate) fn end_calls(&mut self) -> Vec<(Order, OpenCall)> {
-        let open = self.items.iter_mut().filter(|item| !item.is_done);
-        open.filter_map(|item| Some(((item.place, item.number), item.call.take()?))).collect()
+    /// Returns the items that are still open.
+    pub(crate) fn take_open(&mut self) -> impl Iterator<Item = OpenItem> + use<> {
+        std::mem::take(&mut self.items).into_iter().filter(|item| !item.is_done)
     }
 }
 

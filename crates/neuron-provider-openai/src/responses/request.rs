@@ -185,22 +185,23 @@ struct Input<'a> {
 impl Serialize for Input<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut items = serializer.serialize_seq(None)?;
+        let dialect = self.settings.dialect;
         let mut before = None;
         for message in self.request.messages {
             match message.role {
                 Role::System => {
                     let content = message::texts(message).collect::<String>();
                     if !content.is_empty() {
-                        let role = self.settings.dialect.system_role.name();
+                        let role = dialect.system_role.name();
                         items.serialize_element(&Said { role, content })?;
                     }
                 }
                 Role::Assistant => {
-                    for item in assistant_items(message, self.request) {
+                    for item in assistant_items(message, self.request, dialect.name) {
                         items.serialize_element(&item)?;
                     }
                 }
-                Role::User => write_user(&mut items, message, before)?,
+                Role::User => write_user(&mut items, message, before, dialect.name)?,
             }
             before = Some(message);
         }
@@ -243,6 +244,7 @@ impl Item<'_> {
 fn assistant_items<'a>(
     message: &'a Message,
     request: RequestRef<'a>,
+    vendor: &'a str,
 ) -> impl Iterator<Item = Item<'a>> {
     let stores = request.extra.and_then(|extra| extra.get("store")?.as_bool());
     let is_kept = move |item: &Item<'_>| match item {
@@ -251,7 +253,7 @@ fn assistant_items<'a>(
     };
     let tools = request.tools;
     let items = move || {
-        let items = message.content.iter().filter_map(move |block| item(block, tools));
+        let items = message.content.iter().filter_map(move |block| item(block, tools, vendor));
         items.filter(is_kept)
     };
     let others = items().enumerate().filter(|(_, item)| !item.is_reasoning());
@@ -267,9 +269,9 @@ fn stands_alone(reasoning: &Value) -> bool {
     text("encrypted_content").is_some() || parts.is_some_and(|parts| !parts.is_empty())
 }
 
-fn item<'a>(block: &'a ContentBlock, tools: &[ToolDefinition]) -> Option<Item<'a>> {
+fn item<'a>(block: &'a ContentBlock, tools: &[ToolDefinition], vendor: &str) -> Option<Item<'a>> {
     if let ContentBlock::Raw { provider, json, .. } = block
-        && provider == PROVIDER
+        && provider == vendor
         && is_item(json)
     {
         return Some(MendedCall::new(block, json).map_or(Item::Own(json), Item::Mended));
@@ -301,11 +303,12 @@ fn write_user<S: SerializeSeq>(
     items: &mut S,
     message: &Message,
     before: Option<&Message>,
+    vendor: &str,
 ) -> Result<(), S::Error> {
     for block in &message.content {
         if let Some(ContentBlock::ToolResult { tool_use_id, content, is_error }) = block.portable()
         {
-            let is_custom = before.is_some_and(|before| is_custom(before, tool_use_id));
+            let is_custom = before.is_some_and(|before| is_custom(before, tool_use_id, vendor));
             items.serialize_element(&CallOutput {
                 r#type: if is_custom { "custom_tool_call_output" } else { "function_call_output" },
                 call_id: tool_use_id,
@@ -317,7 +320,7 @@ fn write_user<S: SerializeSeq>(
         if let ContentBlock::Raw { provider, json, portable: None } = block
             && provider == PROVIDER
             && is_item(json)
-            && message::own_part(block, &PARTS).is_none()
+            && message::own_part(block, PROVIDER, &PARTS).is_none()
         {
             items.serialize_element(json)?;
         }
@@ -349,9 +352,9 @@ impl Serialize for UserContent<'_> {
 }
 
 /// Whether a call is one whose input is free text: its result has a name of its own.
-fn is_custom(message: &Message, id: &str) -> bool {
+fn is_custom(message: &Message, id: &str, vendor: &str) -> bool {
     message.content.iter().any(|block| {
-        let custom = message::own_part(block, &["custom_tool_call"]);
+        let custom = message::own_part(block, vendor, &["custom_tool_call"]);
         custom.is_some() && block.as_tool_use().is_some_and(|call| call.id == id)
     })
 }
@@ -448,7 +451,7 @@ impl<'a> Part<'a> {
 }
 
 fn part(block: &ContentBlock) -> Option<Part<'_>> {
-    if let Some(own) = message::own_part(block, &PARTS) {
+    if let Some(own) = message::own_part(block, PROVIDER, &PARTS) {
         return Some(Part::Own(own));
     }
     Some(match block.portable()? {

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::items::{DoneItem, Key, Kind, OpenCall, OpenItems, Order, missing};
 use super::response::{CallIds, PARAGRAPH, WireResponse, item, set_call_id, text_of};
+use crate::dialect::Vendor;
 use crate::error::{self, ApiError};
 use crate::lenient;
 
@@ -25,6 +26,7 @@ pub(crate) struct ResponseAnswer {
     done: Vec<DoneItem>,
     /// The part of reasoning that came last.
     thought: Option<Thought>,
+    vendor: Vendor,
 }
 
 /// A part of the reasoning of an item.
@@ -131,18 +133,22 @@ impl Answer for ResponseAnswer {
 }
 
 impl ResponseAnswer {
-    /// Marks the open item of a kind as shown, and returns its number.
-    fn show(&mut self, kind: Kind, key: Key<'_>) -> usize {
+    pub(crate) fn new(vendor: Vendor) -> Self {
+        Self { vendor, ..Self::default() }
+    }
+
+    /// Adds a piece to the open item of a kind, and returns its number.
+    fn show(&mut self, kind: Kind, key: Key<'_>, piece: &str) -> usize {
         let index = self.items.find(kind, key).unwrap_or_else(|| self.items.begin(kind, key));
         if let Some(item) = self.items.get_mut(index) {
-            item.is_shown = true;
+            item.shown.push_str(piece);
         }
         index
     }
 
     fn extend_text(&mut self, key: Key<'_>, text: String, events: &mut VecDeque<StreamEvent>) {
         if !text.is_empty() {
-            self.show(Kind::Message, key);
+            self.show(Kind::Message, key, &text);
             events.push_back(StreamEvent::TextDelta(text));
         }
     }
@@ -157,7 +163,7 @@ impl ResponseAnswer {
         let Some(delta) = delta.filter(|delta| !delta.is_empty()) else {
             return;
         };
-        let thought = Thought { item: self.show(Kind::Reasoning, key), is_summary, part };
+        let thought = Thought { item: self.show(Kind::Reasoning, key, &delta), is_summary, part };
         if let Some(last) = self.thought.filter(|last| last.item == thought.item) {
             // Of an item that has both, the message has one.
             if last.is_summary != thought.is_summary {
@@ -209,7 +215,7 @@ impl ResponseAnswer {
             }
             return;
         }
-        let was_shown = open.is_some_and(|item| item.is_shown);
+        let was_shown = open.is_some_and(|item| !item.shown.is_empty());
         let done = DoneItem::new(order, key, json.clone());
         match item(json).portable() {
             // What did not come in pieces comes whole.
@@ -263,9 +269,13 @@ impl ResponseAnswer {
                 self.finish_item(Some(place), item, events);
             }
         }
-        for (order, mut call) in self.items.end_calls() {
-            let json = call.whole();
-            self.finish_call(order, json, Some(call), events);
+        for mut item in self.items.take_open() {
+            if let Some(mut call) = item.call.take() {
+                let json = call.whole();
+                self.finish_call(item.order(), json, Some(call), events);
+            } else if let Some(json) = item.message() {
+                self.done.push(DoneItem::new(item.order(), Key::of(None, &json), json.clone()));
+            }
         }
         if response.id.is_empty() {
             response.id = std::mem::take(&mut self.id);
@@ -276,7 +286,9 @@ impl ResponseAnswer {
         let mut items = std::mem::take(&mut self.done);
         items.sort_by_key(|item| item.order);
         let items = items.into_iter().map(|item| item.json).collect();
-        complete(response.into_response(items), events);
+        let mut response = response.into_response(items);
+        self.vendor.sign(&mut response.message);
+        complete(response, events);
     }
 }
 

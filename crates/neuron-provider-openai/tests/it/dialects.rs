@@ -9,9 +9,10 @@ use neuron_provider_openai::{Dialect, OpenAi, TokenLimit};
 use neuron_testing::openai::{Dialect as Quirks, OpenAiApi};
 use neuron_testing::{OpenAiServer, ServerReply};
 use neuron_types::{
-    CompletionRequest, EmbeddingError, EmbeddingProvider, EmbeddingRequest, Provider, ProviderError,
+    CompletionRequest, ContentBlock, ContentItem, EmbeddingError, EmbeddingProvider,
+    EmbeddingRequest, Message, Provider, ProviderError, Role,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::conformance::chat_capabilities;
 use crate::support::*;
@@ -155,6 +156,70 @@ async fn deployments_named_like_the_endpoint_keep_their_address() {
         let paths: Vec<_> = server.requests().iter().map(|sent| sent.path.clone()).collect();
         assert_eq!(paths, [format!("{path}/chat/completions"), format!("{path}/embeddings")]);
     }
+}
+
+/// A second `/v1` was added.
+#[tokio::test]
+async fn base_url_of_a_compatible_client_is_exact() {
+    let server = OpenAiServer::builder().dialect(Quirks::default().served_at("/llm").lenient());
+    let server = server.start(["a"]).await.unwrap();
+    let provider = OpenAi::compatible(Dialect::groq(), OpenAiServer::API_KEY);
+    provider.base_url(format!("{}/llm", server.url())).complete(ask("hi")).await.unwrap();
+    assert_eq!(server.requests()[0].path, "/llm/chat/completions");
+}
+
+/// Groq refuses the signature of a Gemini model, which Gemini requires.
+#[tokio::test]
+async fn fields_of_one_vendor_do_not_go_to_another() {
+    let call = json!({
+        "id": "a", "type": "function", "function": { "name": "look", "arguments": "{}" },
+        "extra_content": { "google": { "thought_signature": "s" } },
+    });
+    let message = json!({ "role": "assistant", "tool_calls": [call], "reasoning_details": [{ "text": "t" }] });
+    let choice = json!({ "index": 0, "finish_reason": "tool_calls", "message": message });
+    let whole = json!({ "id": "1", "model": "m", "choices": [choice] }).to_string();
+    let delta = json!({ "index": 0, "finish_reason": "tool_calls", "delta": message });
+    let chunk =
+        json!({ "id": "1", "model": "m", "choices": [delta], "usage": { "total_tokens": 1 } });
+    let stream = format!("data: {chunk}\n\ndata: [DONE]\n\n");
+    let server = OpenAiServer::builder().dialect(Quirks::default().lenient());
+    let server = server
+        .start([
+            ServerReply::raw(200, [("content-type", "application/json")], whole),
+            ServerReply::raw(200, [("content-type", "text/event-stream")], stream),
+            "ok".into(),
+            "ok".into(),
+            "ok".into(),
+        ])
+        .await
+        .unwrap();
+    let client = |dialect: Dialect| {
+        OpenAi::compatible(dialect.at(format!("{}/v1", server.url())), OpenAiServer::API_KEY)
+    };
+    let gemini = client(Dialect::gemini());
+    let answer = gemini.complete(ask("hi")).await.unwrap().message;
+    let streamed = gemini.complete_stream(ask("hi")).await.unwrap().into_response().await.unwrap();
+    assert_eq!(streamed.message.content[..2], answer.content[..2]);
+    let mut request = ask("hi");
+    let content = vec![ContentItem::Text("found".into())];
+    let result = ContentBlock::ToolResult { tool_use_id: "a".into(), content, is_error: false };
+    request.messages.extend([answer, Message { role: Role::User, content: vec![result] }]);
+    for (provider, expected) in [
+        (gemini, &message),
+        (client(Dialect::groq()), &plain(&call)),
+        (OpenAi::new(OpenAiServer::API_KEY).base_url(server.url()), &plain(&call)),
+    ] {
+        provider.complete(request.clone()).await.unwrap();
+        let sent = server.requests().pop().unwrap().json.unwrap();
+        assert_eq!(&sent["messages"][1], expected, "{}", provider.info().name);
+    }
+}
+
+/// Returns the message with only this call, in the fields that all servers know.
+fn plain(call: &Value) -> Value {
+    let mut call = call.clone();
+    call.as_object_mut().unwrap().remove("extra_content");
+    json!({ "role": "assistant", "tool_calls": [call] })
 }
 
 #[tokio::test]

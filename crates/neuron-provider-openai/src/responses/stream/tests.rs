@@ -493,6 +493,28 @@ fn a_call_whose_end_never_comes_is_in_the_message() {
     assert_eq!(response.stop_reason, StopReason::ToolUse);
 }
 
+#[test]
+fn a_text_whose_end_never_comes_is_in_the_message() {
+    let piece = |text: &str| event("output_text.delta", 0, json!({"delta": text}));
+    let events =
+        read(&[created(), added(0, &said("")), piece("a"), piece("b"), completed(json!([]))]);
+    let response = response_of(&events);
+    assert_eq!(response.message.text(), "ab");
+    assert_eq!(short(&events), ["text a", "text b"]);
+    // Copilot ends messages under other ids.
+    let (mut begun, mut ended) = (said(""), said("ab"));
+    (begun["id"], ended["id"]) = ("a".into(), "b".into());
+    let unplaced = |kind: &str, item: &Value| json!({"type": format!("response.output_item.{kind}"), "item": item});
+    let events = read(&[
+        created(),
+        unplaced("added", &begun),
+        json!({"type": "response.output_text.delta", "item_id": "a", "delta": "ab"}),
+        unplaced("done", &ended),
+        completed(json!([])),
+    ]);
+    assert_eq!(response_of(&events).message.text(), "ab");
+}
+
 /// Bedrock begins anew with `call_0`; other servers have no ids.
 #[test]
 fn ids_that_are_missing_or_repeated_are_made() {
