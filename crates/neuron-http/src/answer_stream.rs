@@ -93,15 +93,17 @@ impl<B, A: Answer> AnswerStream<B, A> {
         }
     }
 
-    /// Adds the facts in the headers to an event with the whole message.
-    fn add_metadata(&self, event: &mut StreamEvent) {
-        let message = match event {
-            StreamEvent::MessageComplete(message) => message,
-            StreamEvent::ResponseComplete(response) => &mut response.message,
-            _ => return,
-        };
-        let plain = Message { role: message.role, content: mem::take(&mut message.content) };
-        *message = plain.with_metadata(&self.metadata);
+    /// Adds the facts in the headers to the events with the whole message, which are among the last.
+    fn add_metadata(&mut self) {
+        for event in &mut self.ready {
+            let message = match event {
+                StreamEvent::MessageComplete(message) => message,
+                StreamEvent::ResponseComplete(response) => &mut response.message,
+                _ => continue,
+            };
+            let plain = Message { role: message.role, content: mem::take(&mut message.content) };
+            *message = plain.with_metadata(&self.metadata);
+        }
     }
 
     fn feed(&mut self, bytes: &[u8]) -> Result<(), ProviderError> {
@@ -126,6 +128,7 @@ impl<B, A: Answer> AnswerStream<B, A> {
             answer.end(ready)?;
             *ended = true;
         }
+        self.add_metadata();
         Ok(())
     }
 }
@@ -149,8 +152,7 @@ where
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            if let Some(mut event) = self.ready.pop_front() {
-                self.add_metadata(&mut event);
+            if let Some(event) = self.ready.pop_front() {
                 return Poll::Ready(Some(event));
             }
             if self.ended {
@@ -160,6 +162,7 @@ where
                 Some(Ok(bytes)) => {
                     let fed = self.feed(&bytes);
                     if self.ended {
+                        self.add_metadata();
                         // What came after the last event cannot break the answer.
                         self.awaits_end = (self.expect_end)(&mut self.body);
                         continue;

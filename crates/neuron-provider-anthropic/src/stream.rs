@@ -19,18 +19,20 @@ use crate::response::{self, MessageHead, WireUsage};
 /// It is read first and alone: a struct with few fields is read much faster than [`WireEvent`] with its
 /// many (`benches/README.md`). Whatever has another form is read again as that.
 #[derive(Deserialize)]
-struct PieceEvent {
+struct PieceEvent<'a> {
+    /// A text is read faster than an [`EventKind`]. One with escapes is not read here.
     #[serde(rename = "type")]
-    kind: EventKind,
+    kind: &'a str,
     index: usize,
-    delta: PieceDelta,
+    #[serde(borrow)]
+    delta: PieceDelta<'a>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PieceDelta {
+struct PieceDelta<'a> {
     #[serde(rename = "type")]
-    kind: DeltaKind,
+    kind: &'a str,
     /// Its name follows from the kind.
     #[serde(alias = "thinking", alias = "partial_json")]
     text: String,
@@ -166,8 +168,7 @@ impl Answer for MessageAnswer {
         if data.trim_ascii().is_empty() {
             return Ok(false);
         }
-        if let Ok(PieceEvent { kind: EventKind::ContentBlockDelta, index, delta }) =
-            read_frame(data)
+        if let Ok(PieceEvent { kind: "content_block_delta", index, delta }) = read_frame(data)
             && let Some(block) = self.open.get_mut(&index)
             && block.extend_by(delta, out)
         {
@@ -356,11 +357,11 @@ impl OpenBlock {
     }
 
     /// Takes a piece, unless it is of a kind that has none.
-    fn extend_by(&mut self, delta: PieceDelta, out: &mut VecDeque<StreamEvent>) -> bool {
+    fn extend_by(&mut self, delta: PieceDelta<'_>, out: &mut VecDeque<StreamEvent>) -> bool {
         match delta.kind {
-            DeltaKind::TextDelta => self.extend_text(delta.text, out),
-            DeltaKind::ThinkingDelta => self.extend_thinking(delta.text, out),
-            DeltaKind::InputJsonDelta => self.extend_arguments(delta.text, out),
+            "text_delta" => self.extend_text(delta.text, out),
+            "thinking_delta" => self.extend_thinking(delta.text, out),
+            "input_json_delta" => self.extend_arguments(delta.text, out),
             _ => return false,
         }
         true

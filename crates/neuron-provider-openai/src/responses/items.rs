@@ -100,6 +100,10 @@ impl OpenCall {
 }
 
 impl OpenItem {
+    fn is_open(&self, kind: Kind) -> bool {
+        !self.is_done && self.kind == kind
+    }
+
     pub(crate) fn order(&self) -> Order {
         (self.place, self.number)
     }
@@ -175,7 +179,12 @@ impl OpenItems {
     /// Returns the open item to which a piece belongs: by its id, then by its place, then the only
     /// item that is possible. If several fit, the last one that began.
     pub(crate) fn find(&self, kind: Kind, key: Key<'_>) -> Option<usize> {
-        self.fitting(kind, key).last()
+        // Most pieces belong to the newest item.
+        let newest = self.items.last().filter(|item| item.is_open(kind));
+        match newest.and_then(|item| item.fit(key)) {
+            Some(Fit::Both) => self.items.len().checked_sub(1),
+            _ => self.fitting(kind, key).last(),
+        }
     }
 
     /// Ends the item that a complete one belongs to, and returns it. If several fit, the first one
@@ -191,7 +200,7 @@ impl OpenItems {
     fn fitting(&self, kind: Kind, key: Key<'_>) -> impl Iterator<Item = usize> {
         let fits = move || {
             let items = self.items.iter().enumerate();
-            let open = items.filter(move |(_, item)| !item.is_done && item.kind == kind);
+            let open = items.filter(move |(_, item)| item.is_open(kind));
             open.filter_map(move |(index, item)| Some((item.fit(key)?, index)))
         };
         let best = fits().map(|(fit, _)| fit).max();
@@ -204,8 +213,7 @@ impl OpenItems {
     /// more of it.
     fn known(&self, kind: Kind, key: Key<'_>) -> Option<usize> {
         self.items.iter().position(|item| {
-            let is_open = !item.is_done && item.kind == kind;
-            is_open
+            item.is_open(kind)
                 && match item.fit(key) {
                     Some(Fit::Both) => true,
                     // After its first arguments, the same id without a place begins another call.
