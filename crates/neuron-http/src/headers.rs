@@ -36,12 +36,16 @@ pub fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 const REQUEST_IDS: [&str; 5] =
     ["request-id", "x-request-id", "apim-request-id", "x-generation-id", "x-amzn-requestid"];
 
+/// Returns the id of the request.
+pub(crate) fn request_id(headers: &HeaderMap) -> Option<&str> {
+    REQUEST_IDS.iter().find_map(|name| header(headers, name))
+}
+
 /// Returns the facts about an answer that stand in its headers: the id of the request, and the limits on rates, whose
 /// names contain `ratelimit` at every vendor.
 pub(crate) fn metadata(headers: &HeaderMap) -> AnswerMetadata {
     let mut metadata = AnswerMetadata::default();
-    let id = REQUEST_IDS.iter().find_map(|name| header(headers, name));
-    metadata.request_id = id.map(str::to_owned);
+    metadata.request_id = request_id(headers).map(str::to_owned);
     let limits = headers.keys().map(HeaderName::as_str).filter(|name| name.contains("ratelimit"));
     let limit = |name: &str| Some((name.to_owned(), header(headers, name)?.to_owned()));
     metadata.rate_limits = limits.filter_map(limit).collect();

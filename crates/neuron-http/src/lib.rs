@@ -50,7 +50,7 @@ pub use json_body::{Fields, ObjectInput, Shortest, VendorFields, sorted_extra, w
 pub use key_source::KeySource;
 pub use lenient::or_default;
 pub use lines::LineDecoder;
-pub use rejection::{Rejection, describe_within};
+pub use rejection::Rejection;
 pub use reply::Reply;
 pub use reqwest;
 pub use secret::Secret;

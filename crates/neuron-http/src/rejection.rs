@@ -7,6 +7,7 @@ use reqwest::header::HeaderMap;
 use serde::de::DeserializeOwned;
 
 use crate::fault::Fault;
+use crate::headers::request_id;
 use crate::secret::excerpt;
 use crate::{VendorError, header, retry_after};
 
@@ -57,10 +58,20 @@ impl Rejection {
         })
     }
 
-    /// The class of a vendor's error, by its codes and its wording, else by the [status](Self::classify). `text`
-    /// becomes the error's text.
+    /// Returns the body's error. Its text has the status, the vendor's name for the error, the message and the id of
+    /// the request.
     #[must_use]
-    pub fn provider_error(&self, error: &VendorError, text: String) -> ProviderError {
+    pub fn error(&self) -> ProviderError {
+        let error = self.vendor_error();
+        self.error_of(&error, error.message())
+    }
+
+    /// Returns a vendor's error with this message. Its class follows from its codes and its wording, else from the
+    /// [status](Self::classify).
+    #[must_use]
+    pub fn error_of(&self, error: &VendorError, message: &str) -> ProviderError {
+        let request_id = error.request_id().or_else(|| request_id(&self.headers));
+        let text = describe(&self.status.to_string(), &error.name(), message, request_id);
         match error.fault(Some(self.status)) {
             // Where there is a status, these classes follow from it.
             Some(Fault::RateLimit | Fault::Overloaded | Fault::Key) | None => self.classify(text),
@@ -77,9 +88,8 @@ impl Rejection {
         }
     }
 
-    /// What there is to say of a body that is not the vendor's.
-    #[must_use]
-    pub fn foreign(&self) -> String {
+    /// Describes a body that is not the vendor's.
+    fn foreign(&self) -> String {
         let shown = excerpt(self.body.trim_ascii());
         match self.header("location") {
             Some(location) => format!(
@@ -88,13 +98,6 @@ impl Rejection {
             None if shown.is_empty() => "the response has no body".into(),
             None => format!("the response is not the API's: {shown}"),
         }
-    }
-
-    /// The text of an error: status, the vendor's kind (which may be empty) and message, and its
-    /// request id.
-    #[must_use]
-    pub fn describe(&self, kind: &str, message: &str, request_id: Option<&str>) -> String {
-        describe(&self.status.to_string(), kind, message, request_id)
     }
 
     /// The class that follows from the status alone, with this text: for what the vendor's own
@@ -121,22 +124,11 @@ impl Rejection {
     }
 }
 
-/// The text of an error within `the stream` or `the answer`, whose status was a success.
-#[must_use]
-pub fn describe_within(place: &str, kind: &str, message: &str, request_id: Option<&str>) -> String {
-    describe(&format!("in {place}"), kind, message, request_id)
-}
-
-fn describe(place: &str, kind: &str, message: &str, request_id: Option<&str>) -> String {
-    let mut text = place.to_owned();
-    if !kind.is_empty() {
-        text = format!("{text} {kind}");
-    }
-    text = format!("{text}: {message}");
-    if let Some(id) = request_id {
-        text = format!("{text} (request id {id})");
-    }
-    text
+/// Returns the text of an error. `place` is the status, or the part of an answer whose status was a success.
+pub(crate) fn describe(place: &str, kind: &str, message: &str, request_id: Option<&str>) -> String {
+    let space = if kind.is_empty() { "" } else { " " };
+    let id = request_id.map(|id| format!(" (request id {id})")).unwrap_or_default();
+    format!("{place}{space}{kind}: {message}{id}")
 }
 
 #[cfg(test)]
@@ -198,20 +190,25 @@ mod tests {
         ] {
             let rejection =
                 Rejection::new(status, headers.clone(), body.as_bytes(), Duration::ZERO);
-            let error = rejection.provider_error(&rejection.vendor_error(), "why".into());
-            assert_eq!(error.retry_after(), expected, "{status} {body}");
+            assert_eq!(rejection.error().retry_after(), expected, "{status} {body}");
         }
     }
 
     #[test]
     fn the_text_has_what_there_is() {
-        let rejection = Rejection::new(418, HeaderMap::new(), b" <html>\n", Duration::ZERO);
-        assert_eq!(rejection.describe("", "why", None), "418: why");
-        assert_eq!(
-            rejection.describe("teapot", "why", Some("r")),
-            "418 teapot: why (request id r)"
-        );
-        assert_eq!(rejection.foreign(), "the response is not the API's: <html>");
-        assert_eq!(describe_within("the stream", "busy", "why", None), "in the stream busy: why");
+        let text = |id: Option<&'static str>, body: &str| {
+            let header = id.map(|id| {
+                (HeaderName::from_static("apim-request-id"), HeaderValue::from_static(id))
+            });
+            let headers = HeaderMap::from_iter(header);
+            Rejection::new(418, headers, body.as_bytes(), Duration::ZERO).error().to_string()
+        };
+        let body = r#"{"error": {"type": "teapot", "message": "why"}}"#;
+        assert_eq!(text(None, r#"{"error": "why"}"#), "invalid request: 418: why");
+        assert_eq!(text(Some("r"), body), "invalid request: 418 teapot: why (request id r)");
+        let body = r#"{"error": {"message": "why"}, "request_id": "b"}"#;
+        assert_eq!(text(Some("r"), body), "invalid request: 418: why (request id b)");
+        let foreign = "invalid request: 418: the response is not the API's: <html>";
+        assert_eq!(text(None, " <html>\n"), foreign);
     }
 }

@@ -8,8 +8,9 @@ use reqwest::header::HeaderMap;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
+use crate::Rejection;
 use crate::fault::Fault;
-use crate::{Rejection, describe_within};
+use crate::rejection::describe;
 
 /// An error in the form in which a vendor sends it.
 ///
@@ -202,7 +203,7 @@ impl VendorError {
         request_id: Option<&str>,
         other: impl FnOnce(String) -> ProviderError,
     ) -> ProviderError {
-        let text = describe_within(place, &self.name(), self.message(), request_id);
+        let text = describe(&format!("in {place}"), &self.name(), self.message(), request_id);
         match (self.fault(self.status()), self.status()) {
             (Some(fault), _) => fault.error(text),
             (None, Some(status)) => {
@@ -279,9 +280,7 @@ mod tests {
     use super::*;
 
     fn rejected(body: &str) -> ProviderError {
-        let rejection = Rejection::new(422, HeaderMap::new(), body.as_bytes(), Duration::ZERO);
-        let error = rejection.vendor_error();
-        rejection.provider_error(&error, error.message().to_owned())
+        Rejection::new(422, HeaderMap::new(), body.as_bytes(), Duration::ZERO).error()
     }
 
     #[test]

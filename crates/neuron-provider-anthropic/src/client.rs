@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use neuron_http::reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use neuron_http::{AnswerStream, Endpoint, Reply, Secret, header_value};
+use neuron_http::{AnswerStream, Endpoint, Rejection, Reply, Secret, header_value};
 use neuron_types::{
     CacheControl, CompletionRequest, CompletionResponse, ForcedCalls, Provider, ProviderError,
     ProviderInfo, RequestRef, StreamHandle,
@@ -195,7 +195,7 @@ impl Anthropic {
         };
         let body = request::write(request, settings, stream)?;
         let headers = self.headers(request)?;
-        self.endpoint.post("v1/messages", headers, body, error::from_rejection).await
+        self.endpoint.post("v1/messages", headers, body, Rejection::error).await
     }
 
     async fn whole(&self, request: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> {

@@ -2,17 +2,8 @@
 //!
 //! The forms of errors and the meaning of their words are those of [`neuron_http`], for all compatible servers.
 
-use neuron_http::Rejection;
 pub(crate) use neuron_http::VendorError as ApiError;
 use neuron_types::ProviderError;
-
-/// Maps a response whose status is not a success.
-pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
-    let error = rejection.vendor_error();
-    let request_id = error.request_id().or_else(|| rejection.header("request-id"));
-    let text = rejection.describe(&error.name(), error.message(), request_id);
-    rejection.provider_error(&error, text)
-}
 
 /// Maps an `error` event within a stream, whose status was a success.
 pub(crate) fn from_event(error: &ApiError, request_id: Option<&str>) -> ProviderError {
@@ -29,6 +20,7 @@ pub(crate) fn find_in(body: &[u8]) -> Option<ProviderError> {
 mod tests {
     use std::time::Duration;
 
+    use neuron_http::Rejection;
     use neuron_http::reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
     use super::*;
@@ -44,7 +36,7 @@ mod tests {
     fn check(status: u16, body: &str, kind: &str, text: &str) {
         let headers = headers(&[("request-id", "req_h")]);
         let limit = Duration::from_secs(600);
-        let error = from_rejection(&Rejection::new(status, headers, body.as_bytes(), limit));
+        let error = Rejection::new(status, headers, body.as_bytes(), limit).error();
         assert_eq!((error.kind(), error.to_string().as_str()), (kind, text));
     }
 
@@ -159,7 +151,7 @@ mod tests {
         ] {
             let limit = Duration::from_secs(600);
             let rejection = Rejection::new(status, HeaderMap::new(), body.as_bytes(), limit);
-            let error = from_rejection(&rejection);
+            let error = rejection.error();
             assert_eq!(error.kind(), class, "{vendor}: {error}");
             let within = find_in(body.as_bytes()).map(|error| error.kind());
             assert_eq!(within, Some(class), "{vendor} with status 200");
@@ -180,7 +172,7 @@ mod tests {
         let text = "invalid request: 404: the response has no body (request id req_h); the base URL is probably wrong";
         check(404, "", "InvalidRequest", text);
         let location = headers(&[("location", "https://elsewhere.example/v1/messages")]);
-        let error = from_rejection(&Rejection::new(307, location, b"", Duration::ZERO));
+        let error = Rejection::new(307, location, b"", Duration::ZERO).error();
         assert_eq!(
             error.to_string(),
             "invalid request: 307: redirected to https://elsewhere.example/v1/messages, which is not followed: the base URL must lead there"
@@ -193,7 +185,7 @@ mod tests {
         for end in 0..=body.len() {
             let cut = &body.as_bytes()[..end];
             let rejection = Rejection::new(529, HeaderMap::new(), cut, Duration::ZERO);
-            let error = from_rejection(&rejection);
+            let error = rejection.error();
             assert_eq!(error.kind(), "ServiceUnavailable");
         }
     }

@@ -11,8 +11,8 @@ use neuron_types::{CompletionResponse, ProviderError, RequestRef, StreamHandle, 
 
 use crate::client::{DEFAULT_MAX_TOKENS, DEFAULT_MODEL};
 use crate::request::{self, Settings};
+use crate::response;
 use crate::stream::MessageAnswer;
-use crate::{error, response};
 
 /// Writes the body of a request, as [`Anthropic`](crate::Anthropic) does with its defaults.
 ///
@@ -59,5 +59,5 @@ where
 #[must_use]
 pub fn read_error(status: u16, headers: &HeaderMap, body: &[u8]) -> ProviderError {
     let rejection = Rejection::new(status, headers.clone(), body, Duration::ZERO);
-    Secret::default().redact_error(error::from_rejection(&rejection))
+    Secret::default().redact_error(rejection.error())
 }

@@ -27,11 +27,10 @@ pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
     if let Some(url) = body.and_then(|body| body.signin_url) {
         message = format!("{message}; sign in at {url}");
     }
-    let text = |message: &str| rejection.describe(&error.name(), message, None);
-    match rejection.provider_error(&error, text(&message)) {
-        ProviderError::ModelNotFound(_) => ProviderError::ModelNotFound(text(&with_fix(&message))),
-        ProviderError::ServiceUnavailable(_) if is_out_of_memory(&error) => {
-            ProviderError::InsufficientResources(text(&message))
+    match rejection.error_of(&error, &message) {
+        ProviderError::ModelNotFound(text) => ProviderError::ModelNotFound(with_fix(&text)),
+        ProviderError::ServiceUnavailable(text) if is_out_of_memory(&error) => {
+            ProviderError::InsufficientResources(text)
         }
         // The server gave up a request that was not withdrawn: it may take it the next time.
         ProviderError::InvalidRequest(text) if rejection.status() == 499 => {

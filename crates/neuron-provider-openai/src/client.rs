@@ -6,7 +6,7 @@ use std::time::Duration;
 use neuron_http::reqwest::header::{
     AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
 };
-use neuron_http::{AnswerStream, Endpoint, KeySource, Reply, Secret, header_value};
+use neuron_http::{AnswerStream, Endpoint, KeySource, Rejection, Reply, Secret, header_value};
 use neuron_types::{
     CompletionRequest, CompletionResponse, EmbeddingError, EmbeddingProvider, EmbeddingRequest,
     EmbeddingResponse, Provider, ProviderError, ProviderInfo, RequestRef, StreamHandle,
@@ -265,7 +265,7 @@ impl OpenAi {
 
     async fn post(&self, path: &str, body: Vec<u8>) -> Result<Reply, ProviderError> {
         let path = format!("{}{path}", self.prefix);
-        self.endpoint.post(&path, self.headers()?, body, error::from_rejection).await
+        self.endpoint.post(&path, self.headers()?, body, Rejection::error).await
     }
 
     async fn ask(&self, request: RequestRef<'_>, stream: bool) -> Result<Reply, ProviderError> {

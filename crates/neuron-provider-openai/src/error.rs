@@ -2,17 +2,8 @@
 //!
 //! The forms of errors and the meaning of their words are those of [`neuron_http`], for all compatible servers.
 
-use neuron_http::Rejection;
 pub(crate) use neuron_http::VendorError as ApiError;
 use neuron_types::ProviderError;
-
-/// Maps a response whose status is not a success.
-pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
-    let error = rejection.vendor_error();
-    let request_id = rejection.header("x-request-id").or_else(|| error.request_id());
-    let text = rejection.describe(&error.name(), error.message(), request_id);
-    rejection.provider_error(&error, text)
-}
 
 /// Maps an error within a stream, whose status was a success.
 pub(crate) fn from_event(error: &ApiError) -> ProviderError {

@@ -15,7 +15,7 @@ use neuron_types::{
 use crate::client::{DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL};
 use crate::request::{self, Settings};
 use crate::stream::ChatAnswer;
-use crate::{embed, error, response};
+use crate::{embed, response};
 
 /// Writes the body of a request to Chat Completions, as [`OpenAi`](crate::OpenAi) does with its
 /// defaults.
@@ -61,7 +61,7 @@ where
 #[must_use]
 pub fn read_error(status: u16, headers: &HeaderMap, body: &[u8]) -> ProviderError {
     let rejection = Rejection::new(status, headers.clone(), body, Duration::ZERO);
-    Secret::default().redact_error(error::from_rejection(&rejection))
+    Secret::default().redact_error(rejection.error())
 }
 
 /// Writes the body of a request for embeddings.

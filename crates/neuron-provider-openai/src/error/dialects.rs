@@ -6,11 +6,11 @@ use neuron_http::Rejection;
 use neuron_http::reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 
-use super::{ApiError, from_answer, from_event, from_rejection};
+use super::{ApiError, from_answer, from_event};
 
 fn rejected(status: u16, body: &str) -> neuron_types::ProviderError {
     let limit = Duration::from_secs(600);
-    from_rejection(&Rejection::new(status, HeaderMap::new(), body.as_bytes(), limit))
+    Rejection::new(status, HeaderMap::new(), body.as_bytes(), limit).error()
 }
 
 #[track_caller]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use neuron_http::Rejection;
 use neuron_http::reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
@@ -15,7 +16,7 @@ fn rejection(status: u16, body: &str) -> Rejection {
 
 #[track_caller]
 fn check(status: u16, body: &Value, kind: &str, text: &str) {
-    let error = from_rejection(&rejection(status, &body.to_string()));
+    let error = rejection(status, &body.to_string()).error();
     assert_eq!((error.kind(), error.to_string().as_str()), (kind, text));
 }
 
@@ -165,12 +166,12 @@ fn compatible_servers_have_other_forms() {
 
 #[test]
 fn a_body_that_is_not_json_is_shown() {
-    let error = from_rejection(&rejection(502, "<html>Bad gateway</html>\n"));
+    let error = rejection(502, "<html>Bad gateway</html>\n").error();
     assert_eq!(
         error.to_string(),
         "service unavailable: 502: the response is not the API's: <html>Bad gateway</html> (request id req_h)"
     );
-    let error = from_rejection(&rejection(404, ""));
+    let error = rejection(404, "").error();
     assert_eq!(
         error.to_string(),
         "invalid request: 404: the response has no body (request id req_h); the base URL is probably wrong"
@@ -183,7 +184,7 @@ fn every_truncation_of_a_body_gives_an_error_of_the_same_class() {
     for end in 0..=body.len() {
         let rejection =
             Rejection::new(500, HeaderMap::new(), &body.as_bytes()[..end], Duration::ZERO);
-        assert_eq!(from_rejection(&rejection).kind(), "ServiceUnavailable");
+        assert_eq!(rejection.error().kind(), "ServiceUnavailable");
     }
 }
 
