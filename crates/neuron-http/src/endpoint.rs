@@ -38,8 +38,8 @@ pub(crate) struct Timeouts {
 ///
 /// # async fn ask() -> Result<(), ProviderError> {
 /// let endpoint = Endpoint::new("https://api.example.com", Secret::new("key"));
-/// let reject = |rejection: &Rejection| rejection.classify(rejection.describe("", "failed", None));
-/// let reply = endpoint.post("v1/answer", Default::default(), b"{}".to_vec(), reject).await?;
+/// let body = b"{}".to_vec();
+/// let reply = endpoint.post("v1/answer", Default::default(), body, Rejection::error).await?;
 /// let body = reply.read().await?;
 /// # Ok(())
 /// # }

@@ -38,16 +38,21 @@ struct WireFunction {
     #[serde(deserialize_with = "lenient::or_default")]
     name: String,
     /// A text. Some servers send the object itself.
-    #[serde(alias = "input")]
     arguments: Value,
+    /// The same of a call whose input is free text.
+    input: Value,
     #[serde(flatten)]
     more: Map<String, Value>,
 }
 
 impl WireFunction {
+    fn arguments(&self) -> &Value {
+        if lenient::says_nothing(&self.arguments) { &self.input } else { &self.arguments }
+    }
+
     /// Orders a stub below a fragment, and a fragment below the beginning of a call.
     fn rank(&self) -> (bool, bool) {
-        (!self.name.is_empty(), !lenient::says_nothing(&self.arguments))
+        (!self.name.is_empty(), !lenient::says_nothing(self.arguments()))
     }
 }
 
@@ -71,12 +76,13 @@ impl From<WireCall> for CallFields {
         let custom = wire.custom.unwrap_or_default();
         // Snowflake Cortex sends a stub of the other beside each.
         let is_custom = custom.rank() > function.rank();
-        let WireFunction { name, arguments, more } = if is_custom { custom } else { function };
-        let arguments = match arguments {
-            Value::String(text) => text,
+        let function = if is_custom { custom } else { function };
+        let arguments = match function.arguments() {
+            Value::String(text) => text.clone(),
             Value::Null => String::new(),
             other => other.to_string(),
         };
+        let WireFunction { name, more, .. } = function;
         let mut fields =
             Self { id: wire.id, name, arguments, is_custom, more: wire.more, function_more: more };
         for more in [&mut fields.more, &mut fields.function_more] {

@@ -215,7 +215,7 @@ impl OpenAi {
 
     /// Adds a header to each request, for gateways and for attribution. It replaces a header of the same name.
     ///
-    /// The value may be a secret: `Debug` and errors of this client do not show it.
+    /// The value may be a secret: `Debug` of this client does not show it, nor do the errors of rejected requests.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), Secret::new(value)));
@@ -265,7 +265,11 @@ impl OpenAi {
 
     async fn post(&self, path: &str, body: Vec<u8>) -> Result<Reply, ProviderError> {
         let path = format!("{}{path}", self.prefix);
-        self.endpoint.post(&path, self.headers()?, body, Rejection::error).await
+        let reject = |rejection: &Rejection| {
+            let error = self.dialect.explain(rejection.error());
+            self.headers.iter().fold(error, |error, (_, value)| value.redact_error(error))
+        };
+        self.endpoint.post(&path, self.headers()?, body, reject).await
     }
 
     async fn ask(&self, request: RequestRef<'_>, stream: bool) -> Result<Reply, ProviderError> {
@@ -329,7 +333,7 @@ impl OpenAi {
         &self,
         request: &EmbeddingRequest,
     ) -> Result<EmbeddingResponse, ProviderError> {
-        let body = embed::write(request, DEFAULT_EMBEDDING_MODEL)?;
+        let body = embed::write(request, DEFAULT_EMBEDDING_MODEL, self.dialect.left_out)?;
         let body = self.post("embeddings", body).await?.read().await?;
         embed::read(&body, request.input.len(), self.endpoint.secret())
     }

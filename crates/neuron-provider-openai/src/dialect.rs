@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use neuron_http::BaseUrl;
-use neuron_types::{ContentBlock, ForcedCalls, Message};
+use neuron_types::{ContentBlock, ForcedCalls, Message, ProviderError};
 
 use crate::request::PROVIDER;
 
@@ -68,6 +68,12 @@ pub struct Dialect {
     pub short_call_ids: bool,
     /// Fields that are never sent, because the server refuses them. Fields of `extra` are sent.
     pub left_out: &'static [&'static str],
+    /// Words of errors for a context that is too long, in lower case, beside those of known vendors. An error with one of
+    /// them is [`ContextWindowExceeded`](neuron_types::ProviderError::ContextWindowExceeded).
+    pub overflow_words: &'static [&'static str],
+    /// Words of errors for an unknown model, in lower case, beside those of known vendors. An error with one of them is
+    /// [`ModelNotFound`](neuron_types::ProviderError::ModelNotFound).
+    pub unknown_model_words: &'static [&'static str],
     /// Headers of each request, by their names in lower case.
     pub headers: &'static [(&'static str, &'static str)],
 }
@@ -192,7 +198,24 @@ impl Dialect {
             forced_calls: ForcedCalls::Accepted,
             short_call_ids: false,
             left_out: &[],
+            overflow_words: &[],
+            unknown_model_words: &[],
             headers: &[],
+        }
+    }
+
+    /// Returns a rejection by the words of this server.
+    pub(crate) fn explain(&self, error: ProviderError) -> ProviderError {
+        use ProviderError as E;
+        let (E::InvalidRequest(text) | E::ServiceUnavailable(text)) = &error else {
+            return error;
+        };
+        let shown = text.to_lowercase();
+        let has = |words: &[&str]| words.iter().any(|word| shown.contains(word));
+        match (has(self.overflow_words), has(self.unknown_model_words)) {
+            (true, _) => E::ContextWindowExceeded(text.clone()),
+            (_, true) => E::ModelNotFound(text.clone()),
+            _ => error,
         }
     }
 
@@ -237,6 +260,8 @@ impl fmt::Debug for Dialect {
             .field("forced_calls", &self.forced_calls)
             .field("short_call_ids", &self.short_call_ids)
             .field("left_out", &self.left_out)
+            .field("overflow_words", &self.overflow_words)
+            .field("unknown_model_words", &self.unknown_model_words)
             .field("headers", &headers)
             .finish()
     }

@@ -480,6 +480,23 @@ fn content_in_parts() {
     );
 }
 
+/// The citations of Databricks' parts were lost.
+#[test]
+fn fields_of_parts_are_kept() {
+    let cited = json!({"type": "text", "text": "a", "citations": [{"url": "u"}]});
+    let kept = raw(json!({"type": "message", "content_parts": [cited]}), None);
+    check(json!({"content": [cited]}), &[json!({"content": [cited]})], &[text("a"), kept]);
+}
+
+/// A call with both fields was no call, and broke a stream.
+#[test]
+fn arguments_may_stand_in_two_fields() {
+    let mut sent = function("c", "look", "{\"a\":1}");
+    sent["function"]["input"] = json!({});
+    let expected = call("c", "look", json!({"a": 1}));
+    check(json!({"tool_calls": [sent]}), &[json!({"tool_calls": [sent]})], &[expected]);
+}
+
 /// Mistral's calls have no index, and later fragments of Mistral and DashScope have the id or the name
 /// `""` (recorded streams).
 #[test]

@@ -17,6 +17,7 @@ use crate::lenient;
 pub(crate) fn write(
     request: &EmbeddingRequest,
     default_model: &str,
+    left_out: &'static [&'static str],
 ) -> Result<Vec<u8>, ProviderError> {
     let model = match request.model.as_str() {
         "" => default_model,
@@ -25,6 +26,7 @@ pub(crate) fn write(
     let extra = sorted_extra(&request.extra);
     write_json(Some(&extra), |fields| {
         fields.entry("model", model)?;
+        fields.leave_out(left_out);
         fields.some("dimensions", request.dimensions)?;
         fields.rest_but("input")?;
         fields.entry("input", &request.input)
@@ -136,8 +138,16 @@ mod tests {
 
     #[track_caller]
     fn check(request: EmbeddingRequest, expected: &str) {
-        let body = write(&request, "default-model").unwrap();
+        let body = write(&request, "default-model", &[]).unwrap();
         assert_eq!(String::from_utf8(body).unwrap(), expected);
+    }
+
+    #[test]
+    fn fields_that_a_server_refuses_are_left_out() {
+        let request =
+            EmbeddingRequest { input: vec!["a".into()], dimensions: Some(3), ..Default::default() };
+        let body = write(&request, "m", &["dimensions"]).unwrap();
+        assert_eq!(String::from_utf8(body).unwrap(), r#"{"model":"m","input":["a"]}"#);
     }
 
     #[test]

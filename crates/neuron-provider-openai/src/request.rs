@@ -92,10 +92,11 @@ fn write_fields(
 /// The field that asks for the usage of a streamed answer.
 const STREAM_OPTIONS: &str = "stream_options";
 
-/// Returns `true` if a streamed request asks for the usage. With options of the caller's own it may not.
+/// Returns `true` if a streamed request asks for the usage. Options of the caller's own may turn it off.
 pub(crate) fn asks_usage(request: RequestRef<'_>, dialect: &Dialect) -> bool {
     let own = request.extra.and_then(|extra| extra.get(STREAM_OPTIONS));
-    own.is_none() && !dialect.left_out.contains(&STREAM_OPTIONS)
+    let own = own.map(|own| own.get("include_usage") != Some(&Value::Bool(false)));
+    own.unwrap_or(!dialect.left_out.contains(&STREAM_OPTIONS))
 }
 
 #[derive(Serialize)]

@@ -114,6 +114,8 @@ pub(crate) fn stop_reason(reason: Option<&str>, message: &Message) -> StopReason
         Some("length") => StopReason::MaxTokens,
         Some("content_filter") => StopReason::ContentFilter,
         Some("tool_calls" | "function_call") => StopReason::ToolUse,
+        // Z.ai.
+        Some("model_context_window_exceeded") => StopReason::ContextWindowExceeded,
         _ if message.tool_uses().next().is_some() => StopReason::ToolUse,
         Some("stop") | None => StopReason::EndTurn,
         Some(other) => StopReason::Other(other.to_owned()),
@@ -214,6 +216,10 @@ impl Pieces {
 
     fn take(&mut self, piece: Value) {
         let field = |key: &str| piece.get(key).and_then(Value::as_str);
+        let is_kept = |(key, value): (&String, &Value)| {
+            !["type", "text"].contains(&key.as_str()) && !lenient::says_nothing(value)
+        };
+        let has_more = piece.as_object().is_some_and(|fields| fields.iter().any(is_kept));
         let thoughts = match field("type") {
             // Databricks.
             Some("reasoning") => piece.get("summary"),
@@ -222,6 +228,9 @@ impl Pieces {
         };
         if let Some(text) = piece.as_str().or_else(|| field("text")) {
             self.text.push_str(text);
+            if has_more {
+                self.more.push(("content_parts".to_owned(), Value::Array(vec![piece])));
+            }
         } else if let Some(refusal) = field("refusal") {
             self.more.push(("refusal".to_owned(), refusal.into()));
         } else if let Some(thoughts) = thoughts {

@@ -40,7 +40,8 @@ pub(crate) struct WireUsage {
     /// xAI.
     #[serde(deserialize_with = "lenient::or_default")]
     cost_in_usd_ticks: Option<f64>,
-    /// OpenRouter.
+    /// OpenRouter, and xAI by the other name.
+    #[serde(alias = "server_side_tool_usage_details")]
     #[serde(deserialize_with = "lenient::or_default")]
     server_tool_use: Map<String, Value>,
     /// Perplexity.

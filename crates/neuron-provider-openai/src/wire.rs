@@ -70,7 +70,7 @@ pub fn read_error(status: u16, headers: &HeaderMap, body: &[u8]) -> ProviderErro
 ///
 /// [`EmbeddingError::InvalidRequest`] when it cannot be written.
 pub fn write_embedding_request(request: &EmbeddingRequest) -> Result<Vec<u8>, EmbeddingError> {
-    Ok(embed::write(request, DEFAULT_EMBEDDING_MODEL)?)
+    Ok(embed::write(request, DEFAULT_EMBEDDING_MODEL, &[])?)
 }
 
 /// Reads the vectors of `count` texts.

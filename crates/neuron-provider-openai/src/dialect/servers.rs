@@ -33,7 +33,8 @@ impl Dialect {
     #[must_use]
     pub fn gemini() -> Self {
         Self {
-            name: "gcp.gemini",
+            // Both endpoints sign thoughts for the same models.
+            name: "gcp.gen_ai",
             documentation: "https://ai.google.dev/gemini-api/docs/openai",
             key_variable: "GEMINI_API_KEY",
             token_limit: TokenLimit::MaxTokens,
@@ -182,6 +183,7 @@ impl Dialect {
             token_limit: TokenLimit::MaxTokens,
             reasoning: ReasoningBack::WithCalls,
             strict_tools: false,
+            forced_calls: ForcedCalls::Refused,
             ..Self::new("https://api.moonshot.ai/v1")
         }
     }
@@ -265,6 +267,17 @@ impl Dialect {
         }
     }
 
+    /// mistral.rs on this machine.
+    #[must_use]
+    pub fn mistral_rs() -> Self {
+        Self {
+            name: "mistral_rs",
+            documentation: "https://ericlbuehler.github.io/mistral.rs/HTTP.html",
+            token_limit: TokenLimit::MaxTokens,
+            ..Self::new("http://localhost:1234/v1")
+        }
+    }
+
     /// The server of llama.cpp on this machine.
     #[must_use]
     pub fn llama_cpp() -> Self {
@@ -285,6 +298,7 @@ impl Dialect {
             documentation: "https://github.com/ollama/ollama/blob/main/docs/openai.md",
             token_limit: TokenLimit::MaxTokens,
             strict_tools: false,
+            forced_calls: ForcedCalls::Refused,
             reasoning_field: "reasoning",
             ..Self::new("http://localhost:11434/v1")
         }
@@ -333,8 +347,7 @@ impl Dialect {
             location => format!("{location}-aiplatform.googleapis.com"),
         };
         Self {
-            name: "gcp.vertex_ai",
-            documentation: "https://cloud.google.com/vertex-ai/generative-ai/docs/migrate/openai/overview",
+                        documentation: "https://cloud.google.com/vertex-ai/generative-ai/docs/migrate/openai/overview",
             key_variable: "",
             ..Self::gemini()
         }

@@ -20,12 +20,18 @@ pub(crate) enum Kind {
     Call,
 }
 
+/// Tools that xAI runs itself for `x_search`, whose calls have the form of the caller's.
+/// <https://docs.x.ai/docs/guides/tools/search-tools>
+const XAI_TOOLS: [&str; 4] =
+    ["x_keyword_search", "x_semantic_search", "x_user_search", "x_thread_fetch"];
+
 impl Kind {
     pub(crate) fn of(item: &Value) -> Option<Self> {
         match text_of(item, "type") {
             "message" => Some(Self::Message),
             "reasoning" => Some(Self::Reasoning),
-            "function_call" | "custom_tool_call" => Some(Self::Call),
+            "function_call" => Some(Self::Call),
+            "custom_tool_call" if !XAI_TOOLS.contains(&text_of(item, "name")) => Some(Self::Call),
             _ => None,
         }
     }
@@ -248,6 +254,22 @@ impl DoneItem {
 
     pub(crate) fn place(&self) -> Option<usize> {
         self.order.0
+    }
+
+    /// Returns `true` if the item is this one once more. Without ids it is only where its place is known: then a call of
+    /// this answer may have been given an id.
+    pub(crate) fn repeats(&self, place: Option<usize>, item: &Value) -> bool {
+        let without_id = |item: &Value| {
+            let mut item = item.clone();
+            item.as_object_mut().map(|fields| fields.remove("call_id"));
+            item
+        };
+        let Key { id, call_id, .. } = Key::of(None, item);
+        let is_same = match id.is_empty() && call_id.is_empty() {
+            true => place.is_some() && without_id(&self.json) == without_id(item),
+            false => self.json == *item,
+        };
+        self.place() == place && is_same
     }
 
     fn has_id_of(&self, item: &Value) -> bool {

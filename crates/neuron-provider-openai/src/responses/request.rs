@@ -45,6 +45,7 @@ fn write_fields(
     stream: bool,
 ) -> serde_json::Result<()> {
     fields.entry("model", model)?;
+    fields.leave_out(settings.dialect.left_out);
     fields.some("stream", stream.then_some(true))?;
     // The history is the caller's, so the vendor need not keep it; reasoning then comes encrypted.
     fields.entry("store", &false)?;
@@ -203,7 +204,9 @@ impl Serialize for Input<'_> {
                 }
                 Role::User => write_user(&mut items, message, before, dialect.name)?,
             }
-            before = Some(message);
+            if message.role == Role::Assistant {
+                before = Some(message);
+            }
         }
         items.end()
     }

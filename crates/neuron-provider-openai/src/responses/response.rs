@@ -57,8 +57,7 @@ pub(crate) struct WireResponse {
     #[serde(deserialize_with = "lenient::or_default")]
     incomplete_details: Incomplete,
     pub(crate) output: Option<Vec<Value>>,
-    #[serde(deserialize_with = "lenient::or_default")]
-    usage: WireUsage,
+    usage: Value,
     #[serde(deserialize_with = "lenient::or_default")]
     service_tier: Option<String>,
 }
@@ -96,6 +95,9 @@ impl WireResponse {
             Message { role: Role::Assistant, content: items.into_iter().map(item).collect() };
         let mut metadata = AnswerMetadata::default();
         metadata.service_tier = self.service_tier;
+        let reported = crate::usage::WireUsage::deserialize(&self.usage).unwrap_or_default();
+        metadata.cost = reported.cost();
+        metadata.server_tool_usage = reported.server_tools().collect();
         let message = message.with_metadata(&metadata);
         let calls_tools = message.tool_uses().next().is_some();
         let stop_reason = match self.status.as_deref() {
@@ -113,7 +115,7 @@ impl WireResponse {
             id: self.id,
             model: self.model,
             message,
-            usage: self.usage.into(),
+            usage: WireUsage::deserialize(&self.usage).unwrap_or_default().into(),
             stop_reason,
         }
     }
@@ -240,7 +242,7 @@ fn meaning(item: &Value) -> Option<ContentBlock> {
             },
         }),
         // Its input is free text: what our tools take is JSON, so they get a JSON string.
-        "custom_tool_call" => Some(ContentBlock::ToolUse {
+        "custom_tool_call" if Kind::of(item).is_some() => Some(ContentBlock::ToolUse {
             id: call_id(item),
             name: text("name"),
             input: Value::String(text("input")),

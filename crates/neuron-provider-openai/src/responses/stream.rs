@@ -206,13 +206,15 @@ impl ResponseAnswer {
         let number = self.items.number();
         let open = kind.and_then(|kind| self.items.end(kind, key));
         let order = (place, open.as_ref().map_or(number, |item| item.number));
+        // Some proxies end an item twice.
+        let is_open = open.is_some();
+        let is_repeated = !is_open && self.done.iter().any(|done| done.repeats(place, &json));
+        if is_repeated {
+            return;
+        }
         if kind == Some(Kind::Call) {
             let announced = open.and_then(|item| item.call.take());
-            let is_repeated = |done: &DoneItem| done.place() == place && done.json == json;
-            // Some proxies end a call twice.
-            if announced.is_some() || !self.done.iter().any(is_repeated) {
-                self.finish_call(order, json, announced, events);
-            }
+            self.finish_call(order, json, announced, events);
             return;
         }
         let was_shown = open.is_some_and(|item| !item.shown.is_empty());

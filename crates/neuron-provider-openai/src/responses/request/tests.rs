@@ -316,17 +316,19 @@ fn a_custom_call_has_a_custom_result() {
     let request = talk(vec![
         Message::user("hi"),
         message(Role::Assistant, vec![own(&custom("c1")), call("c2", json!({}))]),
-        message(
-            Role::User,
-            vec![result("c1", vec![words("1")], false), result("c2", vec![], false)],
-        ),
+        message(Role::User, vec![result("c2", vec![], false)]),
+        // The result of a custom call was one of a function if another message stood before it.
+        message(Role::User, vec![result("c1", vec![words("1")], false)]),
     ]);
+    let left_out = Dialect { left_out: &["include"], ..Dialect::openai() };
+    let settings = Settings { dialect: &left_out, ..Settings::default() };
+    assert_eq!(json_with(request.view(), settings).get("include"), None);
     let json = json_with(request.view(), Settings::default());
     assert_eq!(
-        json["input"][3],
+        json["input"][4],
         json!({"type": "custom_tool_call_output", "call_id": "c1", "output": "1"})
     );
-    assert_eq!(json["input"][4]["type"], "function_call_output");
+    assert_eq!(json["input"][3]["type"], "function_call_output");
     assert_eq!(check_responses_request(&json), Ok(()));
 }
 

@@ -45,6 +45,32 @@ fn refused() -> Value {
     said(json!([{"type": "refusal", "refusal": "No."}]))
 }
 
+/// xAI runs these itself, in the form of a call of the caller's tool. An agent would answer that there is
+/// no such tool, and ask again.
+#[test]
+fn searches_that_xai_ran_are_no_calls() {
+    let search = json!({
+        "type": "custom_tool_call", "status": "completed", "call_id": "xs_call_1",
+        "name": "x_keyword_search", "input": "{\"query\":\"a\"}",
+    });
+    let usage = json!({
+        "input_tokens": 5, "output_tokens": 2, "cost_in_usd_ticks": 20_000_000_000_u64,
+        "server_side_tool_usage_details": { "x_search_calls": 1, "web_search_calls": 0 },
+    });
+    let body = json!({
+        "id": "r", "model": "grok", "status": "completed", "usage": usage,
+        "output": [search, said(json!([{"type": "output_text", "text": "b"}]))],
+    });
+    let response = read(body.to_string().as_bytes(), &Secret::default()).unwrap();
+    assert_eq!(response.message.tool_uses().count(), 0);
+    assert_eq!(response.stop_reason, StopReason::EndTurn);
+    assert_eq!((response.usage.input_tokens, response.usage.output_tokens), (5, 2));
+    let metadata = response.message.metadata().unwrap();
+    assert_eq!(metadata.cost, Some(2.0));
+    let uses: Vec<_> = metadata.server_tool_usage.into_iter().collect();
+    assert_eq!(uses, [("x_search_calls".to_owned(), 1)]);
+}
+
 #[test]
 fn every_item_is_kept_and_has_its_meaning() {
     let part = |text: &str| json!({"type": "output_text", "text": text, "annotations": [1]});

@@ -493,6 +493,21 @@ fn a_call_whose_end_never_comes_is_in_the_message() {
     assert_eq!(response.stop_reason, StopReason::ToolUse);
 }
 
+/// The text was told and kept twice, and a call without an id ran twice.
+#[test]
+fn an_item_that_ends_twice_is_one() {
+    let message = done(0, &said("a"));
+    let mut call = called("c1", json!("{}"));
+    call.as_object_mut().unwrap().remove("call_id");
+    call.as_object_mut().unwrap().remove("id");
+    let call = done(1, &call);
+    let events =
+        read(&[created(), message.clone(), message, call.clone(), call, completed(json!([]))]);
+    let response = response_of(&events);
+    assert_eq!(response.message.text(), "a");
+    assert_eq!(response.message.tool_uses().count(), 1);
+}
+
 #[test]
 fn a_text_whose_end_never_comes_is_in_the_message() {
     let piece = |text: &str| event("output_text.delta", 0, json!({"delta": text}));
