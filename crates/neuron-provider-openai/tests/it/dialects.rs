@@ -5,7 +5,7 @@ use std::time::Duration;
 use neuron_conformance::provider::{Capabilities, ProviderHarness};
 use neuron_conformance::provider_tests;
 use neuron_http::KeySource;
-use neuron_provider_openai::{Dialect, OpenAi, TokenLimit};
+use neuron_provider_openai::{Dialect, OpenAi, ReasoningBack, TokenLimit};
 use neuron_testing::openai::{Dialect as Quirks, OpenAiApi};
 use neuron_testing::{OpenAiServer, ServerReply};
 use neuron_types::{
@@ -21,8 +21,10 @@ use crate::support::*;
 struct Server {
     dialect: fn() -> Dialect,
     path: &'static str,
+    /// The field with the token limit. The server refuses the other one.
+    token_limit: &'static str,
+    has_numeric_codes: bool,
     quirks: fn(Quirks) -> Quirks,
-    reasons: bool,
 }
 
 impl ProviderHarness for Server {
@@ -30,7 +32,13 @@ impl ProviderHarness for Server {
     type Vendor = OpenAiApi;
 
     fn vendor(&self) -> OpenAiApi {
-        OpenAiApi::new((self.quirks)(Quirks::default().lenient()).served_at(self.path))
+        let other: &[&str] = match self.token_limit {
+            "max_tokens" => &["max_completion_tokens"],
+            _ => &["max_tokens"],
+        };
+        let quirks = Quirks::default().lenient().served_at(self.path).refusing(other);
+        let quirks = if self.has_numeric_codes { quirks.numeric_codes() } else { quirks };
+        OpenAiApi::new((self.quirks)(quirks))
     }
 
     fn provider(&self, url: &str, api_key: &str) -> OpenAi {
@@ -44,20 +52,45 @@ impl ProviderHarness for Server {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { thinking_returns: self.reasons, ..chat_capabilities() }
+        let returns = (self.dialect)().reasoning == ReasoningBack::Always;
+        let chat = Capabilities { thinking_returns: returns, ..chat_capabilities() };
+        match self.has_numeric_codes {
+            // A failure is a 500 there, which can be tried again.
+            true => chat.without_stream_errors(&["StreamError"]),
+            false => chat,
+        }
     }
 }
 
-/// Tests one dialect: its name, the path of its server, and the differences of the server.
+/// Runs the conformance suite. The parts about streams take long, and run once for servers whose streams are those of
+/// OpenAI, byte by byte.
+macro_rules! suite {
+    (own_stream, $server:expr) => {
+        provider_tests!($server);
+    };
+    (plain_stream, $server:expr) => {
+        provider_tests!($server, text tools thinking requests prefixes usage stop_reasons errors
+            stream_errors keys dropping concurrency connections connection_errors redirects
+            body_limits timeouts);
+    };
+}
+
+/// Tests one dialect: its name, the form of its streams and of the codes of its errors, the dialect, the path of its
+/// server, the field with the token limit, and other differences of the server.
 macro_rules! dialects {
-    ($($name:ident, $dialect:expr, $path:literal, $quirks:expr;)+) => {$(
+    ($($name:ident: $stream:ident $codes:ident, $dialect:expr, $path:literal, $limit:literal, $quirks:expr;)+) => {$(
         mod $name {
             use super::*;
 
-            const SERVER: Server =
-                Server { dialect: || $dialect, path: $path, quirks: $quirks, reasons: false };
+            const SERVER: Server = Server {
+                dialect: || $dialect,
+                path: $path,
+                token_limit: $limit,
+                has_numeric_codes: matches!(stringify!($codes).as_bytes(), b"numeric_codes"),
+                quirks: $quirks,
+            };
 
-            provider_tests!(SERVER, text tools requests usage stop_reasons errors keys);
+            suite!($stream, SERVER);
 
             #[test]
             fn address_is_that_of_the_documentation() {
@@ -75,42 +108,45 @@ macro_rules! dialects {
 }
 
 dialects! {
-    openai, Dialect::openai(), "/v1", |quirks| quirks;
-    openrouter, Dialect::openrouter(), "/api/v1", |quirks| quirks.usage_on_last_choice().reasoning_field();
-    gemini, Dialect::gemini(), "/v1beta/openai", Quirks::without_call_index;
-    vertex, Dialect::vertex("p", "europe-west1"), "/v1/projects/p/locations/europe-west1/endpoints/openapi",
-        Quirks::without_call_index;
-    mistral, Dialect::mistral(), "/v1",
-        |quirks| quirks.usage_without_option().usage_on_last_choice().without_call_index();
-    groq, Dialect::groq(), "/openai/v1", Quirks::whole_arguments;
-    deepseek, Dialect::deepseek(), "", Quirks::usage_on_last_choice;
-    xai, Dialect::xai(), "/v1", |quirks| quirks;
-    together, Dialect::together(), "/v1", |quirks| quirks;
-    fireworks, Dialect::fireworks(), "/inference/v1", |quirks| quirks;
-    cerebras, Dialect::cerebras(), "/v1", Quirks::reasoning_field;
-    cohere, Dialect::cohere(), "/compatibility/v1", |quirks| quirks;
-    zai, Dialect::zai(), "/api/paas/v4", Quirks::usage_on_last_choice;
-    moonshot, Dialect::moonshot(), "/v1", Quirks::usage_on_last_choice;
-    minimax, Dialect::minimax(), "/v1", |quirks| quirks;
-    dashscope, Dialect::dashscope(), "/compatible-mode/v1", Quirks::later_ids_empty;
-    ark, Dialect::ark(), "/api/v3", |quirks| quirks;
-    cloudflare, Dialect::cloudflare("a1"), "/client/v4/accounts/a1/ai/v1", |quirks| quirks;
-    databricks, Dialect::databricks("w.cloud.databricks.com"), "/serving-endpoints", |quirks| quirks;
-    snowflake, Dialect::snowflake("acme"), "/api/v2/cortex/v1", |quirks| quirks;
-    hugging_face, Dialect::hugging_face(), "/v1", |quirks| quirks;
-    bedrock, Dialect::bedrock("us-east-1"), "/openai/v1", |quirks| quirks;
-    azure, Dialect::azure("res"), "/openai/v1", |quirks| quirks.key_in("api-key");
-    azure_deployment, Dialect::azure_deployment("res", "gpt", "2024-10-21"), "/openai/deployments/gpt",
+    openai: own_stream named_codes, Dialect::openai(), "/v1", "max_completion_tokens", |quirks| quirks;
+    openrouter: own_stream named_codes, Dialect::openrouter(), "/api/v1", "max_tokens", |quirks| quirks.usage_on_last_choice().reasoning_field();
+    gemini: own_stream named_codes, Dialect::gemini(), "/v1beta/openai", "max_tokens", |quirks| quirks.without_call_index().signed_calls().reasoning_beside();
+    vertex: plain_stream named_codes, Dialect::vertex("p", "europe-west1"), "/v1/projects/p/locations/europe-west1/endpoints/openapi", "max_tokens",
+        |quirks| quirks.without_call_index().signed_calls().reasoning_beside();
+    mistral: own_stream named_codes, Dialect::mistral(), "/v1", "max_tokens",
+        |quirks| quirks.usage_without_option().usage_on_last_choice().without_call_index().short_call_ids();
+    groq: own_stream named_codes, Dialect::groq(), "/openai/v1", "max_completion_tokens", Quirks::whole_arguments;
+    deepseek: own_stream named_codes, Dialect::deepseek(), "", "max_tokens",
+        |quirks| quirks.usage_on_last_choice().reasoning_with_calls();
+    xai: own_stream named_codes, Dialect::xai(), "/v1", "max_completion_tokens", Quirks::reasoning_beside;
+    together: plain_stream named_codes, Dialect::together(), "/v1", "max_tokens", |quirks| quirks;
+    fireworks: plain_stream named_codes, Dialect::fireworks(), "/inference/v1", "max_tokens", |quirks| quirks;
+    cerebras: plain_stream named_codes, Dialect::cerebras(), "/v1", "max_completion_tokens", Quirks::reasoning_field;
+    cohere: plain_stream named_codes, Dialect::cohere(), "/compatibility/v1", "max_tokens", |quirks| quirks;
+    zai: plain_stream named_codes, Dialect::zai(), "/api/paas/v4", "max_tokens", Quirks::usage_on_last_choice;
+    moonshot: plain_stream named_codes, Dialect::moonshot(), "/v1", "max_tokens",
+        |quirks| quirks.usage_on_last_choice().reasoning_with_calls();
+    minimax: plain_stream named_codes, Dialect::minimax(), "/v1", "max_completion_tokens", |quirks| quirks;
+    dashscope: own_stream named_codes, Dialect::dashscope(), "/compatible-mode/v1", "max_tokens", Quirks::later_ids_empty;
+    ark: plain_stream named_codes, Dialect::ark(), "/api/v3", "max_tokens", |quirks| quirks;
+    cloudflare: plain_stream named_codes, Dialect::cloudflare("a1"), "/client/v4/accounts/a1/ai/v1", "max_tokens", |quirks| quirks;
+    databricks: plain_stream named_codes, Dialect::databricks("w.cloud.databricks.com"), "/serving-endpoints", "max_tokens", |quirks| quirks;
+    snowflake: own_stream named_codes, Dialect::snowflake("acme"), "/api/v2/cortex/v1", "max_completion_tokens", Quirks::call_stubs;
+    hugging_face: plain_stream named_codes, Dialect::hugging_face(), "/v1", "max_tokens", |quirks| quirks;
+    bedrock: plain_stream named_codes, Dialect::bedrock("us-east-1"), "/openai/v1", "max_completion_tokens", |quirks| quirks;
+    azure: plain_stream named_codes, Dialect::azure("res"), "/openai/v1", "max_completion_tokens", |quirks| quirks.key_in("api-key");
+    azure_deployment: plain_stream named_codes, Dialect::azure_deployment("res", "gpt", "2024-10-21"), "/openai/deployments/gpt", "max_completion_tokens",
         |quirks| quirks.key_in("api-key");
-    vllm, Dialect::vllm(), "/v1", Quirks::numeric_codes;
-    sglang, Dialect::sglang(), "/v1", Quirks::numeric_codes;
-    lm_studio, Dialect::lm_studio(), "/v1", |quirks| quirks;
-    llama_cpp, Dialect::llama_cpp(), "/v1", Quirks::numeric_codes;
-    ollama, Dialect::ollama(), "/v1", Quirks::stop_with_calls;
-    local_ai, Dialect::local_ai(), "/v1", Quirks::numeric_codes;
+    vllm: plain_stream numeric_codes, Dialect::vllm(), "/v1", "max_completion_tokens", |quirks| quirks;
+    sglang: plain_stream numeric_codes, Dialect::sglang(), "/v1", "max_completion_tokens", |quirks| quirks;
+    lm_studio: plain_stream named_codes, Dialect::lm_studio(), "/v1", "max_tokens", |quirks| quirks;
+    mistral_rs: plain_stream named_codes, Dialect::mistral_rs(), "/v1", "max_tokens", |quirks| quirks;
+    llama_cpp: plain_stream numeric_codes, Dialect::llama_cpp(), "/v1", "max_tokens", |quirks| quirks;
+    ollama: own_stream named_codes, Dialect::ollama(), "/v1", "max_tokens", Quirks::stop_with_calls;
+    local_ai: plain_stream numeric_codes, Dialect::local_ai(), "/v1", "max_tokens", |quirks| quirks;
 }
 
-// Perplexity has no tools of the caller.
+// Perplexity has no tools of the caller. Its streams end with the connection, which is not used again at once.
 mod perplexity {
     use super::*;
 
@@ -118,10 +154,12 @@ mod perplexity {
         Server {
             dialect: Dialect::perplexity,
             path: "",
+            token_limit: "max_tokens",
+            has_numeric_codes: false,
             quirks: |quirks| quirks.usage_without_option().without_done(),
-            reasons: false,
         },
-        text usage errors keys
+        text usage errors stream_errors keys dropping concurrency streaming connection_errors
+            redirects body_limits timeouts splits
     );
 }
 
@@ -215,6 +253,32 @@ async fn fields_of_one_vendor_do_not_go_to_another() {
     }
 }
 
+#[test]
+fn endpoints_of_one_vendor_have_one_name() {
+    assert_eq!(Dialect::gemini().name, Dialect::vertex("p", "global").name);
+    assert_eq!(Dialect::azure("r").name, Dialect::azure_deployment("r", "d", "v").name);
+}
+
+#[tokio::test]
+async fn own_words_of_a_server_are_known_and_secrets_in_headers_are_not_shown() {
+    let reject = |text: &str| {
+        let body = json!({ "error": { "message": format!("{text} for hunter2-key") } });
+        ServerReply::raw(400, [("content-type", "application/json")], body.to_string())
+    };
+    let replies = [reject("Zu viel Text"), reject("Kein Modell"), reject("Kaputt")];
+    let server = OpenAiServer::start(replies).await.unwrap();
+    let mut dialect = Dialect::new("").at(format!("{}/v1", server.url()));
+    dialect.overflow_words = &["zu viel text"];
+    dialect.unknown_model_words = &["kein modell"];
+    let provider =
+        OpenAi::compatible(dialect, OpenAiServer::API_KEY).header("x-key", "hunter2-key");
+    for kind in ["ContextWindowExceeded", "ModelNotFound", "InvalidRequest"] {
+        let error = provider.complete(ask("hi")).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(!error.to_string().contains("hunter2"), "{error}");
+    }
+}
+
 /// Returns the message with only this call, in the fields that all servers know.
 fn plain(call: &Value) -> Value {
     let mut call = call.clone();
@@ -294,11 +358,13 @@ async fn stream_without_done_needs_the_usage_that_was_asked_for() {
     let mut silent = Dialect::openai();
     silent.left_out = &["stream_options"];
     let own = json!({"stream_options": {"include_usage": false}});
+    let partly_own = json!({"stream_options": {"include_obfuscation": false}});
     for (dialect, extra, rest, is_success) in [
         (Dialect::openai(), None, "", false),
         (Dialect::openai(), None, USAGE, true),
         (Dialect::openai(), None, DONE, true),
         (Dialect::openai(), Some(own), "", true),
+        (Dialect::openai(), Some(partly_own), "", false),
         (silent, None, "", true),
     ] {
         let headers = [("content-type", "text/event-stream")];

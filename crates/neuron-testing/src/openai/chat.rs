@@ -36,7 +36,7 @@ use crate::json::{merge, sparse};
 /// ```
 #[must_use]
 pub fn chat_body(response: &CompletionResponse, dialect: &Dialect) -> Value {
-    let content = ChatMessage::new(response);
+    let content = ChatMessage::new(response, dialect);
     let message = json!({
         "role": "assistant",
         "content": content.text,
@@ -59,7 +59,7 @@ pub fn chat_body(response: &CompletionResponse, dialect: &Dialect) -> Value {
             "logprobs": null,
             "finish_reason": finish_reason(response, dialect),
         }],
-        "usage": chat_usage(&response.usage),
+        "usage": chat_usage(&response.usage, dialect),
         "service_tier": "default",
         "system_fingerprint": null,
     })
@@ -130,7 +130,7 @@ pub(super) fn chat_frames(
     };
     let choice = |delta: Value, finish_reason: Option<&str>| json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish_reason}]);
     let no_usage = || options.include_usage.then_some(Value::Null);
-    let usage = || Some(chat_usage(&response.usage));
+    let usage = || Some(chat_usage(&response.usage, dialect));
     let deltas = deltas(response, chunk_chars, dialect).into_iter();
     let mut frames: Vec<Vec<u8>> =
         deltas.map(|(delta, hidden)| chunk(choice(delta, None), no_usage(), &hidden)).collect();
@@ -150,7 +150,7 @@ type Delta = (Value, String);
 
 /// Returns all deltas except the last, which is empty.
 fn deltas(response: &CompletionResponse, chunk_chars: usize, dialect: &Dialect) -> Vec<Delta> {
-    let message = ChatMessage::new(response);
+    let message = ChatMessage::new(response, dialect);
     let beginning = message.text.is_some().then_some("");
     let beginning = json!({"role": "assistant", "content": beginning, "refusal": null});
     let mut deltas = vec![(beginning, String::new())];

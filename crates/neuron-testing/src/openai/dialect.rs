@@ -39,6 +39,12 @@ pub struct Dialect {
     pub(super) prefix: Option<&'static str>,
     pub(super) key_header: Option<&'static str>,
     pub(super) usage_always: bool,
+    pub(super) refused: &'static [&'static str],
+    pub(super) reasoning_with_calls: bool,
+    pub(super) short_call_ids: bool,
+    pub(super) call_stubs: bool,
+    pub(super) signed_calls: bool,
+    pub(super) reasoning_beside: bool,
 }
 
 /// The id in the deltas of a tool call after its first.
@@ -125,6 +131,36 @@ impl Dialect {
     /// Sends the usage at the end of each stream, and refuses the option that asks for it.
     pub fn usage_without_option(self) -> Self {
         Self { usage_always: true, ..self }
+    }
+
+    /// Refuses a request with one of these fields, at the top or in a message.
+    pub fn refusing(self, fields: &'static [&'static str]) -> Self {
+        Self { refused: fields, ..self }
+    }
+
+    /// Refuses a message with tool calls that has no `reasoning_content`, or an empty one.
+    pub fn reasoning_with_calls(self) -> Self {
+        Self { reasoning_with_calls: true, ..self }
+    }
+
+    /// Refuses ids of calls that are not nine letters and digits.
+    pub fn short_call_ids(self) -> Self {
+        Self { short_call_ids: true, ..self }
+    }
+
+    /// Sends a stub of a call of another kind in each call.
+    pub fn call_stubs(self) -> Self {
+        Self { call_stubs: true, ..self }
+    }
+
+    /// Sends `extra_content` with a signature in each call.
+    pub fn signed_calls(self) -> Self {
+        Self { signed_calls: true, ..self }
+    }
+
+    /// Counts reasoning in the total of the tokens, and not in those of the answer.
+    pub fn reasoning_beside(self) -> Self {
+        Self { reasoning_beside: true, ..self }
     }
 
     /// Sends embeddings as numbers even if base64 is requested.

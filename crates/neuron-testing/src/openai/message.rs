@@ -3,6 +3,8 @@
 use neuron_types::{CompletionResponse, ContentBlock, StopReason, ToolCall};
 use serde_json::{Map, Value, json};
 
+use super::dialect::Dialect;
+
 /// The content of a message of Chat Completions. The wire format does not have the order of the kinds.
 #[derive(Default)]
 pub(super) struct ChatMessage {
@@ -16,10 +18,19 @@ pub(super) struct ChatMessage {
 
 impl ChatMessage {
     /// Creates a message from a response. Blocks that have no form in the vendor's API are left out.
-    pub(super) fn new(response: &CompletionResponse) -> Self {
+    pub(super) fn new(response: &CompletionResponse, dialect: &Dialect) -> Self {
         let mut message = Self::default();
         for block in &response.message.content {
             message.add(block);
+        }
+        for call in message.calls.iter_mut().filter_map(Value::as_object_mut) {
+            if dialect.call_stubs {
+                call.insert("custom".to_owned(), json!({"name": ""}));
+            }
+            if dialect.signed_calls {
+                let signature = json!({"google": {"thought_signature": "c2lnbmF0dXJl"}});
+                call.insert("extra_content".to_owned(), signature);
+            }
         }
         if response.stop_reason == StopReason::Refusal && message.refusal.is_none() {
             message.refusal = message.text.take();

@@ -4,7 +4,7 @@ use neuron_types::{EmbeddingResponse, ProviderError};
 use serde_json::{Value, json};
 
 use super::chat::{ChatOptions, chat_body, chat_frames};
-use super::check::{check_chat, check_embeddings, check_responses};
+use super::check::{check_chat, check_demands, check_embeddings, check_responses};
 use super::dialect::Dialect;
 use super::embeddings::embeddings_body;
 use super::error::ApiError;
@@ -134,6 +134,7 @@ impl Vendor for OpenAiApi {
             ));
         };
         check_body(body, self.dialect.lenient)?;
+        check_demands(body, &self.dialect)?;
         if self.dialect.usage_always && body.get("stream_options").is_some() {
             return Err(ApiError::invalid_request(
                 "Extra inputs are not permitted: stream_options",

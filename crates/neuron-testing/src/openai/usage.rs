@@ -4,14 +4,16 @@
 use neuron_types::TokenUsage;
 use serde_json::{Value, json};
 
+use super::dialect::Dialect;
 use crate::json::sparse;
 
 /// Returns the counts of Chat Completions. Unknown counts are left out.
-pub(super) fn chat_usage(usage: &TokenUsage) -> Value {
+pub(super) fn chat_usage(usage: &TokenUsage, dialect: &Dialect) -> Value {
+    let beside = usage.reasoning_tokens.filter(|_| dialect.reasoning_beside).unwrap_or_default();
     let details = |counts: Value| Some(sparse(counts)).filter(|known| *known != json!({}));
     sparse(json!({
         "prompt_tokens": usage.input_tokens,
-        "completion_tokens": usage.output_tokens,
+        "completion_tokens": usage.output_tokens.saturating_sub(beside),
         "total_tokens": usage.total_tokens(),
         "prompt_tokens_details": details(json!({
             "cached_tokens": usage.cache_read_tokens,
@@ -50,7 +52,7 @@ mod tests {
             iterations: None,
         };
         assert_eq!(
-            chat_usage(&usage),
+            chat_usage(&usage, &Dialect::default()),
             json!({
                 "prompt_tokens": 100,
                 "completion_tokens": 20,
@@ -75,7 +77,7 @@ mod tests {
     fn counts_that_are_not_known_are_left_out_where_they_can_be() {
         let usage = TokenUsage { input_tokens: 7, output_tokens: 3, ..Default::default() };
         assert_eq!(
-            chat_usage(&usage),
+            chat_usage(&usage, &Dialect::default()),
             json!({"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10})
         );
         assert_eq!(responses_usage(&usage)["input_tokens_details"]["cached_tokens"], 0);

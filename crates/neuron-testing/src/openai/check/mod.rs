@@ -4,6 +4,7 @@
 //! vendor's clients, or a reported error.
 
 mod chat;
+mod demands;
 mod embeddings;
 mod format;
 mod items;
@@ -20,6 +21,7 @@ use serde_json::Value;
 use super::ApiError;
 
 pub(super) use chat::check_chat;
+pub(super) use demands::check_demands;
 pub(super) use embeddings::check_embeddings;
 pub(super) use responses::check_responses;
 

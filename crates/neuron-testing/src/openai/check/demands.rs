@@ -1,0 +1,78 @@
+//! What a compatible server refuses and OpenAI accepts.
+
+use serde_json::Value;
+
+use super::ApiError;
+use crate::openai::Dialect;
+
+/// Returns a 400 for the first demand of the dialect that a request to Chat Completions does not meet.
+pub(in super::super) fn check_demands(body: &Value, dialect: &Dialect) -> Result<(), ApiError> {
+    let messages = || body.get("messages").and_then(Value::as_array).into_iter().flatten();
+    for object in std::iter::once(body).chain(messages()) {
+        if let Some(field) = dialect.refused.iter().find(|field| object.get(field).is_some()) {
+            return refuse(&format!("Extra inputs are not permitted: {field}"));
+        }
+    }
+    for message in messages() {
+        let calls = message.get("tool_calls").and_then(Value::as_array);
+        let reasoning = message.get("reasoning_content").and_then(Value::as_str);
+        if dialect.reasoning_with_calls
+            && calls.is_some()
+            && reasoning.unwrap_or_default().is_empty()
+        {
+            return refuse("The `reasoning_content` must be passed back to the API.");
+        }
+        let ids = calls.into_iter().flatten().filter_map(|call| call.get("id"));
+        for id in ids.chain(message.get("tool_call_id")).filter_map(Value::as_str) {
+            let is_short = id.len() == 9 && id.chars().all(|c| c.is_ascii_alphanumeric());
+            if dialect.short_call_ids && !is_short {
+                return refuse(&format!(
+                    "Tool call id was {id} but must be a-z, A-Z, 0-9, with a length of 9."
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn refuse(text: &str) -> Result<(), ApiError> {
+    Err(ApiError::invalid_request(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_demand_is_checked() {
+        let message = |fields: Value| json!({ "messages": [fields] });
+        let call = |id: &str| json!([{ "id": id, "function": { "name": "a", "arguments": "{}" } }]);
+        let refusing = Dialect::default().refusing(&["max_tokens", "padding"]);
+        let (reasoning, short) =
+            (Dialect::default().reasoning_with_calls(), Dialect::default().short_call_ids());
+        for (dialect, body, is_accepted) in [
+            (&refusing, json!({ "messages": [] }), true),
+            (&refusing, json!({ "max_tokens": 1, "messages": [] }), false),
+            (&refusing, message(json!({ "padding": "a" })), false),
+            (&reasoning, message(json!({ "content": "a" })), true),
+            (
+                &reasoning,
+                message(json!({ "tool_calls": call("a"), "reasoning_content": " " })),
+                true,
+            ),
+            (
+                &reasoning,
+                message(json!({ "tool_calls": call("a"), "reasoning_content": "" })),
+                false,
+            ),
+            (&reasoning, message(json!({ "tool_calls": call("a") })), false),
+            (&short, message(json!({ "tool_calls": call("aB3456789") })), true),
+            (&short, message(json!({ "tool_calls": call("a_3456789") })), false),
+            (&short, message(json!({ "tool_call_id": "call_1" })), false),
+        ] {
+            assert_eq!(check_demands(&body, dialect).is_ok(), is_accepted, "{body}");
+        }
+    }
+}
