@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
-    ActivityOptions, DeltaSink, DurableContext, DurableError, ProviderError, RetryPolicy,
-    StreamEvent,
+    ActivityOptions, AnswerMetadata, ContentBlock, DeltaSink, DurableContext, DurableError,
+    Message, ProviderError, RetryPolicy, Role, StreamEvent,
 };
 
 use crate::SqliteRuns;
@@ -37,6 +37,23 @@ async fn an_answer_that_is_stored_is_not_paid_again() {
     let three = durable.execute_llm_call_ref(request("c").view(), options()).await.unwrap();
     assert_eq!(three.message.text(), "three");
     assert_eq!(provider.calls(), 1);
+}
+
+#[tokio::test]
+async fn facts_about_an_answer_are_stored_with_it() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let mut metadata = AnswerMetadata::default();
+    metadata.request_id = Some("req_1".into());
+    let answer = Message { role: Role::Assistant, content: vec![ContentBlock::Text("a".into())] };
+    let answer = answer.with_metadata(&metadata);
+    for replies in [vec![Reply::message(answer.content.clone())], vec![]] {
+        let provider = Arc::new(ScriptedProvider::new(replies));
+        let durable = runs.run("r").open(provider, no_tools()).await.unwrap();
+        let options = ActivityOptions::default();
+        let response = durable.execute_llm_call(request("a"), options).await.unwrap();
+        assert_eq!(response.message.metadata().as_ref(), Some(&metadata));
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! One run from start to end, in the three ways, and several in a row.
 
+use neuron_loop::{Agent, Conversation};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     AgentResult, AnswerMetadata, ContentBlock, HookAction, Message, Role, StopReason, SystemPrompt,
@@ -116,6 +117,21 @@ async fn empty_answer_with_metadata_is_no_message() {
     let mut agent = setup.builder.build();
     agent.run_text("go", &ToolContext::default()).await.unwrap();
     assert_eq!(agent.messages(), [Message::user("go")]);
+}
+
+#[tokio::test]
+async fn facts_about_an_answer_are_stored_with_the_conversation() {
+    let mut metadata = AnswerMetadata::default();
+    metadata.request_id = Some("req_1".into());
+    let answer = Message { role: Role::Assistant, content: vec![ContentBlock::Text("hi".into())] };
+    let content = answer.with_metadata(&metadata).content;
+    let agent = Agent::builder(ScriptedProvider::new([Reply::message(content)])).build();
+    let mut chat = Conversation::new();
+    agent.run(&mut chat, "go").await.unwrap();
+    let stored = serde_json::to_string(&chat).unwrap();
+    let chat: Conversation = serde_json::from_str(&stored).unwrap();
+    let answer = chat.messages().last().unwrap();
+    assert_eq!((answer.text(), answer.metadata()), ("hi".into(), Some(metadata)));
 }
 
 #[tokio::test]
