@@ -104,18 +104,21 @@ impl Rejection {
     /// codes do not say better.
     ///
     /// 401 and 403 are [`Authentication`](ProviderError::Authentication), 402
-    /// [`InsufficientResources`](ProviderError::InsufficientResources), 408 and 504
-    /// [`Timeout`](ProviderError::Timeout), 429 [`RateLimit`](ProviderError::RateLimit), 5xx
+    /// [`InsufficientResources`](ProviderError::InsufficientResources), 408 and 504 without a delay
+    /// [`Timeout`](ProviderError::Timeout), 408 with one
+    /// [`ServiceUnavailable`](ProviderError::ServiceUnavailable), 429 [`RateLimit`](ProviderError::RateLimit), 5xx
     /// [`ServiceUnavailable`](ProviderError::ServiceUnavailable), all others
     /// [`InvalidRequest`](ProviderError::InvalidRequest). The text of a 404 adds that the address is
-    /// probably wrong. The headers' [`retry_after`] is a part of the error, unless it is a timeout.
+    /// probably wrong. The headers' [`retry_after`] is a part of the error.
     #[must_use]
     pub fn classify(&self, text: String) -> ProviderError {
         let error = match self.status {
             401 | 403 => ProviderError::Authentication(text),
             402 => ProviderError::InsufficientResources(text),
             404 => ProviderError::InvalidRequest(format!("{text}; the base URL is probably wrong")),
-            408 | 504 => ProviderError::Timeout(self.limit),
+            // A timeout has no place for the delay.
+            408 | 504 if retry_after(&self.headers).is_none() => ProviderError::Timeout(self.limit),
+            408 => ProviderError::ServiceUnavailable(text),
             429 => ProviderError::RateLimit { retry_after: None },
             500.. => ProviderError::ServiceUnavailable(text),
             _ => ProviderError::InvalidRequest(text),
@@ -182,9 +185,9 @@ mod tests {
             (503, "", delay),
             (529, r#"{"error": {"type": "overloaded_error", "message": "busy"}}"#, delay),
             (503, r#"{"error": {"message": "Loading model", "type": "unavailable_error"}}"#, delay),
-            // Their class has no place for it.
-            (408, "", None),
-            (504, "", None),
+            (408, "", delay),
+            (504, "", delay),
+            // They do not pass with time.
             (400, "", None),
             (429, r#"{"error": {"code": "insufficient_quota"}}"#, None),
         ] {
