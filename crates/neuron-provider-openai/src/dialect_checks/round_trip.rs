@@ -167,11 +167,35 @@ impl Answer {
     }
 }
 
+/// Adds fields to a body or a chunk, to its choice and to its usage.
+fn with_unknown(mut body: Value, unknown: &Fields) -> Value {
+    for place in ["", "/choices/0", "/usage"] {
+        if let Some(Value::Object(object)) = body.pointer_mut(place) {
+            object.extend(unknown.clone());
+        }
+    }
+    body
+}
+
 proptest! {
     #[test]
-    fn what_is_read_is_sent_and_read_again(answer in any_answer()) {
+    fn what_is_read_is_sent_and_read_again(
+        answer in any_answer(),
+        unknown in fields(&["new", "x_vendor"]),
+    ) {
         let response = read_whole(&whole(answer.message(true))).unwrap();
         let events = read_bytes::<ChatAnswer>(&streamed(answer.deltas()));
+        prop_assert_eq!(&response_of(&events).message, &response.message);
+        // Unknown fields around the message change nothing.
+        let mut body = whole(answer.message(true));
+        body["usage"] = json!({ "prompt_tokens": 1 });
+        let marked = read_whole(&with_unknown(body, &unknown)).unwrap();
+        prop_assert_eq!(&marked.message, &response.message);
+        prop_assert_eq!(marked.usage.input_tokens, 1);
+        let chunks = answer.deltas().into_iter().map(chunk).chain([last_chunk("stop")]);
+        let chunks: Vec<_> = chunks.map(|chunk| with_unknown(chunk, &unknown)).collect();
+        let bytes = [sse(&chunks), b"data: [DONE]\n\n".to_vec()].concat();
+        let events = read_bytes::<ChatAnswer>(&bytes);
         prop_assert_eq!(&response_of(&events).message, &response.message);
         prop_assert_eq!(response.message.tool_uses().count(), answer.calls.len());
         // Fields that only answers have are kept, but not sent.
