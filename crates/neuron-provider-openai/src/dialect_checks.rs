@@ -15,6 +15,7 @@ use crate::response;
 use crate::stream::ChatAnswer;
 use crate::stream_checks::*;
 
+mod answers;
 mod ends;
 mod round_trip;
 mod usage;

@@ -93,7 +93,7 @@ pub(crate) fn said(fields: &Map<String, Value>) -> [&str; 2] {
 /// Adds a piece of a field. Texts and lists grow, and other values are replaced.
 pub(crate) fn grow(fields: &mut Map<String, Value>, key: String, piece: Value) {
     // Names come whole, and some servers repeat them with every piece.
-    const NAMES: [&str; 5] = ["id", "type", "index", "format", "name"];
+    const NAMES: [&str; 6] = ["id", "type", "index", "format", "name", "channel"];
     let continues: fn(&Value, &Value) -> bool = match key.as_str() {
         "reasoning_details" if piece.is_array() => continues_detail,
         "thinking_blocks" if piece.is_array() => continues_thinking,

@@ -58,7 +58,8 @@ pub(crate) struct WireUsage {
 pub(crate) struct PromptDetails {
     #[serde(deserialize_with = "lenient::count")]
     pub(crate) cached_tokens: Option<usize>,
-    #[serde(deserialize_with = "lenient::count")]
+    /// DashScope has the other name.
+    #[serde(alias = "cache_creation_input_tokens", deserialize_with = "lenient::count")]
     pub(crate) cache_write_tokens: Option<usize>,
 }
 
