@@ -188,6 +188,13 @@ impl VendorError {
         self.message.as_deref().unwrap_or("the server gives no reason")
     }
 
+    /// Returns `true` if the server's own words contain a text, in lower case. Words of the request that the error quotes
+    /// do not count.
+    #[must_use]
+    pub fn says(&self, text: &str) -> bool {
+        self.wording.as_deref().unwrap_or(self.message()).to_lowercase().contains(text)
+    }
+
     /// The id of the request, which some vendors write into the body.
     #[must_use]
     pub fn request_id(&self) -> Option<&str> {

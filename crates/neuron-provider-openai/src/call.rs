@@ -47,7 +47,7 @@ struct WireFunction {
 
 impl WireFunction {
     fn arguments(&self) -> &Value {
-        if lenient::says_nothing(&self.arguments) { &self.input } else { &self.arguments }
+        if self.arguments.is_null() { &self.input } else { &self.arguments }
     }
 
     /// Orders a stub below a fragment, and a fragment below the beginning of a call.

@@ -266,7 +266,7 @@ impl OpenAi {
     async fn post(&self, path: &str, body: Vec<u8>) -> Result<Reply, ProviderError> {
         let path = format!("{}{path}", self.prefix);
         let reject = |rejection: &Rejection| {
-            let error = self.dialect.explain(rejection.error());
+            let error = self.dialect.explain(rejection);
             self.headers.iter().fold(error, |error, (_, value)| value.redact_error(error))
         };
         self.endpoint.post(&path, self.headers()?, body, reject).await

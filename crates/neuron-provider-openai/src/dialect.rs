@@ -5,7 +5,7 @@ mod servers;
 use std::borrow::Cow;
 use std::fmt;
 
-use neuron_http::BaseUrl;
+use neuron_http::{BaseUrl, Rejection};
 use neuron_types::{ContentBlock, ForcedCalls, Message, ProviderError};
 
 use crate::request::PROVIDER;
@@ -17,7 +17,8 @@ use crate::request::PROVIDER;
 /// documentation, to which [`documentation`](Self::documentation) leads. For another server start from [`Dialect::new`]
 /// and set the fields that differ.
 ///
-/// Reading needs no dialect: answers, streams and errors of all these servers are read alike.
+/// Reading needs no dialect: answers, streams and errors of all these servers are read alike. For errors of other servers
+/// there are [`overflow_words`](Self::overflow_words) and [`unknown_model_words`](Self::unknown_model_words).
 ///
 /// `Debug` shows neither the query of the address, nor a password in it, nor the values of the headers.
 ///
@@ -39,8 +40,8 @@ pub struct Dialect {
     /// Name of the vendor in telemetry and in conversations. Default: `openai`.
     ///
     /// Fields of an answer that neuron does not model go back only to the vendor of this name, because strict servers
-    /// refuse those of others. Content in the API's own words ([`ContentBlock::Raw`]) and fields of tools are named
-    /// `openai` for all servers.
+    /// refuse those of others. What a user says in the API's own words ([`ContentBlock::Raw`]) and fields of tools are
+    /// named `openai` for all servers.
     pub name: &'static str,
     /// Address to which `/chat/completions` and `/embeddings` are appended. A query in it goes with each request.
     pub base_url: Cow<'static, str>,
@@ -68,10 +69,10 @@ pub struct Dialect {
     pub short_call_ids: bool,
     /// Fields that are never sent, because the server refuses them. Fields of `extra` are sent.
     pub left_out: &'static [&'static str],
-    /// Words of errors for a context that is too long, in lower case, beside those of known vendors. An error with one of
-    /// them is [`ContextWindowExceeded`](neuron_types::ProviderError::ContextWindowExceeded).
+    /// Words of errors for a context that is too long, in lower case, beside those of known vendors. A
+    /// rejected request with one of them is [`ContextWindowExceeded`](neuron_types::ProviderError::ContextWindowExceeded).
     pub overflow_words: &'static [&'static str],
-    /// Words of errors for an unknown model, in lower case, beside those of known vendors. An error with one of them is
+    /// Words of errors for an unknown model, in lower case, beside those of known vendors. A rejected request with one of them is
     /// [`ModelNotFound`](neuron_types::ProviderError::ModelNotFound).
     pub unknown_model_words: &'static [&'static str],
     /// Headers of each request, by their names in lower case.
@@ -132,7 +133,7 @@ impl TokenLimit {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReasoningBack {
-    /// None, as at OpenAI. `reasoning_details` always go back.
+    /// None, as at OpenAI. `reasoning_details` always go back to the vendor that sent them.
     #[default]
     Never,
     /// Answers with tool calls. Servers that require it refuse the next request otherwise. An answer without reasoning
@@ -204,14 +205,15 @@ impl Dialect {
         }
     }
 
-    /// Returns a rejection by the words of this server.
-    pub(crate) fn explain(&self, error: ProviderError) -> ProviderError {
+    /// Returns the error of a rejected request by the words of this server.
+    pub(crate) fn explain(&self, rejection: &Rejection) -> ProviderError {
         use ProviderError as E;
+        let vendor = rejection.vendor_error();
+        let error = rejection.error_of(&vendor, vendor.message());
         let (E::InvalidRequest(text) | E::ServiceUnavailable(text)) = &error else {
             return error;
         };
-        let shown = text.to_lowercase();
-        let has = |words: &[&str]| words.iter().any(|word| shown.contains(word));
+        let has = |words: &[&str]| words.iter().any(|word| vendor.says(word));
         match (has(self.overflow_words), has(self.unknown_model_words)) {
             (true, _) => E::ContextWindowExceeded(text.clone()),
             (_, true) => E::ModelNotFound(text.clone()),

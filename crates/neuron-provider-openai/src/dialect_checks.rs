@@ -496,6 +496,11 @@ fn arguments_may_stand_in_two_fields() {
     sent["function"]["input"] = json!({});
     let expected = call("c", "look", json!({"a": 1}));
     check(json!({"tool_calls": [sent]}), &[json!({"tool_calls": [sent]})], &[expected]);
+    // An object of empty values is one.
+    let mut sent = function("c", "look", "");
+    sent["function"]["arguments"] = json!({"text": "", "tags": []});
+    let expected = call("c", "look", json!({"text": "", "tags": []}));
+    check(json!({"tool_calls": [sent]}), &[json!({"tool_calls": [sent]})], &[expected]);
 }
 
 /// Mistral's calls have no index, and later fragments of Mistral and DashScope have the id or the name

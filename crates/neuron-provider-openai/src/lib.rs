@@ -72,7 +72,7 @@
 //!
 //! [`OpenAi::compatible`] takes a [`Dialect`]: the address of a server, and how its requests differ. There
 //! are ready-made dialects for 32 servers, among them Azure, Vertex AI, Mistral, DeepSeek, OpenRouter, vLLM
-//! and llama.cpp. Reading needs no dialect: answers, streams and errors of all servers are read alike.
+//! and llama.cpp. Reading needs no dialect: answers, streams and errors of these servers are read alike.
 //! [`OpenAi::key_source`] takes tokens that expire.
 //!
 //! ```

@@ -95,8 +95,11 @@ const STREAM_OPTIONS: &str = "stream_options";
 /// Returns `true` if a streamed request asks for the usage. Options of the caller's own may turn it off.
 pub(crate) fn asks_usage(request: RequestRef<'_>, dialect: &Dialect) -> bool {
     let own = request.extra.and_then(|extra| extra.get(STREAM_OPTIONS));
-    let own = own.map(|own| own.get("include_usage") != Some(&Value::Bool(false)));
-    own.unwrap_or(!dialect.left_out.contains(&STREAM_OPTIONS))
+    match own {
+        None => !dialect.left_out.contains(&STREAM_OPTIONS),
+        Some(Value::Object(own)) => own.get("include_usage") != Some(&Value::Bool(false)),
+        Some(_) => false,
+    }
 }
 
 #[derive(Serialize)]

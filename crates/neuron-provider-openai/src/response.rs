@@ -217,7 +217,8 @@ impl Pieces {
     fn take(&mut self, piece: Value) {
         let field = |key: &str| piece.get(key).and_then(Value::as_str);
         let is_kept = |(key, value): (&String, &Value)| {
-            !["type", "text"].contains(&key.as_str()) && !lenient::says_nothing(value)
+            let is_place = ["type", "text", "index", "id"].contains(&key.as_str());
+            !is_place && !lenient::says_nothing(value)
         };
         let has_more = piece.as_object().is_some_and(|fields| fields.iter().any(is_kept));
         let thoughts = match field("type") {

@@ -40,10 +40,12 @@ pub(crate) struct WireUsage {
     /// xAI.
     #[serde(deserialize_with = "lenient::or_default")]
     cost_in_usd_ticks: Option<f64>,
-    /// OpenRouter, and xAI by the other name.
-    #[serde(alias = "server_side_tool_usage_details")]
+    /// OpenRouter.
     #[serde(deserialize_with = "lenient::or_default")]
     server_tool_use: Map<String, Value>,
+    /// xAI.
+    #[serde(deserialize_with = "lenient::or_default")]
+    server_side_tool_usage_details: Map<String, Value>,
     /// Perplexity.
     #[serde(deserialize_with = "lenient::count")]
     num_search_queries: Option<usize>,
@@ -58,9 +60,11 @@ pub(crate) struct WireUsage {
 pub(crate) struct PromptDetails {
     #[serde(deserialize_with = "lenient::count")]
     pub(crate) cached_tokens: Option<usize>,
-    /// DashScope has the other name.
-    #[serde(alias = "cache_creation_input_tokens", deserialize_with = "lenient::count")]
+    #[serde(deserialize_with = "lenient::count")]
     pub(crate) cache_write_tokens: Option<usize>,
+    /// DashScope.
+    #[serde(deserialize_with = "lenient::count")]
+    cache_creation_input_tokens: Option<usize>,
 }
 
 /// Details of answer tokens, which both APIs share.
@@ -94,7 +98,7 @@ impl WireUsage {
 
     /// Returns how often the server used its own tools.
     pub(crate) fn server_tools(&self) -> impl Iterator<Item = (String, u64)> {
-        let named = self.server_tool_use.iter();
+        let named = self.server_tool_use.iter().chain(&self.server_side_tool_usage_details);
         let named = named.filter_map(|(name, count)| Some((name.clone(), count.as_u64()?)));
         let counts = [
             ("num_search_queries", self.num_search_queries),
@@ -145,7 +149,10 @@ impl From<WireUsage> for TokenUsage {
                 wire.num_cached_tokens,
                 wire.prompt_cache_hit_tokens,
             ]),
-            cache_creation_tokens: wire.prompt_tokens_details.cache_write_tokens,
+            cache_creation_tokens: most([
+                wire.prompt_tokens_details.cache_write_tokens,
+                wire.prompt_tokens_details.cache_creation_input_tokens,
+            ]),
             reasoning_tokens,
             iterations: None,
         }

@@ -347,7 +347,7 @@ impl Dialect {
             location => format!("{location}-aiplatform.googleapis.com"),
         };
         Self {
-                        documentation: "https://cloud.google.com/vertex-ai/generative-ai/docs/migrate/openai/overview",
+            documentation: "https://cloud.google.com/vertex-ai/generative-ai/docs/migrate/openai/overview",
             key_variable: "",
             ..Self::gemini()
         }

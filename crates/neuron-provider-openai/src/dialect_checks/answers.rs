@@ -232,7 +232,7 @@ fn similar() -> Vec<Fixture> {
         fixture("ollama", "chatcmpl-862", "qwen3:8b", reasoned_call("reasoning", "call_p4xgmxs5"))
             .counted_alone(counts(json!({})))
             .says(vec![thinking("Hm."), rome("call_p4xgmxs5")], NEITHER),
-        // The source of mistral.rs, which has no dialect of its own.
+        // The source of mistral.rs.
         fixture("mistral_rs", "0", "default", reasoning())
             .counted(counts(json!({"avg_tok_per_sec": 75.5, "total_time_sec": 0.3})))
             .says(thought(), NEITHER),

@@ -20,10 +20,11 @@ pub(crate) enum Kind {
     Call,
 }
 
-/// Tools that xAI runs itself for `x_search`, whose calls have the form of the caller's.
+/// Tools that xAI runs itself for `x_search`. Their calls have the form of the caller's calls, so a caller's custom tool
+/// cannot have one of these names.
 /// <https://docs.x.ai/docs/guides/tools/search-tools>
-const XAI_TOOLS: [&str; 4] =
-    ["x_keyword_search", "x_semantic_search", "x_user_search", "x_thread_fetch"];
+const XAI_TOOLS: [&str; 5] =
+    ["x_keyword_search", "x_semantic_search", "x_user_search", "x_thread_fetch", "view_x_video"];
 
 impl Kind {
     pub(crate) fn of(item: &Value) -> Option<Self> {
@@ -114,12 +115,12 @@ impl OpenItem {
         (self.place, self.number)
     }
 
-    /// Returns the message of which only pieces have come.
+    /// Returns the message of which only pieces have come, without an id. Reasoning would not be accepted without its
+    /// signature.
     pub(crate) fn message(&self) -> Option<Value> {
         let content = json!([{ "type": "output_text", "text": self.shown, "annotations": [] }]);
-        (self.kind == Kind::Message && !self.shown.is_empty()).then(
-            || json!({ "type": "message", "id": self.id, "role": "assistant", "content": content }),
-        )
+        let message = json!({ "type": "message", "role": "assistant", "content": content });
+        (self.kind == Kind::Message && !self.shown.is_empty()).then_some(message)
     }
 
     fn fit(&self, key: Key<'_>) -> Option<Fit> {
@@ -256,20 +257,20 @@ impl DoneItem {
         self.order.0
     }
 
-    /// Returns `true` if the item is this one once more. Without ids it is only where its place is known: then a call of
-    /// this answer may have been given an id.
+    /// Returns `true` if the item is this one once more, with the same ids or, without ids, at the same known place. The
+    /// id of a call may have been made since, and the status may differ.
     pub(crate) fn repeats(&self, place: Option<usize>, item: &Value) -> bool {
-        let without_id = |item: &Value| {
+        let content = |item: &Value| {
             let mut item = item.clone();
-            item.as_object_mut().map(|fields| fields.remove("call_id"));
+            if let Some(fields) = item.as_object_mut() {
+                fields.retain(|key, _| key != "call_id" && key != "status");
+            }
             item
         };
         let Key { id, call_id, .. } = Key::of(None, item);
-        let is_same = match id.is_empty() && call_id.is_empty() {
-            true => place.is_some() && without_id(&self.json) == without_id(item),
-            false => self.json == *item,
-        };
-        self.place() == place && is_same
+        let is_known = place.is_some() || !id.is_empty() || !call_id.is_empty();
+        let has_its_ids = self.id == id && self.call_id == call_id;
+        is_known && self.place() == place && has_its_ids && content(&self.json) == content(item)
     }
 
     fn has_id_of(&self, item: &Value) -> bool {

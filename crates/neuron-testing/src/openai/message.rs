@@ -25,11 +25,11 @@ impl ChatMessage {
         }
         for call in message.calls.iter_mut().filter_map(Value::as_object_mut) {
             if dialect.call_stubs {
-                call.insert("custom".to_owned(), json!({"name": ""}));
+                call.entry("custom").or_insert(json!({"name": ""}));
             }
             if dialect.signed_calls {
                 let signature = json!({"google": {"thought_signature": "c2lnbmF0dXJl"}});
-                call.insert("extra_content".to_owned(), signature);
+                call.entry("extra_content").or_insert(signature);
             }
         }
         if response.stop_reason == StopReason::Refusal && message.refusal.is_none() {

@@ -506,6 +506,16 @@ fn an_item_that_ends_twice_is_one() {
     let response = response_of(&events);
     assert_eq!(response.message.text(), "a");
     assert_eq!(response.message.tool_uses().count(), 1);
+    // The id of the call is in its first event alone, and the status changes.
+    let mut ended = called("c1", json!("{}"));
+    ended.as_object_mut().unwrap().remove("call_id");
+    let mut first = ended.clone();
+    (first["status"], ended["status"]) = ("in_progress".into(), "completed".into());
+    let begun = added(0, &called("c1", json!("")));
+    let events = read(&[created(), begun, done(0, &first), done(0, &ended), completed(json!([]))]);
+    let calls: Vec<_> =
+        response_of(&events).message.tool_uses().map(|call| call.id.to_owned()).collect();
+    assert_eq!(calls, ["c1"]);
 }
 
 #[test]
