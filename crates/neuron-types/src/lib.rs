@@ -84,6 +84,7 @@ mod durability;
 mod durable;
 mod durable_agent;
 mod durable_provider;
+mod history;
 mod hook;
 mod injector;
 mod keep_all;
@@ -124,6 +125,7 @@ pub use error::{
     McpError, MediaError, PermissionRuleError, ProviderError, RegistryError, SandboxError,
     StorageError, StreamError, SubAgentError, ToolError, Unsent,
 };
+pub use history::{History, HistoryKey};
 pub use hook::{BoxedHook, HookAction, HookEvent, HookScope, ObservabilityHook, OuterCall};
 pub use injector::{InjectionPoint, Injector};
 pub use keep_all::KeepAll;

@@ -4,14 +4,14 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    CacheControl, CompletionRequest, ContextManagement, Message, ReasoningEffort, ResponseFormat,
-    SystemPrompt, ThinkingConfig, ToolChoice, ToolDefinition,
+    CacheControl, CompletionRequest, ContextManagement, History, Message, ReasoningEffort,
+    ResponseFormat, SystemPrompt, ThinkingConfig, ToolChoice, ToolDefinition,
 };
 
 /// A [`CompletionRequest`] that borrows its parts, so that a conversation and the definition of an agent need not be
 /// copied for each call of a model.
 ///
-/// It has the fields of a [`CompletionRequest`], and one more, and serializes to the same JSON. It is `Copy`. To change a field, write
+/// It has the fields of a [`CompletionRequest`], and two more, and serializes to the same JSON. It is `Copy`. To change a field, write
 /// a new value with the rest of the old one.
 ///
 /// # Example
@@ -71,10 +71,14 @@ pub struct RequestRef<'a> {
     /// ignore it.
     #[serde(skip)]
     pub cache: Option<CacheControl>,
+    /// The name of a conversation that only grows, for readers that keep what they read of it. It is not part of the
+    /// JSON. [`with_history`](Self::with_history) sets it, [`history_key`](Self::history_key) reads it.
+    #[serde(skip)]
+    pub history: Option<History<'a>>,
 }
 
 impl RequestRef<'_> {
-    /// Copies all parts but the wish for a [cache](Self::cache).
+    /// Copies all parts but the wish for a [cache](Self::cache) and the [history](Self::history).
     #[must_use]
     pub fn to_request(&self) -> CompletionRequest {
         CompletionRequest {
@@ -133,6 +137,7 @@ impl CompletionRequest {
             extra: extra.as_ref(),
             context_management: context_management.as_ref(),
             cache: None,
+            history: None,
         }
     }
 }

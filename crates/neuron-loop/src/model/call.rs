@@ -37,8 +37,9 @@ pub(crate) async fn call_model<'a>(
     let (turn, size) = (ledger.tally.run.turn, ledger.size);
     let (turns, tool_calls) = (ledger.tally.run.turns, ledger.tally.run.tool_calls);
     let usage = ledger.tally.run.usage.total.clone();
-    let Ledger { messages, tally, .. } = ledger;
+    let Ledger { messages, tally, rewrites, .. } = ledger;
     let request = env.frame.request(noticed.as_deref().unwrap_or(messages));
+    let request = request.with_history(env.run.history.rewritten(*rewrites));
     let choice = limit.as_ref().and_then(|_| last_choice(env, output_tool, request));
     let request = match &limit {
         Some(_) => RequestRef { tool_choice: choice.as_ref(), ..request },

@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    Budget, Extensions, LoopConfig, LoopError, RequestRef, ResumedApproval, TokenUsage,
+    Budget, Extensions, HistoryKey, LoopConfig, LoopError, RequestRef, ResumedApproval, TokenUsage,
     ToolContext, ToolDefinition, ToolDyn, UsageMeter,
 };
 use tokio_util::sync::CancellationToken;
@@ -39,6 +39,8 @@ pub(crate) struct RunScope {
     pub(crate) run_id: String,
     /// The start of its idempotency keys.
     pub(crate) key: String,
+    /// The name of its conversation.
+    pub(crate) history: HistoryKey,
     /// Extensions of the context of its tools.
     pub(crate) extensions: Extensions,
     /// The budget that it shares with other runs.
@@ -76,6 +78,7 @@ impl RunScope {
         Self {
             run_id: ledger.tally.run.id.clone(),
             key: format!("{}/{}/", ledger.tally.run.id, ledger.tally.run.number),
+            history: HistoryKey::unique(),
             extensions,
             budget,
             tool_meter: UsageMeter::default(),

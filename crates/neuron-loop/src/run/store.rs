@@ -61,7 +61,7 @@ impl<'s> SessionHandle<'s> {
     pub async fn load(&self) -> Result<Conversation, StorageError> {
         let (session, revision) = match self.0.storage.load_versioned_dyn(&self.0.id).await {
             Err(StorageError::NotFound(_)) => {
-                self.set(None);
+                *lock(&self.0.position) = None;
                 return Ok(Conversation::new());
             }
             loaded => loaded?,
@@ -71,7 +71,7 @@ impl<'s> SessionHandle<'s> {
         let conversation = Conversation::from_session(session);
         // A history that was repaired is stored anew.
         let rewrites = if is_valid { conversation.ledger.rewrites } else { usize::MAX };
-        self.set(Some(Position { revision, messages, rewrites, state }));
+        *lock(&self.0.position) = Some(Position { revision, messages, rewrites, state });
         Ok(conversation)
     }
 
@@ -116,12 +116,8 @@ impl<'s> SessionHandle<'s> {
             }
         };
         let (messages, rewrites) = (settled.len(), ledger.rewrites);
-        self.set(Some(Position { revision, messages, rewrites, state }));
+        *lock(position) = Some(Position { revision, messages, rewrites, state });
         Ok(())
-    }
-
-    fn set(&self, position: Option<Position>) {
-        *lock(&self.0.position) = position;
     }
 }
 

@@ -1,7 +1,8 @@
 //! The parts of an agent, acting a case out: provider, tools, hooks, strategy, injectors and durable
 //! context. Each tells the world what it does.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
 use futures_util::future::join_all;
 use futures_util::stream;
@@ -12,11 +13,12 @@ use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, ApprovalDecisions, BoxedHook, BoxedLayer, CompletionRequest,
     CompletionResponse, ContentItem, ContextError, ContextStrategy, DurableContext, DurableError,
-    HeldBack, HookAction, HookError, HookEvent, HookScope, ImageSource, InjectionPoint, Injector,
-    Message, ModelCall, ModelLayer, ModelNext, ObservabilityHook, Operation, OperationKind,
-    OperationScope, Outcome, PendingApproval, PermissionDecision, PermissionPolicy, Provider,
-    ProviderError, StreamEvent, StreamHandle, StreamReceiver, TokenUsage, ToolContext,
-    ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolInvocation, ToolOutput, WasmBoxedFuture,
+    HeldBack, HistoryKey, HookAction, HookError, HookEvent, HookScope, ImageSource, InjectionPoint,
+    Injector, Message, ModelCall, ModelLayer, ModelNext, ObservabilityHook, Operation,
+    OperationKind, OperationScope, Outcome, PendingApproval, PermissionDecision, PermissionPolicy,
+    Provider, ProviderError, RequestRef, StreamEvent, StreamHandle, StreamReceiver, TokenUsage,
+    ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolInvocation, ToolOutput,
+    WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 
@@ -108,7 +110,8 @@ pub(crate) fn agent_with(case: &Case, pure: &[&'static str], world: &World) -> A
     if let Some(engine) = &config.engine {
         let engine = engine.clone();
         let (answers, world) = (case.answers.clone(), world.clone());
-        agent.set_durability(InMemory { engine, provider, tools, answers, world });
+        let histories = Mutex::default();
+        agent.set_durability(InMemory { engine, provider, tools, answers, world, histories });
     } else {
         // What hooks send would have to be the same in a replay.
         agent.handle = Some(world.handle());
@@ -676,9 +679,33 @@ struct InMemory {
     tools: ToolRegistry,
     answers: Vec<Answering>,
     world: World,
+    /// What was asked under each name of a conversation.
+    histories: Mutex<HashMap<HistoryKey, Vec<Message>>>,
+}
+
+impl InMemory {
+    /// Under its name, a conversation only grows.
+    fn check_history(&self, request: RequestRef<'_>) {
+        let Some(key) = request.history_key() else {
+            return;
+        };
+        let mut histories = self.histories.lock().unwrap();
+        let known = histories.entry(key).or_default();
+        assert!(request.messages.starts_with(known), "{known:#?} became {:#?}", request.messages);
+        *known = request.messages.to_vec();
+    }
 }
 
 impl DurableContext for InMemory {
+    async fn execute_llm_call_ref(
+        &self,
+        request: RequestRef<'_>,
+        options: ActivityOptions,
+    ) -> Result<CompletionResponse, DurableError> {
+        self.check_history(request);
+        self.execute_llm_call(request.to_request(), options).await
+    }
+
     async fn execute_llm_call(
         &self,
         request: CompletionRequest,
