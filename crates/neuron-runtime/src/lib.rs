@@ -11,7 +11,7 @@
 //! | which tool calls may run | [`PermissionRules`], [`CombinedPolicy`] |
 //! | signatures on calls that wait for an approval | `ApprovalKey` (feature `signed-approvals`) |
 //! | code for a durable engine, on one machine | [`LocalDurableContext`], [`LocalSignals`] |
-//! | adapters for durable engines | [`StepRecord`], [`ToolRequest`], [`llm_digest`], [`tool_digest`], [`execute_as_batch`] |
+//! | adapters for durable engines | [`StepRecord`], [`RequestLog`], [`ToolRequest`], [`llm_digest`], [`tool_digest`], [`execute_as_batch`] |
 //! | tools that run programs, and where they run | [`Sandbox`], [`CommandTool`], [`NoOpSandbox`], `ProcessSandbox` (feature `process-sandbox`) |
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
@@ -22,8 +22,10 @@ mod in_memory_sessions;
 
 #[cfg(feature = "signed-approvals")]
 mod approval_key;
+mod asked;
 mod batch_of_one;
 mod combined_policy;
+mod digest;
 mod guardrail;
 mod guardrail_hook;
 mod guardrail_text;
@@ -35,8 +37,10 @@ mod tracing_hook;
 
 #[cfg(feature = "signed-approvals")]
 pub use approval_key::ApprovalKey;
+pub use asked::{Asked, ChangedAgent, RequestLog};
 pub use batch_of_one::execute_as_batch;
 pub use combined_policy::CombinedPolicy;
+pub use digest::{llm_digest, tool_digest};
 #[cfg(not(target_family = "wasm"))]
 pub use file_sessions::FileSessionStorage;
 pub use guardrail::{
@@ -57,8 +61,5 @@ pub use permission_rules::{
 pub use sandbox::{CommandTool, Confined, NoOpSandbox};
 #[cfg(feature = "process-sandbox")]
 pub use sandbox::{ProcessSandbox, ProcessSandboxBuilder};
-pub use steps::{
-    DEFAULT_RECORD_LIMIT, StepRecord, ToolRequest, UnknownOutcome, llm_digest, outcome_unknown,
-    tool_digest,
-};
+pub use steps::{DEFAULT_RECORD_LIMIT, StepRecord, ToolRequest, UnknownOutcome, outcome_unknown};
 pub use tracing_hook::TracingHook;

@@ -3,18 +3,18 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io;
 use std::path::PathBuf;
 
 use chrono::{DateTime, Utc};
 use neuron_types::{
-    ActivityOptions, CompletionResponse, DurableError, ErrorRecord, ProviderError, RequestRef,
-    ResumedApproval, TokenUsage, ToolCall, ToolContext, ToolEffect, ToolError, ToolInvocation,
-    ToolOutput, UsageMeter, stored_json,
+    ActivityOptions, CompletionResponse, DurableError, ErrorRecord, ProviderError, ResumedApproval,
+    TokenUsage, ToolCall, ToolContext, ToolEffect, ToolError, ToolInvocation, ToolOutput,
+    UsageMeter, stored_json,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+
+use crate::Asked;
 
 /// The most bytes that a record may have where nothing else is set: 1 MiB.
 pub const DEFAULT_RECORD_LIMIT: usize = 1 << 20;
@@ -38,6 +38,9 @@ pub struct StepRecord<T> {
     pub usage: TokenUsage,
     /// When the step ended, in milliseconds since 1970: the engine's clock on replay.
     pub at: i64,
+    /// What a call of the model was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
 }
 
 fn none<T>() -> Option<T> {
@@ -57,7 +60,8 @@ impl<T> StepRecord<T> {
             Ok(value) => (Some(value), None),
             Err(error) => (None, Some(error)),
         };
-        Self { version: Self::VERSION, ok, error, usage, at: at.timestamp_millis() }
+        let at = at.timestamp_millis();
+        Self { version: Self::VERSION, ok, error, usage, at, asked: None }
     }
 
     /// When the step ended.
@@ -132,6 +136,12 @@ impl StepRecord<CompletionResponse> {
         Self::new(result.map_err(|error| (&error).into()), TokenUsage::default(), at)
     }
 
+    /// The record with what the call was asked.
+    #[must_use]
+    pub fn with_asked(self, asked: Asked) -> Self {
+        Self { asked: Some(asked), ..self }
+    }
+
     /// Gives the loop what the call gave.
     ///
     /// # Errors
@@ -156,7 +166,8 @@ impl StepRecord<CompletionResponse> {
             Ok(json) => too_long("the model's answer", json.len(), limit),
             Err(error) => not_json("the model's answer", &error),
         };
-        Self::of_llm(Err(ProviderError::Other(text.into())), self.ended_at()).to_json()
+        let record = Self::of_llm(Err(ProviderError::Other(text.into())), self.ended_at());
+        Self { asked: self.asked.clone(), ..record }.to_json()
     }
 }
 
@@ -218,51 +229,6 @@ fn too_long(what: &str, length: usize, limit: usize) -> String {
 
 fn not_json(what: &str, error: &DurableError) -> String {
     format!("{what} cannot be stored in the journal: {error}")
-}
-
-/// The digest of a call of the model: what replay compares with the journal. It is the same for all
-/// releases of Rust, and follows from the request alone.
-///
-/// # Errors
-///
-/// [`DurableError::Other`] when the request cannot be JSON.
-pub fn llm_digest(request: RequestRef<'_>) -> Result<String, DurableError> {
-    digest(&request)
-}
-
-/// The digest of a tool call: of its name and arguments.
-///
-/// # Errors
-///
-/// [`DurableError::Other`] when the arguments cannot be JSON.
-pub fn tool_digest(call: &ToolCall) -> Result<String, DurableError> {
-    digest(&(&call.name, &call.input))
-}
-
-/// 128 bits of SHA-256 over the value's JSON, in hexadecimal digits.
-fn digest(value: &impl Serialize) -> Result<String, DurableError> {
-    struct Hasher(Sha256);
-
-    impl io::Write for Hasher {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.update(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    let mut hasher = Hasher(Sha256::new());
-    let mut buffered = io::BufWriter::new(&mut hasher);
-    serde_json::to_writer(&mut buffered, value)
-        .map_err(io::Error::from)
-        .and_then(|()| io::Write::flush(&mut buffered))
-        .map_err(|error| DurableError::Other(error.into()))?;
-    drop(buffered);
-    let digest = hasher.0.finalize();
-    Ok(digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// What the model is told of a call that had begun when the process ended, and that must not run twice:

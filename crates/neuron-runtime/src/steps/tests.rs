@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::{llm_digest, tool_digest};
 
 fn at() -> DateTime<Utc> {
     DateTime::from_timestamp_millis(1_790_000_000_123).unwrap()

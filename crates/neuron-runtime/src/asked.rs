@@ -1,0 +1,211 @@
+//! The question of each call of the model, as a journal keeps it: what tells on replay that the agent changed.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use neuron_types::{DurableError, HistoryKey, Message, RequestRef};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::digest::{self, Hasher};
+
+mod difference;
+
+/// The request of a call of the model in short. It is kept beside the answer in the journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Asked {
+    /// Number of messages of the conversation.
+    pub messages: usize,
+    /// Digest of the conversation.
+    pub conversation: String,
+    /// Digest of all other fields.
+    pub settings: String,
+    /// The other fields as JSON texts, those of a tool under `tools.NAME`. Long texts are cut. Empty if the fields are
+    /// those of the call before.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fields: BTreeMap<String, String>,
+}
+
+/// What a run does if its agent asks for something else than the journal has: the prompt, a tool or the model changed
+/// since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum ChangedAgent {
+    /// The run stops with [`DurableError::NonDeterminism`], which names each field that changed. It goes on once the
+    /// agent is as it was, or is allowed to [go on](Self::GoOn).
+    #[default]
+    Refuse,
+    /// The answers in the journal hold, also for other questions. From the end of the journal on the agent asks as it
+    /// is now. A log line at level `WARN` says what changed. The agent must still ask for the same steps in the same
+    /// order.
+    GoOn,
+}
+
+/// The questions of one run so far: makes the [`Asked`] of each call, and compares it with the journal.
+///
+/// The work for a call depends on the messages that are new, and not on the length of the conversation. This needs the
+/// [name](RequestRef::history_key) of the conversation, which an agent loop gives.
+#[derive(Debug, Default)]
+pub struct RequestLog {
+    changed_agent: ChangedAgent,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    conversation: Option<Conversation>,
+    /// The settings of the last call in the journal.
+    settings: String,
+    fields: BTreeMap<String, String>,
+    has_warned: bool,
+}
+
+/// The part of a conversation that was read.
+struct Conversation {
+    key: HistoryKey,
+    messages: usize,
+    hash: Sha256,
+}
+
+impl RequestLog {
+    /// Creates the log of a run at its beginning.
+    #[must_use]
+    pub fn new(changed_agent: ChangedAgent) -> Self {
+        Self { changed_agent, state: Mutex::default() }
+    }
+
+    /// Forgets all calls: the journal is read again from its beginning, or begins anew.
+    pub fn restart(&self) {
+        *self.state() = State::default();
+    }
+
+    /// Reads the request of the next call.
+    ///
+    /// # Errors
+    ///
+    /// [`DurableError::Other`] if the request cannot be written as JSON.
+    pub fn ask(&self, request: RequestRef<'_>) -> Result<Asked, DurableError> {
+        let settings = RequestRef { messages: &[], ..request };
+        let mut state = self.state();
+        let conversation = state.conversation_digest(request)?;
+        let digest = digest::of(&settings)?;
+        let fields = match digest == state.settings {
+            true => BTreeMap::new(),
+            false => difference::fields(settings)?,
+        };
+        let messages = request.messages.len();
+        Ok(Asked { messages, conversation, settings: digest, fields })
+    }
+
+    /// Notes that the journal has the call.
+    pub fn keep(&self, asked: &Asked) {
+        self.state().keep(asked);
+    }
+
+    /// Compares a call with the one that the journal has in its place, and [keeps](Self::keep) that one.
+    ///
+    /// # Errors
+    ///
+    /// [`DurableError::NonDeterminism`] if they differ and the agent may not change.
+    pub fn replay(&self, key: &str, asked: &Asked, recorded: &Asked) -> Result<(), DurableError> {
+        let mut state = self.state();
+        let is_same = |a: &Asked, b: &Asked| {
+            (a.messages, &a.conversation, &a.settings) == (b.messages, &b.conversation, &b.settings)
+        };
+        if is_same(asked, recorded) {
+            state.keep(recorded);
+            return Ok(());
+        }
+        let new = match asked.fields.is_empty() {
+            true => state.fields.clone(),
+            false => asked.fields.clone(),
+        };
+        state.keep(recorded);
+        let (expected, got) = difference::texts((recorded, &state.fields), (asked, &new));
+        self.differs(&mut state, format!("{key} with {expected}"), got)
+    }
+
+    /// Compares a call with the [digest](crate::llm_digest) that older releases kept of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`replay`](Self::replay).
+    pub fn replay_digest(
+        &self,
+        key: &str,
+        request: RequestRef<'_>,
+        recorded: &str,
+    ) -> Result<(), DurableError> {
+        let digest = digest::of(&request)?;
+        match digest == recorded {
+            true => Ok(()),
+            false => {
+                let expected = format!("{key} with a request of digest {recorded}");
+                self.differs(&mut self.state(), expected, format!("digest {digest}"))
+            }
+        }
+    }
+
+    fn differs(
+        &self,
+        state: &mut State,
+        expected: String,
+        got: String,
+    ) -> Result<(), DurableError> {
+        match self.changed_agent {
+            ChangedAgent::Refuse => Err(DurableError::NonDeterminism { expected, got }),
+            ChangedAgent::GoOn => {
+                if !std::mem::replace(&mut state.has_warned, true) {
+                    tracing::warn!(%expected, %got, "the agent changed, and the run goes on");
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn keep(&mut self, asked: &Asked) {
+        if !asked.fields.is_empty() {
+            self.settings.clone_from(&asked.settings);
+            self.fields.clone_from(&asked.fields);
+        }
+    }
+
+    /// The digest of a conversation. Of one that was read before, only the new messages are read.
+    fn conversation_digest(&mut self, request: RequestRef<'_>) -> Result<String, DurableError> {
+        let Some(key) = request.history_key() else {
+            return Ok(digest::text(read(Sha256::new(), request.messages)?));
+        };
+        let known = self.conversation.take().filter(|known| known.key == key);
+        let known =
+            known.and_then(|known| Some((request.messages.get(known.messages..)?, known.hash)));
+        let (new, hash) = known.unwrap_or_else(|| (request.messages, Sha256::new()));
+        let hash = read(hash, new)?;
+        let digest = digest::text(hash.clone());
+        self.conversation = Some(Conversation { key, messages: request.messages.len(), hash });
+        Ok(digest)
+    }
+}
+
+fn read(hash: Sha256, messages: &[Message]) -> Result<Sha256, DurableError> {
+    let mut hasher = Hasher(hash);
+    for message in messages {
+        digest::write(&mut hasher, message)?;
+    }
+    Ok(hasher.0)
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

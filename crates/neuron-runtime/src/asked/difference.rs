@@ -1,0 +1,110 @@
+//! The difference of two requests in words.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use neuron_types::{DurableError, RequestRef};
+use serde_json::Value;
+
+use super::Asked;
+use crate::digest;
+
+/// The most bytes of a field that is kept whole.
+const LONGEST_FIELD: usize = 4096;
+
+/// Number of characters of a field that an error shows, and of those before the place where the fields differ.
+const SHOWN: usize = 120;
+const SHOWN_BEFORE: usize = 30;
+
+/// Number of fields that an error shows.
+const FIELDS_SHOWN: usize = 8;
+
+type Fields = BTreeMap<String, String>;
+
+/// The fields of a request beside its messages.
+pub(super) fn fields(settings: RequestRef<'_>) -> Result<Fields, DurableError> {
+    let json = |error: serde_json::Error| DurableError::Other(error.into());
+    let Value::Object(values) = serde_json::to_value(settings).map_err(json)? else {
+        return Ok(Fields::new());
+    };
+    let mut fields = Fields::new();
+    for (name, value) in values {
+        match (name.as_str(), value) {
+            ("messages", _) => {}
+            ("tools", Value::Array(tools)) => {
+                for tool in tools {
+                    let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
+                    let path = format!("tools.{name}");
+                    for (field, value) in tool.as_object().into_iter().flatten() {
+                        fields.insert(format!("{path}.{field}"), kept(&value.to_string())?);
+                    }
+                }
+            }
+            (_, value) => {
+                fields.insert(name, kept(&value.to_string())?);
+            }
+        }
+    }
+    Ok(fields)
+}
+
+/// A text that is kept. Of a long one the start is kept, with a digest of the whole.
+fn kept(text: &str) -> Result<String, DurableError> {
+    if text.len() <= LONGEST_FIELD {
+        return Ok(text.to_owned());
+    }
+    let start: String = text.chars().take(LONGEST_FIELD / 4).collect();
+    Ok(format!("{start}… (digest {})", digest::of(&text)?))
+}
+
+/// What the journal has, and what the agent asks for now, where they differ.
+pub(super) fn texts(old: (&Asked, &Fields), new: (&Asked, &Fields)) -> (String, String) {
+    let (mut expected, mut got) = (Vec::new(), Vec::new());
+    let ((asked, fields), (new_asked, new_fields)) = (old, new);
+    if asked.settings != new_asked.settings {
+        let names: BTreeSet<_> = fields.keys().chain(new_fields.keys()).collect();
+        let mut differ =
+            names.into_iter().filter(|name| fields.get(*name) != new_fields.get(*name));
+        for name in differ.by_ref().take(FIELDS_SHOWN) {
+            let (old, new) = (fields.get(name), new_fields.get(name));
+            expected.push(shown(name, old, new));
+            got.push(shown(name, new, old));
+        }
+        match (differ.count(), expected.is_empty()) {
+            (0, false) => {}
+            // The order of tools alone.
+            (0, true) => {
+                expected.push("tools in another order".to_owned());
+                got.push("the same tools".to_owned());
+            }
+            (more, _) => got.push(format!("and {more} more fields differ")),
+        }
+    }
+    let conversation = |asked: &Asked| (asked.messages, asked.conversation.clone());
+    if conversation(asked) != conversation(new_asked) {
+        let text = |(count, digest)| format!("messages: {count} of digest {digest}");
+        expected.push(text(conversation(asked)));
+        got.push(text(conversation(new_asked)));
+    }
+    (expected.join(", "), got.join(", "))
+}
+
+/// A field as an error shows it: around the place where it differs from the other.
+fn shown(name: &str, value: Option<&String>, other: Option<&String>) -> String {
+    let Some(value) = value else {
+        return format!("no {name}");
+    };
+    let other = other.map(String::as_str).unwrap_or_default();
+    let same = value.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+    let start = same.saturating_sub(SHOWN_BEFORE);
+    let mut text = format!("{name}: ");
+    if start > 0 {
+        text.push('…');
+    }
+    text.extend(value.chars().skip(start).take(SHOWN));
+    if value.chars().nth(start + SHOWN).is_some() {
+        // Writing to a string does not fail.
+        let _ = write!(text, "… ({} characters)", value.chars().count());
+    }
+    text
+}

@@ -1,0 +1,189 @@
+use neuron_types::{CompletionRequest, SystemPrompt, ToolDefinition};
+use serde_json::json;
+
+use super::*;
+
+fn tool(name: &str, description: &str) -> ToolDefinition {
+    let tool = json!({ "name": name, "description": description, "input_schema": {} });
+    serde_json::from_value(tool).unwrap()
+}
+
+fn request() -> CompletionRequest {
+    CompletionRequest {
+        model: "small".into(),
+        messages: vec![Message::user("a"), Message::assistant("b"), Message::user("c")],
+        system: Some(SystemPrompt::from("You are kind.")),
+        tools: vec![tool("pay", "Pays."), tool("look", "Looks.")],
+        temperature: Some(0.5),
+        ..Default::default()
+    }
+}
+
+/// The error of a run that asked for the first request, and whose agent asks for the second one now.
+fn error(old: &CompletionRequest, new: &CompletionRequest) -> String {
+    let recorded = RequestLog::default().ask(old.view()).unwrap();
+    let log = RequestLog::default();
+    let asked = log.ask(new.view()).unwrap();
+    let error = log.replay("model/0", &asked, &recorded).unwrap_err();
+    assert_eq!(error.kind(), "NonDeterminism");
+    let go_on = RequestLog::new(ChangedAgent::GoOn);
+    go_on.replay("model/0", &asked, &recorded).unwrap();
+    error.to_string()
+}
+
+#[test]
+fn an_error_names_each_field_that_changed_with_its_old_and_its_new_value() {
+    let old = request();
+    let changed = |change: fn(&mut CompletionRequest)| {
+        let mut new = old.clone();
+        change(&mut new);
+        error(&old, &new)
+    };
+    for (text, old, new) in [
+        (changed(|new| new.model = "big".into()), r#"model: "small""#, r#"model: "big""#),
+        (
+            changed(|new| new.system = Some(SystemPrompt::from("You are strict."))),
+            r#""text":"You are kind.""#,
+            r#"system: …"type":"text","text":"You are strict.""#,
+        ),
+        (changed(|new| new.temperature = None), "temperature: 0.5", "no temperature"),
+        (changed(|new| new.max_tokens = Some(7)), "no max_tokens", "max_tokens: 7"),
+        (
+            changed(|new| new.tools[0] = tool("pay", "Pays twice.")),
+            r#"tools.pay.description: "Pays.""#,
+            r#"tools.pay.description: "Pays twice.""#,
+        ),
+        (
+            changed(|new| drop(new.tools.remove(1))),
+            r#"tools.look.name: "look""#,
+            "no tools.look.name",
+        ),
+        (changed(|new| new.tools.reverse()), "tools in another order", "the same tools"),
+        (changed(|new| drop(new.messages.pop())), "messages: 3 of digest", "messages: 2 of digest"),
+    ] {
+        let (expected, got) = text.split_once(", got ").unwrap();
+        assert!(expected.contains("model/0 with") && expected.contains(old), "{text}");
+        assert!(got.contains(new), "{text}");
+    }
+    let (old, new) =
+        (request(), CompletionRequest { model: "big".into(), tools: vec![], ..request() });
+    let text = error(&old, &new);
+    assert!(text.contains("model: \"big\"") && text.contains("no tools.pay.description"), "{text}");
+}
+
+#[test]
+fn a_long_field_is_shown_around_the_place_that_differs() {
+    let with = |end: &str| CompletionRequest {
+        system: Some(SystemPrompt::from(format!("{}{end}", "ü".repeat(1000)).as_str())),
+        ..request()
+    };
+    let text = error(&with("old"), &with("new"));
+    assert!(text.contains("üüold\"") && text.contains("üünew\""), "{text}");
+    assert!(text.len() < 500, "{text}");
+    // Behind the part that is kept, the digest tells them apart.
+    let with = |end: &str| CompletionRequest {
+        system: Some(SystemPrompt::from(format!("{}{end}", "ü".repeat(9000)).as_str())),
+        ..request()
+    };
+    let text = error(&with("old"), &with("new"));
+    assert_eq!(text.matches("… (digest ").count(), 2, "{text}");
+    let most: usize =
+        RequestLog::default().ask(with("x").view()).unwrap().fields.values().map(String::len).sum();
+    assert!(most < 5000, "{most}");
+}
+
+#[test]
+fn fields_are_kept_once_and_again_when_they_change() {
+    let log = RequestLog::default();
+    let mut request = request();
+    let mut kept = Vec::new();
+    for turn in 0..6 {
+        if turn == 3 {
+            request.temperature = None;
+        }
+        let asked = log.ask(request.view()).unwrap();
+        log.keep(&asked);
+        request.messages.push(Message::assistant(format!("{turn}")));
+        kept.push((request.clone(), asked));
+    }
+    let has_fields: Vec<_> = kept.iter().map(|(_, asked)| !asked.fields.is_empty()).collect();
+    assert_eq!(has_fields, [true, false, false, true, false, false]);
+    // A call that the journal did not get is asked again in full.
+    log.restart();
+    assert!(!log.ask(request.view()).unwrap().fields.is_empty());
+    assert!(!log.ask(request.view()).unwrap().fields.is_empty());
+}
+
+#[test]
+fn a_difference_behind_equal_calls_is_named_too() {
+    let (log, journal) = (RequestLog::default(), RequestLog::default());
+    let mut request = request();
+    for turn in 0..3 {
+        let recorded = journal.ask(request.view()).unwrap();
+        journal.keep(&recorded);
+        let new = CompletionRequest {
+            temperature: request.temperature.filter(|_| turn < 2),
+            ..request.clone()
+        };
+        let asked = log.ask(new.view()).unwrap();
+        let replayed = log.replay(&format!("model/{turn}"), &asked, &recorded);
+        match turn {
+            2 => {
+                let text = replayed.unwrap_err().to_string();
+                assert!(
+                    text.contains("model/2 with temperature: 0.5, got no temperature"),
+                    "{text}"
+                );
+            }
+            _ => replayed.unwrap(),
+        }
+        request.messages.push(Message::user("more"));
+    }
+}
+
+#[test]
+fn a_named_conversation_has_the_digest_of_one_without_a_name() {
+    let log = RequestLog::default();
+    let (key, mut request) = (HistoryKey::unique(), request());
+    for (rewrites, is_shorter) in [(0, false), (0, false), (1, true), (1, false)] {
+        if is_shorter {
+            request.messages.remove(0);
+        }
+        request.messages.push(Message::user("more"));
+        let named = log.ask(request.view().with_history(key.rewritten(rewrites))).unwrap();
+        let plain = RequestLog::default().ask(request.view()).unwrap();
+        assert_eq!(named.conversation, plain.conversation);
+    }
+    // Shorter under the same name: nothing is known of it.
+    request.messages.truncate(1);
+    let named = log.ask(request.view().with_history(key.rewritten(1))).unwrap();
+    assert_eq!(named.conversation, RequestLog::default().ask(request.view()).unwrap().conversation);
+}
+
+#[test]
+fn journals_of_older_releases_are_compared_by_their_digest() {
+    let (log, request) = (RequestLog::default(), request());
+    let digest = crate::llm_digest(request.view()).unwrap();
+    log.replay_digest("model/0", request.view(), &digest).unwrap();
+    let error = log.replay_digest("model/0", request.view(), "abc").unwrap_err().to_string();
+    assert!(error.contains("model/0 with a request of digest abc"), "{error}");
+    RequestLog::new(ChangedAgent::GoOn).replay_digest("model/0", request.view(), "abc").unwrap();
+}
+
+#[test]
+fn a_record_keeps_what_was_asked_also_when_its_answer_is_too_long() {
+    use crate::StepRecord;
+    let asked = RequestLog::default().ask(request().view()).unwrap();
+    let answer = serde_json::from_value(json!({
+        "id": "", "model": "", "message": Message::assistant("x".repeat(5000)),
+        "usage": {}, "stop_reason": "end_turn",
+    }));
+    let record = StepRecord::of_llm(Ok(answer.unwrap()), Default::default());
+    let record = record.with_asked(asked.clone());
+    for limit in [100, 100_000] {
+        let json = record.to_json_within(limit).unwrap();
+        let read = StepRecord::<neuron_types::CompletionResponse>::from_json(&json).unwrap();
+        assert_eq!(read.asked, Some(asked.clone()));
+        assert_eq!(read.ok.is_some(), limit > 100);
+    }
+}
