@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use neuron_runtime::{LocalDurableContext, UnknownOutcome, execute_as_batch};
+use neuron_runtime::{LocalDurableContext, RequestLog, UnknownOutcome, execute_as_batch};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse,
@@ -53,8 +53,9 @@ use crate::{JournalError, SqliteRuns};
 /// # What must not change
 ///
 /// On replay the agent asks for the same steps in the same order, with the same inputs. If it does not, because
-/// its code or configuration changed, the run ends with [`DurableError::NonDeterminism`], and the journal stays
-/// as it is. Steps are done one at a time; those of a batch of tools run at the same time.
+/// its code or configuration changed, the run stops with [`DurableError::NonDeterminism`], which names what
+/// changed, and is listed as [stalled](crate::RunStatus::Stalled). The journal stays as it is. The run goes on once
+/// the agent is as it was, or if it is opened with [`ChangedAgent::GoOn`](neuron_runtime::ChangedAgent::GoOn). Steps are done one at a time; those of a batch of tools run at the same time.
 ///
 /// # Cancel safety
 ///
@@ -73,6 +74,7 @@ struct Shared<P> {
     work: LocalDurableContext<P>,
     tools: Arc<ToolRegistry>,
     options: RunOptions,
+    requests: RequestLog,
 }
 
 impl<P: Provider> SqliteDurableContext<P> {
@@ -106,7 +108,8 @@ impl<P: Provider> SqliteDurableContext<P> {
         options: RunOptions,
     ) -> Self {
         let work = LocalDurableContext::new(provider, tools.clone());
-        Self { shared: Arc::new(Shared { journal, work, tools, options }) }
+        let requests = RequestLog::new(options.changed_agent);
+        Self { shared: Arc::new(Shared { journal, work, tools, options, requests }) }
     }
 
     /// Returns what the agent is to run from: a run of an agent takes it. The steps that follow are
@@ -123,7 +126,9 @@ impl<P: Provider> SqliteDurableContext<P> {
     ///
     /// Dropped, it stores `start` or does not, and is to be called again.
     pub async fn start(&self, start: impl Into<Start>) -> Result<Start, DurableError> {
-        self.shared.journal.start(start.into()).await
+        let start = self.shared.journal.start(start.into()).await?;
+        self.shared.requests.restart();
+        Ok(start)
     }
 
     /// Lets an agent run to the end of the run, through all its executions. `start` is what a new run begins
@@ -157,6 +162,10 @@ impl<P: Provider> SqliteDurableContext<P> {
 
     pub(crate) fn journal(&self) -> &Journal {
         &self.shared.journal
+    }
+
+    pub(crate) fn requests(&self) -> &RequestLog {
+        &self.shared.requests
     }
 
     pub(crate) fn work(&self) -> &LocalDurableContext<P> {

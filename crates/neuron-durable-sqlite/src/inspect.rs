@@ -25,8 +25,19 @@ struct Head {
     _ok: Option<IgnoredAny>,
 }
 
+/// Describes all runs, the oldest first. What cannot be read of one does not keep the others from the list.
+pub(crate) fn list(connection: &Connection) -> Result<Vec<RunSummary>> {
+    let described = |run: Result<RunRow>| match run.and_then(|run| summary(connection, &run)) {
+        Err(Abort::Own(JournalError::Corrupt { id, reason })) => {
+            Ok(RunSummary::damaged(id, reason))
+        }
+        described => described,
+    };
+    RunRow::all(connection)?.into_iter().map(described).collect()
+}
+
 /// Describes a run in a list.
-pub(crate) fn summary(connection: &Connection, run: &RunRow) -> Result<RunSummary> {
+fn summary(connection: &Connection, run: &RunRow) -> Result<RunSummary> {
     let mut select = connection.prepare_cached("SELECT count(*) FROM steps WHERE run = ?1")?;
     let steps: i64 = select.query_one([run.key], |row| row.get(0))?;
     // The last step alone: it says whether the run waits, and when something happened last.
@@ -49,6 +60,7 @@ fn summary_of(run: &RunRow, steps: i64, last: &[StepRow]) -> Result<RunSummary> 
         steps: usize::try_from(run.earlier_steps.saturating_add(steps)).unwrap_or_default(),
         execution: usize::try_from(run.execution).unwrap_or_default(),
         usage: outcome(run)?.and_then(|outcome| outcome.usage),
+        damage: None,
     })
 }
 

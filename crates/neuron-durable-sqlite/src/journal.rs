@@ -117,6 +117,13 @@ impl Journal {
                 let is_new = run.start.is_none();
                 if is_new {
                     run.start = Some(json);
+                }
+                let stood_still = run.status == RunStatus::Stalled;
+                if stood_still {
+                    run.status = RunStatus::Running;
+                    run.outcome = None;
+                }
+                if is_new || stood_still {
                     run.update(transaction)?;
                 }
                 Ok((run, steps, is_new))
@@ -223,15 +230,16 @@ impl Journal {
         Ok(execution)
     }
 
-    /// Notes how the run ended, unless it ended so before, or the journal goes on behind it. Returns whether it
-    /// is new.
+    /// Notes how the run ended, unless it ended so before, or the journal goes on behind it. One that stands
+    /// still does so before the end of its journal. Returns whether it is new.
     pub(crate) async fn end(
         &self,
         status: RunStatus,
         outcome: &RunOutcome,
     ) -> Result<bool, DurableError> {
         let turn = self.turn().await?;
-        if !self.is_at_end() {
+        let is_end = status != RunStatus::Stalled;
+        if is_end && !self.is_at_end() {
             turn.finish();
             return Ok(false);
         }
@@ -251,7 +259,7 @@ impl Journal {
                 Ok(true)
             })
             .await?;
-        self.state().has_ended = true;
+        self.state().has_ended |= is_end;
         turn.finish();
         Ok(is_new)
     }
@@ -368,7 +376,7 @@ impl State {
             position: 0,
             counts: Counts::default(),
             stamp: run.started_at,
-            has_ended: run.outcome.is_some(),
+            has_ended: run.outcome.is_some() && run.status != RunStatus::Stalled,
             execution: run.execution,
             needs_start: run.execution > 0,
             failure: None,

@@ -103,7 +103,7 @@ mod versions;
 
 pub use context::SqliteDurableContext;
 pub use error::JournalError;
-pub use neuron_runtime::UnknownOutcome;
+pub use neuron_runtime::{ChangedAgent, UnknownOutcome};
 pub use neuron_sqlite::{SqliteError, SqliteOptions, Synchronous};
 pub use run_builder::RunBuilder;
 pub use run_info::{

@@ -1,13 +1,13 @@
 //! A call of the model as a step.
 
-use neuron_runtime::{StepRecord, llm_digest};
+use neuron_runtime::StepRecord;
 use neuron_types::{
     ActivityOptions, CompletionResponse, DeltaSink, DurableContext, DurableError, Provider,
     RequestRef,
 };
 
 use crate::SqliteDurableContext;
-use crate::journal::{Kind, differs};
+use crate::journal::Kind;
 use crate::step_row::{StepRow, time};
 use crate::texts::text;
 
@@ -21,10 +21,18 @@ impl<P: Provider> SqliteDurableContext<P> {
     ) -> Result<CompletionResponse, DurableError> {
         let journal = self.journal();
         let turn = journal.turn().await?;
-        let (key, digest) = (turn.key(Kind::Model), llm_digest(request)?);
+        let (key, asked) = (turn.key(Kind::Model), self.requests().ask(request)?);
         if let Some(step) = turn.recorded(&key)? {
-            check_digest(&step, &digest)?;
-            let answer = read::<CompletionResponse>(&step)?.into_llm();
+            let record = read::<CompletionResponse>(&step)?;
+            match (&record.asked, &step.digest) {
+                (Some(recorded), _) => self.requests().replay(&key, &asked, recorded)?,
+                // An older release wrote it.
+                (None, digest) => {
+                    let digest = digest.as_deref().unwrap_or_default();
+                    self.requests().replay_digest(&key, request, digest)?;
+                }
+            }
+            let answer = record.into_llm();
             // An answer that cannot be used is none.
             if !matches!(answer, Err(DurableError::Other(_))) {
                 turn.done(Kind::Model, 1, step.ended_at.unwrap_or_default());
@@ -33,7 +41,6 @@ impl<P: Provider> SqliteDurableContext<P> {
         }
         let mut step = StepRow::new(turn.position(), key, journal.stamp());
         step.name = Some(request.model.to_owned()).filter(|model| !model.is_empty());
-        step.digest = Some(digest);
         let called = match sink {
             Some(sink) => self.work().execute_llm_stream(request, options, sink).await,
             None => self.work().execute_llm_call_ref(request, options).await,
@@ -44,24 +51,15 @@ impl<P: Provider> SqliteDurableContext<P> {
             Err(error) => return Err(error),
         };
         let at = journal.stamp();
-        let record = StepRecord::of_llm(result, time(at)).to_json_within(self.record_limit())?;
+        let record = StepRecord::of_llm(result, time(at)).with_asked(asked.clone());
+        let record = record.to_json_within(self.record_limit())?;
         // What the loop sees is what it would see on replay.
         let answer = StepRecord::<CompletionResponse>::from_json(&record)?;
         let step = step.ended(text(record)?, at);
         journal.write_step(move |transaction, place| step.insert(transaction, place.run)).await?;
+        self.requests().keep(&asked);
         turn.done(Kind::Model, 1, at);
         answer.into_llm()
-    }
-}
-
-/// Compares what a step was given with what it would be given now.
-pub(crate) fn check_digest(step: &StepRow, digest: &str) -> Result<(), DurableError> {
-    match step.digest.as_deref() {
-        Some(recorded) if recorded == digest => Ok(()),
-        recorded => {
-            let expected = format!("{} with the input {}", step.key, recorded.unwrap_or("none"));
-            Err(differs(&expected, &format!("{} with the input {digest}", step.key)))
-        }
     }
 }
 

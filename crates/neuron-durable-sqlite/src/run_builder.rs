@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use neuron_runtime::{DEFAULT_RECORD_LIMIT, UnknownOutcome};
+use neuron_runtime::{ChangedAgent, DEFAULT_RECORD_LIMIT, UnknownOutcome};
 use neuron_tool::ToolRegistry;
 use neuron_types::Provider;
 use serde::Serialize;
@@ -28,6 +28,7 @@ pub(crate) struct RunOptions {
     pub(crate) record_limit: usize,
     pub(crate) unknown_outcome: UnknownOutcome,
     pub(crate) continue_after: Option<usize>,
+    pub(crate) changed_agent: ChangedAgent,
 }
 
 impl<'a> RunBuilder<'a> {
@@ -36,6 +37,7 @@ impl<'a> RunBuilder<'a> {
             record_limit: DEFAULT_RECORD_LIMIT,
             unknown_outcome: UnknownOutcome::default(),
             continue_after: None,
+            changed_agent: ChangedAgent::default(),
         };
         Self { runs, id, options, input: Ok(None) }
     }
@@ -59,6 +61,13 @@ impl<'a> RunBuilder<'a> {
     /// the state has the whole conversation.
     pub fn continue_after(mut self, steps: usize) -> Self {
         self.options.continue_after = Some(steps.max(1));
+        self
+    }
+
+    /// What the run does if its prompt, its tools or its model changed since the journal was written. By default it
+    /// stops, and is listed as [stalled](crate::RunStatus::Stalled) with an error that names what changed.
+    pub fn changed_agent(mut self, changed_agent: ChangedAgent) -> Self {
+        self.options.changed_agent = changed_agent;
         self
     }
 

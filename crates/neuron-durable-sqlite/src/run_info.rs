@@ -1,7 +1,9 @@
 //! What can be asked about a run from outside.
 
 use chrono::{DateTime, Utc};
-use neuron_types::{AgentResult, LoopError, PendingApproval, StopReason, TokenUsage, ToolEffect};
+use neuron_types::{
+    AgentResult, DurableError, LoopError, PendingApproval, StopReason, TokenUsage, ToolEffect,
+};
 use serde::{Deserialize, Serialize};
 
 /// How a run stands.
@@ -17,6 +19,12 @@ pub enum RunStatus {
     /// It ended with an error, and would end so again: [`SqliteRuns::retry`](crate::SqliteRuns::retry)
     /// takes that back.
     Failed,
+    /// It stands still: it cannot go on as its agent or its journal is now. [`RunDetails::outcome`] says why: an
+    /// agent that changed, say, or a call whose outcome is unknown. It goes on when it is opened and the cause is
+    /// gone.
+    Stalled,
+    /// What is stored of it is not what was written. [`RunSummary::damage`] says what is wrong.
+    Damaged,
 }
 
 impl RunStatus {
@@ -32,11 +40,13 @@ impl RunStatus {
             Self::Waiting => "waiting",
             Self::Done => "done",
             Self::Failed => "failed",
+            Self::Stalled => "stalled",
+            Self::Damaged => "damaged",
         }
     }
 
     pub(crate) fn from_sql(text: &str) -> Option<Self> {
-        let all = [Self::Running, Self::Waiting, Self::Done, Self::Failed];
+        let all = [Self::Running, Self::Waiting, Self::Done, Self::Failed, Self::Stalled];
         all.into_iter().find(|status| status.as_sql() == text)
     }
 }
@@ -59,6 +69,23 @@ pub struct RunSummary {
     pub execution: usize,
     /// The tokens that it took, if it ended with an answer.
     pub usage: Option<TokenUsage>,
+    /// What is wrong with it, if it is [damaged](RunStatus::Damaged). Its other fields but the id say nothing then.
+    pub damage: Option<String>,
+}
+
+impl RunSummary {
+    pub(crate) fn damaged(id: String, damage: String) -> Self {
+        Self {
+            id,
+            status: RunStatus::Damaged,
+            created_at: DateTime::default(),
+            changed_at: DateTime::default(),
+            steps: 0,
+            execution: 0,
+            usage: None,
+            damage: Some(damage),
+        }
+    }
 }
 
 /// All that can be told about a run.
@@ -202,6 +229,7 @@ impl RunOutcome {
     /// How a run stands after this result, and what is kept of it; none where the run has not ended, but was
     /// interrupted or goes on as a new execution.
     pub(crate) fn of(result: Result<&AgentResult, &LoopError>) -> Option<(RunStatus, Self)> {
+        use DurableError as E;
         match result {
             Ok(result) => {
                 let outcome = Self {
@@ -213,15 +241,18 @@ impl RunOutcome {
                 };
                 Some((RunStatus::Done, outcome))
             }
-            Err(LoopError::Cancelled | LoopError::Durable(_)) => None,
+            Err(LoopError::Cancelled | LoopError::Durable(E::Cancelled | E::ContinueAsNew(_))) => {
+                None
+            }
             Err(error) => {
                 let approval = match error {
                     LoopError::ApprovalRequired(pending) => Some(Box::new(to_show(pending))),
                     _ => None,
                 };
-                let status = match &approval {
-                    Some(_) => RunStatus::Waiting,
-                    None => RunStatus::Failed,
+                let status = match error {
+                    LoopError::ApprovalRequired(_) => RunStatus::Waiting,
+                    LoopError::Durable(_) => RunStatus::Stalled,
+                    _ => RunStatus::Failed,
                 };
                 let outcome = Self {
                     error_kind: Some(error.kind().to_owned()),

@@ -79,19 +79,31 @@ impl RunRow {
         Ok(found.ok_or_else(|| JournalError::NotFound { id: id.into() })?)
     }
 
-    /// Reads all runs, the oldest first.
-    pub(crate) fn all(connection: &Connection) -> Result<Vec<Self>> {
+    /// Reads all runs, the oldest first. A damaged one is an error of its own, and not of the list.
+    pub(crate) fn all(connection: &Connection) -> Result<Vec<Result<Self>>> {
         let sql = format!("SELECT {COLUMNS} FROM runs ORDER BY key");
         let mut select = connection.prepare_cached(&sql)?;
         let mut rows = select.query([])?;
         let mut runs = Vec::new();
         while let Some(row) = rows.next()? {
-            runs.push(Self::read(row)?);
+            runs.push(Self::read(row));
         }
         Ok(runs)
     }
 
     fn read(row: &Row<'_>) -> Result<Self> {
+        let run = Self::columns(row);
+        Ok(run.map_err(|error| match error {
+            // A text that is none, or a number in its place.
+            Abort::Own(error) => error,
+            Abort::Sqlite(error) => {
+                let id = row.get_ref(1).ok().and_then(|id| id.as_bytes().ok()).unwrap_or_default();
+                JournalError::corrupt(&String::from_utf8_lossy(id), format!("its row: {error}"))
+            }
+        })?)
+    }
+
+    fn columns(row: &Row<'_>) -> Result<Self> {
         let status: String = row.get(2)?;
         let id: String = row.get(1)?;
         let Some(status) = RunStatus::from_sql(&status) else {

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 
 use crate::error::check_run_id;
-use crate::inspect::{details, summary};
+use crate::inspect::{details, list};
 use crate::lock::{Lock, Locks};
 use crate::retry::retry;
 use crate::run_builder::RunBuilder;
@@ -22,7 +22,7 @@ use crate::run_row::RunRow;
 use crate::schema::RUNS;
 use crate::step_row::millis;
 use crate::waits::queued;
-use crate::{JournalError, RunDetails, RunSummary};
+use crate::{JournalError, RunDetails, RunStatus, RunSummary};
 
 /// From so many free pages on a deletion gives them back to the file system: 1 MiB. What is less is used for
 /// the next steps.
@@ -84,24 +84,20 @@ impl SqliteRuns {
         RunBuilder::new(self, id)
     }
 
-    /// Lists all runs, the oldest first.
+    /// Lists all runs, the oldest first. A damaged run is listed as [damaged](RunStatus::Damaged).
     ///
     /// # Errors
     ///
-    /// [`JournalError::Corrupt`] or [`JournalError::Database`].
+    /// [`JournalError::Database`].
     ///
     /// # Cancel safety
     ///
     /// Dropped, it has no effect.
     pub async fn list(&self) -> Result<Vec<RunSummary>, JournalError> {
-        let list = self.database.read(|transaction| {
-            let runs = RunRow::all(transaction)?;
-            runs.iter().map(|run| summary(transaction, run)).collect()
-        });
-        list.await
+        self.database.read(|transaction| list(transaction)).await
     }
 
-    /// Returns the ids of the runs that have not ended, the oldest first: what a process opens again when it
+    /// Returns the ids of the runs that have not ended and are not damaged, the oldest first: what a process opens again when it
     /// starts. Others may drive some of them; opening those fails with [`JournalError::Held`].
     ///
     /// # Errors
@@ -113,7 +109,8 @@ impl SqliteRuns {
     /// Dropped, it has no effect.
     pub async fn unfinished(&self) -> Result<Vec<String>, JournalError> {
         let all = self.list().await?;
-        Ok(all.into_iter().filter(|run| !run.status.is_end()).map(|run| run.id).collect())
+        let is_open = |run: &RunSummary| !run.status.is_end() && run.status != RunStatus::Damaged;
+        Ok(all.into_iter().filter(is_open).map(|run| run.id).collect())
     }
 
     /// Tells all about a run. To know whether somebody drives it, it takes its turn among those who write; where
@@ -255,8 +252,7 @@ impl SqliteRuns {
     ///
     /// # Errors
     ///
-    /// [`JournalError::Corrupt`], [`JournalError::Lock`] or [`JournalError::Database`]: then none is
-    /// deleted.
+    /// [`JournalError::Lock`] or [`JournalError::Database`]: then none is deleted.
     ///
     /// # Cancel safety
     ///
@@ -267,7 +263,8 @@ impl SqliteRuns {
         let latest = millis(Utc::now()).saturating_sub(age);
         let pruned = self.database.write(move |transaction| {
             let mut held: Vec<Lock> = Vec::new();
-            for run in RunRow::all(transaction)? {
+            // A damaged run stays.
+            for run in RunRow::all(transaction)?.into_iter().flatten() {
                 if !run.status.is_end() || run.changed_at > latest {
                     continue;
                 }

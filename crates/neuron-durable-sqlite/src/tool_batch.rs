@@ -9,7 +9,7 @@ use neuron_types::{
 
 use crate::SqliteDurableContext;
 use crate::journal::{Kind, Turn, differs, other};
-use crate::model_step::{check_digest, read};
+use crate::model_step::read;
 use crate::step_row::{StepRow, time};
 use crate::texts::text;
 
@@ -100,7 +100,14 @@ impl<P: Provider> SqliteDurableContext<P> {
                 let name = step.name.as_deref().unwrap_or_default();
                 return Err(differs(&call(name), &call(&invocation.call.name)));
             }
-            check_digest(&step, &digest)?;
+            if step.digest.as_deref() != Some(&digest) {
+                let recorded = step.digest.as_deref().unwrap_or("none");
+                let expected = format!(
+                    "{} of `{}` with arguments of digest {recorded}",
+                    step.key, invocation.call.name
+                );
+                return Err(differs(&expected, &format!("arguments of digest {digest}")));
+            }
             if step.record.is_none() {
                 let effect = more_careful(step.effect.unwrap_or_default(), effect);
                 step = self.begin_again(step, effect, now)?;

@@ -98,8 +98,10 @@ async fn write(path: &Path) -> Vec<String> {
 /// The columns of the steps that do not change from one time to the next.
 fn rows(path: &Path) -> Vec<String> {
     let connection = Connection::open(path).unwrap();
-    let sql = "SELECT json_array(position, key, name, digest, effect, idempotency_key, attempt,
-                   deadline - begun_at, pending, json_remove(record, '$.at', '$.ok.id'))
+    let sql =
+        "SELECT json_array(position, key, name, iif(key LIKE 'model/%', 'asked', digest), effect,
+                   idempotency_key, attempt, deadline - begun_at, pending,
+                   json_remove(record, '$.at', '$.ok.id', '$.asked'))
                FROM steps ORDER BY run, position";
     let mut select = connection.prepare(sql).unwrap();
     let rows = select.query_map([], |row| row.get(0)).unwrap();
@@ -149,6 +151,11 @@ async fn this_release_writes_the_same_tables_keys_digests_and_records() {
     write(&fresh).await;
     assert_eq!(schema(&fresh), schema(&path));
     assert_eq!(rows(&fresh), rows(&path));
+    // Version 1 of the records had a digest of the request in place of this.
+    let asked = "SELECT count(*) FROM steps
+                 WHERE key LIKE 'model/%' AND digest IS NULL AND record -> '$.asked' IS NOT NULL";
+    assert_eq!(look(&fresh, asked), 2);
+    assert_eq!(look(&path, "SELECT count(digest) FROM steps WHERE key LIKE 'model/%'"), 2);
     let keys: Vec<String> = rows(&fresh)
         .iter()
         .map(|row| serde_json::from_str::<Vec<Value>>(row).unwrap().remove(1))

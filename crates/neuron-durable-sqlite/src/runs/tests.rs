@@ -364,3 +364,44 @@ async fn a_lock_that_cannot_be_made_is_told_and_leaves_no_run() {
     assert!(matches!(error, JournalError::Lock { .. }), "{error:?}");
     assert!(runs.list().await.unwrap().is_empty());
 }
+
+#[tokio::test]
+async fn a_damaged_run_is_listed_as_damaged_and_keeps_no_other_from_the_list() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    for id in ["row", "step", "outcome", "text", "well"] {
+        let (run, _) = answering(&runs, id, &["x"]).await;
+        run.execute_llm_call(request("a"), ActivityOptions::default()).await.unwrap();
+        run.run_ended(Ok(&ended("x"))).await;
+    }
+    run(&path, "UPDATE runs SET epoch = 7 WHERE id = 'row'");
+    run(
+        &path,
+        "UPDATE steps SET record = '{' WHERE run = (SELECT key FROM runs WHERE id = 'step')",
+    );
+    run(&path, "UPDATE runs SET outcome = '{' WHERE id = 'outcome'");
+    run(&path, "UPDATE runs SET status = CAST(x'ff' AS TEXT) WHERE id = 'text'");
+    let list = runs.list().await.unwrap();
+    let damage = |id: &str| list.iter().find(|run| run.id == id).unwrap().damage.clone();
+    for (id, words) in [
+        ("row", "its row is not as written"),
+        ("step", "its step 0 is not as written"),
+        ("outcome", "its row is not as written"),
+        ("text", "its row: "),
+    ] {
+        let damage = damage(id).unwrap();
+        assert!(damage.contains(words), "{id}: {damage}");
+        let error = runs.run(id).open(silent(), no_tools()).await.unwrap_err().to_string();
+        assert!(error.contains(words), "{id}: {error}");
+    }
+    assert_eq!((damage("well"), runs.unfinished().await.unwrap().len()), (None, 0));
+    assert_eq!(
+        runs.prune(Duration::ZERO).await.unwrap(),
+        2,
+        "`well`, and `step`, whose row is well"
+    );
+    for id in ["row", "outcome", "text"] {
+        runs.delete(id).await.unwrap();
+    }
+    assert!(runs.list().await.unwrap().is_empty());
+}

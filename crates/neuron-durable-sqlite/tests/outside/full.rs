@@ -40,7 +40,9 @@ async fn without_room_a_run_says_so_and_goes_on_when_there_is_some() {
     assert!((2..TURNS).contains(&done[0]), "{done:?}");
 
     let runs = SqliteRuns::open(&path).await.unwrap();
-    assert_eq!(runs.inspect("long").await.unwrap().summary.status, RunStatus::Running);
+    // The lack of room may keep even this from being stored.
+    let status = runs.inspect("long").await.unwrap().summary.status;
+    assert!(matches!(status, RunStatus::Running | RunStatus::Stalled), "{status:?}");
     let work = Work::new(TURNS, 4096);
     let messages = work.run(&runs, "long").await.unwrap().messages;
     assert_eq!(messages.len(), TURNS * 2 + 2);

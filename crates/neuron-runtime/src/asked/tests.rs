@@ -187,3 +187,18 @@ fn a_record_keeps_what_was_asked_also_when_its_answer_is_too_long() {
         assert_eq!(read.ok.is_some(), limit > 100);
     }
 }
+
+#[test]
+fn messages_that_were_read_are_not_read_again() {
+    let (log, key, mut request) = (RequestLog::default(), HistoryKey::unique(), request());
+    let expected = request.clone();
+    log.ask(request.view().with_history(key)).unwrap();
+    // What a loop never does. It shows that only the new message is read.
+    request.messages[0] = Message::user("another text");
+    request.messages.push(Message::user("new"));
+    let asked = log.ask(request.view().with_history(key)).unwrap();
+    let mut expected = expected;
+    expected.messages.push(Message::user("new"));
+    let whole = RequestLog::default().ask(expected.view()).unwrap();
+    assert_eq!(asked.conversation, whole.conversation);
+}

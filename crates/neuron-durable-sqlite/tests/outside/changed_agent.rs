@@ -1,0 +1,164 @@
+//! An agent that changes while its run is in flight.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuron_durable_sqlite::{ChangedAgent, RunStatus, SqliteRuns};
+use neuron_loop::Agent;
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    AgentResult, LoopError, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError,
+    ToolOutput, WasmBoxedFuture,
+};
+use serde_json::{Value, json};
+
+use crate::support::place;
+
+/// What an agent is made of. Another release of the program has another one.
+#[derive(Clone)]
+struct Release {
+    prompt: &'static str,
+    model: &'static str,
+    tool: &'static str,
+    description: &'static str,
+    temperature: f32,
+    changed_agent: ChangedAgent,
+}
+
+const FIRST: Release = Release {
+    prompt: "You pay bills.",
+    model: "small",
+    tool: "pay",
+    description: "Pays a bill.",
+    temperature: 0.5,
+    changed_agent: ChangedAgent::Refuse,
+};
+
+struct Pay(Release);
+
+impl ToolDyn for Pay {
+    fn name(&self) -> &str {
+        self.0.tool
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        let definition = json!({
+            "name": self.0.tool, "description": self.0.description, "input_schema": { "type": "object" },
+        });
+        serde_json::from_value(definition).unwrap()
+    }
+
+    fn effect(&self) -> ToolEffect {
+        ToolEffect::Pure
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        _: Value,
+        _: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async { Ok(ToolOutput::text("paid")) })
+    }
+}
+
+impl Release {
+    /// Drives the run with these answers of the model, until it ends or the model has no more of them.
+    async fn drive(
+        &self,
+        runs: &SqliteRuns,
+        model: &Arc<ScriptedProvider>,
+    ) -> Result<AgentResult, LoopError> {
+        let mut tools = ToolRegistry::new();
+        tools.register_dyn(Arc::new(Pay(self.clone())));
+        let run = runs.run("r").changed_agent(self.changed_agent);
+        let context = run.open(model.clone(), Arc::new(tools.clone())).await?;
+        let agent = Agent::builder(model.clone()).tools(tools);
+        let agent = agent.system_prompt(self.prompt).model(self.model);
+        let agent = agent.request(|request| request.temperature = Some(self.temperature)).build();
+        context.drive("Pay all bills.", &agent).await
+    }
+}
+
+fn model(replies: impl IntoIterator<Item = Reply>) -> Arc<ScriptedProvider> {
+    Arc::new(ScriptedProvider::new(replies))
+}
+
+impl Release {
+    /// Drives the run through one tool call, and drops it in the call of the model that follows.
+    async fn interrupted(&self, runs: &SqliteRuns) -> Arc<ScriptedProvider> {
+        let model = model([Reply::tool_call("c", "pay", json!({})), Reply::hang()]);
+        let hangs = async {
+            while model.calls() < 2 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::select! {
+            ended = self.drive(runs, &model) => panic!("it ended: {ended:?}"),
+            () = hangs => {}
+        }
+        model
+    }
+}
+
+#[tokio::test]
+async fn a_changed_agent_stalls_the_run_with_what_changed_and_the_old_one_goes_on() {
+    for (release, old, new) in [
+        (Release { prompt: "You pay no bills.", ..FIRST }, "You pay bills.", "You pay no bills."),
+        (Release { model: "big", ..FIRST }, "model: \"small\"", "model: \"big\""),
+        (Release { temperature: 1.0, ..FIRST }, "temperature: 0.5", "temperature: 1.0"),
+        (
+            Release { tool: "spend", ..FIRST },
+            "tools.pay.name: \"pay\"",
+            "tools.spend.name: \"spend\"",
+        ),
+        (
+            Release { description: "Pays once.", ..FIRST },
+            "tools.pay.description: \"Pays a bill.\"",
+            "tools.pay.description: \"Pays once.\"",
+        ),
+    ] {
+        let (_folder, path) = place();
+        let runs = SqliteRuns::open(&path).await.unwrap();
+        FIRST.interrupted(&runs).await;
+        let silent = model(Vec::new());
+        let error = release.drive(&runs, &silent).await.unwrap_err().to_string();
+        assert!(error.contains(old) && error.contains(new), "{error}");
+        assert_eq!(silent.calls(), 0);
+        let details = runs.inspect("r").await.unwrap();
+        assert_eq!(details.summary.status, RunStatus::Stalled);
+        let outcome = details.outcome.unwrap();
+        assert_eq!(outcome.error.unwrap(), error);
+        assert_eq!(runs.list().await.unwrap()[0].status, RunStatus::Stalled);
+        assert_eq!(runs.unfinished().await.unwrap(), ["r"]);
+
+        let result = FIRST.drive(&runs, &model([Reply::text("All paid.")])).await.unwrap();
+        assert_eq!(result.response, "All paid.");
+        let details = runs.inspect("r").await.unwrap();
+        assert_eq!(details.summary.status, RunStatus::Done);
+    }
+}
+
+#[tokio::test]
+async fn a_changed_agent_that_may_go_on_keeps_the_answers_and_asks_as_it_is_now() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    FIRST.interrupted(&runs).await;
+    let allowed = Release {
+        prompt: "You pay no bills.",
+        model: "big",
+        description: "Pays once.",
+        changed_agent: ChangedAgent::GoOn,
+        ..FIRST
+    };
+    let new = allowed.interrupted(&runs).await;
+    let asked = new.requests().remove(0);
+    assert_eq!((asked.model.as_str(), asked.messages.len()), ("big", 3));
+    assert_eq!(asked.tools[0].description, "Pays once.");
+    // From here on the journal has what the new one asked.
+    let other = Release { model: "huge", changed_agent: ChangedAgent::Refuse, ..allowed.clone() };
+    let error = other.drive(&runs, &model(Vec::new())).await.unwrap_err().to_string();
+    assert!(error.contains("model/0 with") && error.contains("model: \"small\""), "{error}");
+    let result = allowed.drive(&runs, &model([Reply::text("done")])).await.unwrap();
+    assert_eq!(result.response, "done");
+}
