@@ -1,12 +1,11 @@
 //! The tool calls of one batch: what is sent to the tools, the same on every replay.
 
-use neuron_runtime::{StepRecord, ToolRequest, tool_digest};
+use neuron_runtime::{StepRecord, ToolRequest, check_tool_call, tool_digest};
 use neuron_types::{ActivityOptions, DurableError, ToolInvocation, ToolOutput, stored_json};
 use restate_sdk::context::{ContextClient, RequestTarget};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::digest;
 use crate::failure::again;
 use crate::journal::Journal;
 use crate::payload::{Stored, Written};
@@ -85,17 +84,15 @@ impl Batch<'_> {
         journal: &Journal<'_, '_>,
         invocations: &[ToolInvocation],
     ) -> Result<Vec<ToolRequest>, DurableError> {
-        let digests = invocations.iter().map(|invocation| tool_digest(&invocation.call));
-        let digests = digests.collect::<Result<Vec<_>, _>>()?;
         let plan = async {
-            let planned = |(invocation, digest): (&ToolInvocation, &String)| {
-                let options = self.options.clone();
+            let planned = |invocation: &ToolInvocation| {
+                let (digest, options) = (tool_digest(&invocation.call)?, self.options.clone());
                 let mut request = ToolRequest::new(invocation, options, self.environment);
                 request.call.input = Value::Null;
-                PlannedCall { digest: digest.clone(), request }
+                Ok(PlannedCall { digest, request })
             };
-            let calls = invocations.iter().zip(&digests).map(planned).collect();
-            let plan = Plan { at: chrono::Utc::now().timestamp_millis(), calls };
+            let calls: Result<_, DurableError> = invocations.iter().map(planned).collect();
+            let plan = Plan { at: chrono::Utc::now().timestamp_millis(), calls: calls? };
             let mut json = Vec::new();
             stored_json::write(&mut json, &plan)
                 .map_err(|error| DurableError::Other(Box::new(error)))?;
@@ -108,14 +105,32 @@ impl Batch<'_> {
         });
         let plan = journal.compared(plan)?;
         journal.note(plan.at);
-        let kept: Vec<&str> = plan.calls.iter().map(|call| call.digest.as_str()).collect();
-        let (kept, digests) = (kept.join(" "), digests.join(" "));
-        journal.compared(digest::compare(&self.key, &kept, &digests))?;
+        journal.compared(self.check(&plan.calls, invocations))?;
         let filled = |(call, invocation): (PlannedCall, &ToolInvocation)| {
             let mut request = call.request;
             request.call.input = invocation.call.input.clone();
             request
         };
         Ok(plan.calls.into_iter().zip(invocations).map(filled).collect())
+    }
+
+    /// Compares the calls with those of the batch as it was begun.
+    fn check(
+        &self,
+        planned: &[PlannedCall],
+        invocations: &[ToolInvocation],
+    ) -> Result<(), DurableError> {
+        let key = &self.key;
+        if planned.len() != invocations.len() {
+            let calls = |count: usize| format!("{count} calls");
+            let (expected, got) = (calls(planned.len()), calls(invocations.len()));
+            let expected = format!("{key} with {expected}");
+            return Err(DurableError::NonDeterminism { expected, got });
+        }
+        for (index, (planned, invocation)) in planned.iter().zip(invocations).enumerate() {
+            let recorded = (planned.request.call.name.as_str(), planned.digest.as_str());
+            check_tool_call(&format!("{key}/{index}"), recorded, &invocation.call)?;
+        }
+        Ok(())
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use neuron_runtime::{LocalDurableContext, StepRecord, execute_as_batch, llm_digest};
+use neuron_runtime::{LocalDurableContext, RequestLog, StepRecord, execute_as_batch};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, ApprovalDecisions, CompletionRequest, CompletionResponse, DeltaSink,
@@ -47,6 +47,7 @@ pub struct RestateDurableContext<'a, 'ctx, P> {
     pub(crate) run_id: String,
     pub(crate) inbox: Inbox,
     continuation: Continuation<'ctx>,
+    requests: RequestLog,
     llm_calls: AtomicUsize,
     batches: AtomicUsize,
 }
@@ -71,6 +72,7 @@ impl<'a, 'ctx, P: Provider> RestateDurableContext<'a, 'ctx, P> {
             run_id: run_id.unwrap_or_else(|| ctx.invocation_id().to_owned()),
             inbox: Inbox::new(signals),
             continuation: Continuation::default(),
+            requests: RequestLog::new(host.options.changed_agent),
             llm_calls: AtomicUsize::new(0),
             batches: AtomicUsize::new(0),
         })
@@ -88,29 +90,32 @@ impl<'a, 'ctx, P: Provider> RestateDurableContext<'a, 'ctx, P> {
         call: impl Future<Output = Result<CompletionResponse, DurableError>> + Send,
     ) -> Result<CompletionResponse, DurableError> {
         let key = format!("llm/{}", self.llm_calls.fetch_add(1, SeqCst));
-        let digest = llm_digest(request)?;
+        let asked = self.requests.ask(request)?;
         let work = async {
             let result = match call.await {
                 Ok(response) => Ok(response),
                 Err(DurableError::Provider(error)) => Err(error),
                 Err(error) => Err(ProviderError::Other(error.to_string().into())),
             };
-            let record = StepRecord::of_llm(result, Utc::now());
-            let json = match record.to_json_within(self.options.most_of_a_record()) {
-                Ok(json) => json,
+            let record = StepRecord::of_llm(result, Utc::now()).with_asked(asked.clone());
+            match record.to_json_within(self.options.most_of_a_record()) {
+                Ok(json) => Ok(json),
                 // Paid for once is enough.
                 Err(error) => {
                     let error = ProviderError::Other(error.to_string().into());
-                    StepRecord::of_llm(Err(error), Utc::now()).to_json()?
+                    let record = StepRecord::of_llm(Err(error), Utc::now());
+                    record.with_asked(asked.clone()).to_json()
                 }
-            };
-            Ok(digest::add(&digest, &json))
+            }
         };
         let json = self.journal.step(&key, work).await?;
         let record = StepRecord::<CompletionResponse>::from_json(&json);
         let record = self.journal.compared(record)?;
         self.journal.note(record.at);
-        self.journal.compared(digest::check(&key, &json, &digest))?;
+        self.journal.compared(match &record.asked {
+            Some(recorded) => self.requests.replay(&key, &asked, recorded),
+            None => self.requests.replay_digest(&key, request, &digest::of(&json)?),
+        })?;
         self.journal.compared(record.into_llm())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use neuron_runtime::{DEFAULT_RECORD_LIMIT, UnknownOutcome};
+use neuron_runtime::{ChangedAgent, DEFAULT_RECORD_LIMIT, UnknownOutcome};
 
 /// The most bytes of a record, whatever is set: Restate refuses messages over 32 MiB, and then what was
 /// paid for would be paid again.
@@ -35,6 +35,10 @@ pub struct RestateOptions {
     pub continue_after: Option<usize>,
     /// What becomes of a call that had begun when the process ended, and that must not run twice.
     pub unknown_outcome: UnknownOutcome,
+    /// What a run does if its prompt, its tools or its model changed since its journal was written. By default it
+    /// fails with an error that names what changed. Restate shows the error with the invocation, and tries it
+    /// again until the agent is as it was.
+    pub changed_agent: ChangedAgent,
     /// The longest time that one step takes, all attempts and the waits between them included. By
     /// default one hour. What takes longer, Restate interrupts and begins again.
     pub longest_step: Duration,
@@ -50,6 +54,7 @@ impl Default for RestateOptions {
             environment: Vec::new(),
             continue_after: Some(1000),
             unknown_outcome: UnknownOutcome::default(),
+            changed_agent: ChangedAgent::default(),
             longest_step: Duration::from_secs(3600),
             aside_after: None,
         }
@@ -84,6 +89,12 @@ impl RestateOptions {
     #[must_use]
     pub fn with_unknown_outcome(self, outcome: UnknownOutcome) -> Self {
         Self { unknown_outcome: outcome, ..self }
+    }
+
+    /// Sets what a run does if its agent changed since its journal was written.
+    #[must_use]
+    pub fn with_changed_agent(self, changed_agent: ChangedAgent) -> Self {
+        Self { changed_agent, ..self }
     }
 
     /// Sets the longest time that one step takes.

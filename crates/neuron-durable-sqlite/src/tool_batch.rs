@@ -1,14 +1,14 @@
 //! The tool calls of a batch as steps.
 
 use futures_util::future::join_all;
-use neuron_runtime::{StepRecord, tool_digest};
+use neuron_runtime::{StepRecord, check_tool_call, tool_digest};
 use neuron_types::{
     ActivityOptions, DurableContext, DurableError, Provider, TokenUsage, ToolEffect, ToolError,
     ToolInvocation, ToolOutput,
 };
 
 use crate::SqliteDurableContext;
-use crate::journal::{Kind, Turn, differs, other};
+use crate::journal::{Kind, Turn, other};
 use crate::model_step::read;
 use crate::step_row::{StepRow, time};
 use crate::texts::text;
@@ -82,32 +82,23 @@ impl<P: Provider> SqliteDurableContext<P> {
         let (mut calls, mut intents) = (Vec::with_capacity(batch.len()), Vec::new());
         let now = self.journal().stamp();
         for (position, mut invocation) in (turn.position()..).zip(batch) {
-            let digest = tool_digest(&invocation.call)?;
             let effect = self.effect_of(&invocation);
             let Some(mut step) = recorded.next() else {
                 let index = position.saturating_sub(turn.position());
                 let mut step = StepRow::new(position, format!("{key}/{index}"), now);
                 step.name = Some(invocation.call.name.clone());
-                step.digest = Some(digest);
+                step.digest = Some(tool_digest(&invocation.call)?);
                 step.effect = Some(effect);
                 step.idempotency_key = Some(invocation.ctx.idempotency_key.clone());
                 intents.push(Intent::Insert(step.clone()));
                 calls.push(Call { invocation, step });
                 continue;
             };
-            if step.name.as_deref() != Some(&invocation.call.name) {
-                let call = |name: &str| format!("{} of `{name}`", step.key);
-                let name = step.name.as_deref().unwrap_or_default();
-                return Err(differs(&call(name), &call(&invocation.call.name)));
-            }
-            if step.digest.as_deref() != Some(&digest) {
-                let recorded = step.digest.as_deref().unwrap_or("none");
-                let expected = format!(
-                    "{} of `{}` with arguments of digest {recorded}",
-                    step.key, invocation.call.name
-                );
-                return Err(differs(&expected, &format!("arguments of digest {digest}")));
-            }
+            let recorded = (
+                step.name.as_deref().unwrap_or_default(),
+                step.digest.as_deref().unwrap_or_default(),
+            );
+            check_tool_call(&step.key, recorded, &invocation.call)?;
             if step.record.is_none() {
                 let effect = more_careful(step.effect.unwrap_or_default(), effect);
                 step = self.begin_again(step, effect, now)?;

@@ -25,6 +25,33 @@ pub fn tool_digest(call: &ToolCall) -> Result<String, DurableError> {
     of(&(&call.name, &call.input))
 }
 
+/// Compares a tool call with the one that the journal has in its place: a name, and the [digest](tool_digest) of the call.
+///
+/// # Errors
+///
+/// [`DurableError::NonDeterminism`] if they differ. [`DurableError::Other`] if the arguments cannot be JSON.
+pub fn check_tool_call(
+    key: &str,
+    (name, digest): (&str, &str),
+    call: &ToolCall,
+) -> Result<(), DurableError> {
+    let now = tool_digest(call)?;
+    let differs = |expected: String, got: String| DurableError::NonDeterminism {
+        expected: format!("{key} with {expected}"),
+        got,
+    };
+    if name != call.name {
+        return Err(differs(format!("tool name: `{name}`"), format!("tool name: `{}`", call.name)));
+    }
+    match digest == now {
+        true => Ok(()),
+        false => Err(differs(
+            format!("arguments of `{name}`: digest {digest}"),
+            format!("arguments of `{name}`: digest {now}"),
+        )),
+    }
+}
+
 /// SHA-256 as a writer.
 pub(crate) struct Hasher(pub(crate) Sha256);
 

@@ -40,7 +40,7 @@ pub use approval_key::ApprovalKey;
 pub use asked::{Asked, ChangedAgent, RequestLog};
 pub use batch_of_one::execute_as_batch;
 pub use combined_policy::CombinedPolicy;
-pub use digest::{llm_digest, tool_digest};
+pub use digest::{check_tool_call, llm_digest, tool_digest};
 #[cfg(not(target_family = "wasm"))]
 pub use file_sessions::FileSessionStorage;
 pub use guardrail::{

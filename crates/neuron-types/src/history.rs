@@ -1,5 +1,6 @@
 //! A name for a conversation that only grows.
 
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::{Message, RequestRef};
@@ -32,10 +33,18 @@ impl HistoryKey {
 }
 
 /// A [`HistoryKey`] with the messages that it was given to.
-#[derive(Debug, Clone, Copy)]
+///
+/// `Debug` shows neither: the messages stand in the request.
+#[derive(Clone, Copy)]
 pub struct History<'a> {
     key: HistoryKey,
     messages: &'a [Message],
+}
+
+impl fmt::Debug for History<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("History").finish_non_exhaustive()
+    }
 }
 
 impl PartialEq for History<'_> {

@@ -9,7 +9,7 @@ use neuron_conformance::child_process::{self, ChildProcess};
 use neuron_context::SlidingWindowStrategy;
 use neuron_durable_restate::{AgentService, RestateOptions};
 use neuron_loop::{ApprovalSignal, Conversation, LoopConfig, RunEvent};
-use neuron_runtime::UnknownOutcome;
+use neuron_runtime::{ChangedAgent, UnknownOutcome};
 use neuron_types::{
     AgentResult, Durability, DurableAgent, DurableContext, LoopError, PermissionDecision,
     PermissionPolicy, Start, StreamEvent, ToolContext, WasmBoxedFuture,
@@ -28,6 +28,7 @@ pub(crate) struct Task {
     pub(crate) port: u16,
     pub(crate) model_millis: u64,
     pub(crate) system_prompt: String,
+    pub(crate) changed_agent_goes_on: bool,
     pub(crate) continue_after: Option<usize>,
     pub(crate) longest_step: Duration,
     pub(crate) aside_after: Option<Duration>,
@@ -44,6 +45,7 @@ impl Task {
             port: 0,
             model_millis: 30,
             system_prompt: "Be brief.".into(),
+            changed_agent_goes_on: false,
             continue_after: None,
             longest_step: Duration::from_secs(600),
             aside_after: None,
@@ -94,6 +96,9 @@ async fn serve(task: Task) {
         .with_continue_after(task.continue_after)
         .with_longest_step(task.longest_step)
         .with_unknown_outcome(outcome);
+    if task.changed_agent_goes_on {
+        options = options.with_changed_agent(ChangedAgent::GoOn);
+    }
     options.aside_after = task.aside_after;
     let service = AgentService::new("support", model, tools(&effects), agent).with_options(options);
     child_process::report(&listener.local_addr().unwrap().port().to_string());

@@ -125,6 +125,15 @@ async fn a_run_that_is_cancelled_while_the_model_answers_ends_after_the_answer()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn changed_code_stops_a_run_until_the_code_is_as_it_was() {
+    changed_code(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changed_code_stops_a_run_until_it_may_go_on() {
+    changed_code(true).await;
+}
+
+async fn changed_code(may_go_on: bool) {
     let Some(mut scene) = Scene::open(|_| ()).await else { return };
     let run = scene.begin("again:1:6000").await;
     scene.see("begin again 1").await;
@@ -140,10 +149,14 @@ async fn changed_code_stops_a_run_until_the_code_is_as_it_was() {
         }
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
-    assert!(text.contains("expected step llm/0 with digest"), "{text}");
-    assert!(!text.contains("verbose"), "{text}");
+    for words in ["expected llm/0 with system", "Be brief.", "got system", "Be verbose."] {
+        assert!(text.contains(words), "{text}");
+    }
     scene.stop_service();
-    scene.task.system_prompt = "Be brief.".into();
+    match may_go_on {
+        true => scene.task.changed_agent_goes_on = true,
+        false => scene.task.system_prompt = "Be brief.".into(),
+    }
     scene.start_service();
     let result = scene.outcome(&run).await.into_result().unwrap();
     assert_eq!(result.response, "done");

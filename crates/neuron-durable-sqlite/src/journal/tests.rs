@@ -68,8 +68,8 @@ async fn another_batch_is_noticed_and_nothing_runs() {
             "expected tools/0 with 2 calls, got tools/0 with 3 calls",
         ),
         (vec![call(1)], "expected tools/0 with 2 calls, got tools/0 with 1 calls"),
-        (vec![call(1), call(3)], "expected tools/0/1 of `look` with arguments of digest "),
-        (vec![other, call(2)], "expected tools/0/0 of `look`, got tools/0/0 of `other`"),
+        (vec![call(1), call(3)], "expected tools/0/1 with arguments of `look`: digest "),
+        (vec![other, call(2)], "expected tools/0/0 with tool name: `look`, got tool name: `other`"),
     ] {
         let durable = open().await;
         for result in durable.execute_tools(batch, options()).await {
