@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use chrono::Utc;
 use futures::FutureExt;
-use neuron_runtime::{StepRecord, ToolRequest};
+use neuron_runtime::{Asked, StepRecord, ToolRequest};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, BoxedProvider, CacheControl, CompletionRequest, CompletionResponse,
@@ -42,6 +42,9 @@ pub(crate) struct ModelRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cache: Option<CacheControl>,
     pub(crate) options: ActivityOptions,
+    /// `None` from an older release.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) asked: Option<Asked>,
 }
 
 /// A call of the model that waits in this process.
@@ -76,6 +79,7 @@ impl AgentActivities {
         &self,
         request: RequestRef<'_>,
         options: &ActivityOptions,
+        asked: Option<&Asked>,
         ctx: &ActivityContext,
     ) -> Result<Json<StepRecord<CompletionResponse>>, ActivityError> {
         let limit = options.start_to_close_timeout;
@@ -93,7 +97,8 @@ impl AgentActivities {
                 return Err(ActivityError::application(again));
             }
         }
-        let record = StepRecord::of_llm(answered, Utc::now());
+        let mut record = StepRecord::of_llm(answered, Utc::now());
+        record.asked = asked.cloned();
         let json =
             record.to_json_within(self.options.record_limit).map_err(|error| broken(&error))?;
         Ok(Json::from_bytes(json))
@@ -116,7 +121,7 @@ impl AgentActivities {
             return Err(broken(&DurableError::Other(text.into())));
         };
         let request = RequestRef { cache: call.cache, ..call.request.view() };
-        self.attempt(request, &call.options, &ctx).await
+        self.attempt(request, &call.options, Some(&call.asked), &ctx).await
     }
 
     /// Calls the model.
@@ -126,10 +131,11 @@ impl AgentActivities {
         ctx: ActivityContext,
         request: Json<ModelRequest>,
     ) -> Result<Json<StepRecord<CompletionResponse>>, ActivityError> {
-        let ModelRequest { request, cache, options } =
+        let ModelRequest { request, cache, options, asked } =
             request.read().map_err(|error| broken(&error))?;
         let _heartbeat = Heartbeat::start(&ctx);
-        self.attempt(RequestRef { cache, ..request.view() }, &options, &ctx).await
+        let request = RequestRef { cache, ..request.view() };
+        self.attempt(request, &options, asked.as_ref(), &ctx).await
     }
 
     /// Runs a tool.

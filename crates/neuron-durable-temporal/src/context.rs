@@ -6,10 +6,12 @@ mod signals;
 mod tools;
 
 use std::fmt;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use neuron_runtime::RequestLog;
 use neuron_types::{
     ActivityOptions, AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse,
     DurableContext, DurableError, LoopError, PendingApproval, RequestRef, ToolCall, ToolContext,
@@ -26,6 +28,9 @@ use crate::json::Json;
 use crate::{HasMailbox, TemporalOptions};
 
 pub(crate) use boundary::keep_answers;
+
+/// The patch of the SDK that marks executions whose records have what was asked.
+const KEEPS_WHAT_WAS_ASKED: &str = "neuron_asked";
 
 /// The longest timer: a hundred years, since the server knows no longer ones.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
@@ -49,9 +54,11 @@ const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 ///   declares that it may; when its worker is lost, it is run again on another one, with the same
 ///   idempotency key, if it may, and else
 ///   [`TemporalOptions::unknown_outcome`] decides.
-/// - The id of an activity holds its position and a digest of its input. Code that asks for something
-///   else on replay is found by the server's SDK (`[TMPRL1100]`): the run stands still until a worker with
-///   the old code takes it, and nothing is lost.
+/// - The record of a call of the model has what was asked, and the id of a tool's activity has its name and a digest of
+///   its arguments. An agent that asks for something else on replay fails the workflow's task, with a text that names
+///   what changed: the run stands still until a worker with the old agent takes it, or
+///   [`TemporalOptions::changed_agent`] lets it go on. Nothing is lost. Steps in another order are found by the
+///   server's SDK (`[TMPRL1100]`).
 /// - `run_id` is the id of the workflow's first execution, the same after it continues as new.
 /// - Deltas of a stream come when the answer is whole, one for each block.
 ///
@@ -63,6 +70,9 @@ pub struct TemporalDurableContext<W> {
     ctx: SendWrapper<WorkflowContext<W>>,
     options: TemporalOptions,
     run_id: String,
+    requests: RequestLog,
+    /// False for an execution that a release began which put the digest of a request into the id of its activity.
+    keeps_what_was_asked: bool,
     /// How many calls of the model, and how many batches of tools, the execution asked for: the keys.
     model_calls: AtomicUsize,
     batches: AtomicUsize,
@@ -81,12 +91,24 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         };
         Self {
             ctx: SendWrapper::new(ctx.clone()),
+            requests: RequestLog::new(options.changed_agent),
+            keeps_what_was_asked: ctx.patched(KEEPS_WHAT_WAS_ASKED),
             options,
             run_id,
             model_calls: AtomicUsize::new(0),
             batches: AtomicUsize::new(0),
             steps: AtomicUsize::new(0),
         }
+    }
+
+    /// Fails the workflow's task, which the server then tries again, until the agent is as it was. Nothing is lost, and
+    /// nothing new is begun.
+    fn stall(&self, error: &DurableError) -> ! {
+        let text = error.to_string();
+        tracing::error!(run = %self.run_id, "{text}");
+        self.ctx.state_mut(|workflow| workflow.mailbox_mut().set_stalled());
+        // The SDK fails a task by a panic alone. This one is none that the program's hook for panics hears of.
+        resume_unwind(Box::new(text))
     }
 
     /// Counts a step; fails once the workflow was cancelled, which what comes after a [`sleep`] or a

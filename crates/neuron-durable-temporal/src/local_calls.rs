@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use neuron_runtime::Asked;
 use neuron_types::{ActivityOptions, CacheControl, CompletionRequest};
 
 /// A request and how it is treated.
@@ -12,6 +13,7 @@ pub(crate) struct LocalCall {
     /// The wish of the request for a cache, which is no part of it.
     pub(crate) cache: Option<CacheControl>,
     pub(crate) options: ActivityOptions,
+    pub(crate) asked: Asked,
 }
 
 /// The requests that local activities of this process shall make.
@@ -61,14 +63,17 @@ impl Drop for Ticket {
 
 #[cfg(test)]
 mod tests {
-    use neuron_types::{ActivityOptions, CompletionRequest};
+    use neuron_runtime::RequestLog;
+    use neuron_types::{ActivityOptions, CompletionRequest, RequestRef};
 
     use super::{LocalCall, LocalCalls};
 
     #[test]
     fn a_call_waits_as_long_as_its_ticket_lives() {
         let calls = LocalCalls::default();
+        let asked = RequestLog::default().ask(RequestRef::default()).unwrap();
         let call = || LocalCall {
+            asked: asked.clone(),
             request: CompletionRequest::default(),
             cache: None,
             options: ActivityOptions::default(),

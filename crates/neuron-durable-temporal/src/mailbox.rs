@@ -44,6 +44,7 @@ pub struct Mailbox {
     next_state: Option<Value>,
     /// Whether an answer of the model came in the workflow's task that goes on: it is in no history yet.
     has_unkept_answer: bool,
+    is_stalled: bool,
 }
 
 impl Mailbox {
@@ -68,6 +69,15 @@ impl Mailbox {
     /// [`DurableError::ContinueAsNew`](neuron_types::DurableError::ContinueAsNew).
     pub fn take_next_state(&mut self) -> Option<Value> {
         self.next_state.take()
+    }
+
+    pub(crate) fn set_stalled(&mut self) {
+        self.is_stalled = true;
+    }
+
+    /// Whether the run does not fit its history, so that the workflow's task fails.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.is_stalled
     }
 
     pub(crate) fn set_next_state(&mut self, state: Value) {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuron_runtime::{DEFAULT_RECORD_LIMIT, UnknownOutcome};
+use neuron_runtime::{ChangedAgent, DEFAULT_RECORD_LIMIT, UnknownOutcome};
 use neuron_types::RetryPolicy;
 
 use crate::payload_store::PayloadStore;
@@ -57,6 +57,7 @@ pub struct TemporalOptions {
     pub(crate) model_retry: RetryPolicy,
     pub(crate) heartbeat_timeout: Duration,
     pub(crate) unknown_outcome: UnknownOutcome,
+    pub(crate) changed_agent: ChangedAgent,
     pub(crate) environment: Arc<[String]>,
     pub(crate) record_limit: usize,
     pub(crate) continue_as_new_after: Option<usize>,
@@ -80,6 +81,7 @@ impl TemporalOptions {
             },
             heartbeat_timeout: Duration::from_secs(10),
             unknown_outcome: UnknownOutcome::default(),
+            changed_agent: ChangedAgent::default(),
             environment: Arc::default(),
             record_limit: DEFAULT_RECORD_LIMIT,
             continue_as_new_after: None,
@@ -113,6 +115,14 @@ impl TemporalOptions {
     /// [`UnknownOutcome::TellModel`] by default.
     pub fn unknown_outcome(mut self, unknown_outcome: UnknownOutcome) -> Self {
         self.unknown_outcome = unknown_outcome;
+        self
+    }
+
+    /// Sets what a run does if its prompt, its tools or its model changed since its history was written. By default its
+    /// workflow task fails with a text that names what changed, and the server tries it again until a worker has
+    /// the old agent. Runs that an older release of this crate began know only this default.
+    pub fn changed_agent(mut self, changed_agent: ChangedAgent) -> Self {
+        self.changed_agent = changed_agent;
         self
     }
 
@@ -167,6 +177,7 @@ impl fmt::Debug for TemporalOptions {
             .field("model_retry", &self.model_retry)
             .field("heartbeat_timeout", &self.heartbeat_timeout)
             .field("unknown_outcome", &self.unknown_outcome)
+            .field("changed_agent", &self.changed_agent)
             .field("environment", &self.environment)
             .field("record_limit", &self.record_limit)
             .field("continue_as_new_after", &self.continue_as_new_after)

@@ -7,7 +7,7 @@
 )]
 
 use std::fmt;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -116,9 +116,14 @@ impl AgentWorkflow {
         ctx.state_mut(|state| state.mailbox.put_first(signals));
         let (agent, options) = ctx.state(|state| (state.agent.clone(), state.options.clone()));
         let durability = Durability::new(TemporalDurableContext::new(ctx, options.clone()));
-        // A task that panics the SDK would try again for ever, and pay its answers each time.
+        // A task that panics the SDK would try again for ever, and pay its answers each time. One whose agent changed is to
+        // be tried again.
         let run = AssertUnwindSafe(async { agent.run(start, durability).await });
         let ended_by = with_own_wakes(run.catch_unwind()).await;
+        let ended_by = match ended_by {
+            Err(panic) if ctx.state(|state| state.mailbox.is_stalled()) => resume_unwind(panic),
+            ended_by => ended_by,
+        };
         // A cancelled run keeps nothing.
         let _ = keep_answers(ctx).await;
         let error = match ended_by {

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use neuron_runtime::{StepRecord, llm_digest};
+use neuron_runtime::{Asked, StepRecord, llm_digest};
 use neuron_types::{ActivityOptions, CompletionResponse, DurableError, ProviderError, RequestRef};
 use send_wrapper::SendWrapper;
 use temporalio_sdk::{ActivityExecutionError, LocalActivityOptions};
@@ -27,27 +27,40 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
     ) -> Result<CompletionResponse, DurableError> {
         self.begin_step()?;
         let number = self.model_calls.fetch_add(1, Ordering::Relaxed);
-        let id = format!("llm/{number}/{}", llm_digest(request)?);
+        let asked = self.requests.ask(request)?;
+        let mut id = format!("llm/{number}");
+        if !self.keeps_what_was_asked {
+            id = format!("{id}/{}", llm_digest(request)?);
+        }
+        let (key, call) = (id.clone(), (id, asked.clone()));
         options.retry_policy.get_or_insert_with(|| self.options.model_retry.clone());
         options.heartbeat_timeout.get_or_insert(self.options.heartbeat_timeout);
         let answer = match self.options.model_calls {
-            ModelCalls::Local => self.call_here(request, options, id).await?,
-            ModelCalls::Activity => self.call_anywhere(request, options, id).await?,
+            ModelCalls::Local => self.call_here(request, options, call).await?,
+            ModelCalls::Activity => self.call_anywhere(request, options, call).await?,
         };
-        answer.read()?.into_llm()
+        let record = answer.read()?;
+        // What an older release wrote has a digest in its id, which the SDK compared.
+        if let Some(recorded) = &record.asked
+            && let Err(error) = self.requests.replay(&key, &asked, recorded)
+        {
+            self.stall(&error);
+        }
+        record.into_llm()
     }
 
     async fn call_here(
         &self,
         request: RequestRef<'_>,
         options: ActivityOptions,
-        id: String,
+        (id, asked): (String, Asked),
     ) -> Result<Answer, DurableError> {
         self.keep_answers().await?;
         let policy = retry::server_policy(options.retry_policy.as_ref());
         let limit = options.start_to_close_timeout;
         // It waits there until the answer is here.
-        let call = LocalCall { request: request.to_request(), cache: request.cache, options };
+        let call =
+            LocalCall { request: request.to_request(), cache: request.cache, options, asked };
         let ticket = self.options.local_calls.leave(call);
         let input = Json::new(&LocalModelRequest { ticket: ticket.number })?;
         // The SDK's options belong to one thread: they must be gone before the await.
@@ -70,10 +83,11 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         &self,
         request: RequestRef<'_>,
         options: ActivityOptions,
-        id: String,
+        (id, asked): (String, Asked),
     ) -> Result<Answer, DurableError> {
         let policy = retry::server_policy(options.retry_policy.as_ref());
-        let request = ModelRequest { request: request.to_request(), cache: request.cache, options };
+        let (cache, request) = (request.cache, request.to_request());
+        let request = ModelRequest { request, cache, options, asked: Some(asked) };
         let limit = request.options.start_to_close_timeout;
         let input = Json::new(&request)?;
         let (length, most) = (input.len(), self.options.state_limit());

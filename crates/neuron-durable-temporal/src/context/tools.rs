@@ -82,7 +82,10 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
             Err(DurableError::Tool(ToolError::InvalidInput(text)))
         });
         let digest = tool_digest(call);
-        let id = digest.map(|digest| format!("tool/{batch}/{position}/{digest}"));
+        let id = digest.map(|digest| match self.keeps_what_was_asked {
+            true => format!("tool/{batch}/{position}/{}/{digest}", call.name),
+            false => format!("tool/{batch}/{position}/{digest}"),
+        });
         let (id, request) = match id {
             Ok(id) => (id, request),
             Err(error) => (String::new(), Err(error)),

@@ -2,6 +2,8 @@
 //!
 //! `tests/histories` holds what `NEURON_WRITE_HISTORIES=1 cargo test -p neuron-durable-temporal` saved: the
 //! public crash scenario, by local calls of the model and by activities, and a run that continued as new.
+//! Those whose names begin with `asked` have in their records what the model was asked. The others have its digest in
+//! the ids of their activities, and are of the first release: they cannot be written anew.
 //! A release must go on with the runs of the one before: write them anew only where it need not.
 
 use std::path::PathBuf;
@@ -12,6 +14,7 @@ use std::time::Duration;
 use neuron_conformance_durable::{EffectLog, Scenario, run_with_signals};
 use neuron_durable_temporal::{ModelCalls, TemporalError, TemporalOptions, replay_history};
 use neuron_loop::ApprovalSignal;
+use neuron_runtime::ChangedAgent;
 use neuron_tool::ToolRegistry;
 use neuron_types::{ApprovalDecisions, PermissionDecision, ToolEffect, ToolOutput};
 use serde_json::json;
@@ -26,7 +29,8 @@ fn histories() -> PathBuf {
 /// The committed history, or one that is written now.
 async fn history(name: &str, write: impl AsyncFnOnce() -> Vec<u8>) -> Vec<u8> {
     let file = histories().join(format!("{name}.json"));
-    if std::env::var("NEURON_WRITE_HISTORIES").is_ok_and(|write| write == "1") {
+    let writes = std::env::var("NEURON_WRITE_HISTORIES").is_ok_and(|write| write == "1");
+    if writes && name.starts_with("asked") {
         let history = write().await;
         std::fs::create_dir_all(histories()).unwrap();
         std::fs::write(&file, history).unwrap();
@@ -85,9 +89,13 @@ fn says_nothing_of_the_machine(history: &[u8]) {
 }
 
 #[track_caller]
-fn differs(replayed: Result<(), TemporalError>) {
+fn differs(replayed: Result<(), TemporalError>, words: &[&str]) {
     match replayed {
-        Err(TemporalError::NonDeterminism(text)) => assert!(text.contains("TMPRL1100"), "{text}"),
+        Err(TemporalError::NonDeterminism(text)) => {
+            for word in words {
+                assert!(text.contains(word), "{text}");
+            }
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -103,12 +111,18 @@ async fn replays(name: &str, options: TemporalOptions) {
     assert_eq!(log.model_calls() + log.starts_of("pay"), 0);
 
     let changed = scenario.with_changed_code().agent(&log);
-    differs(replay_history(changed, options.clone(), &history).await);
+    let words = if name.starts_with("asked") {
+        &["llm/0 with", "system: ", "got system: "][..]
+    } else {
+        &["TMPRL1100"]
+    };
+    differs(replay_history(changed, options.clone(), &history).await, words);
     let other = match options_of(name) {
         ModelCalls::Local => ModelCalls::Activity,
         ModelCalls::Activity => ModelCalls::Local,
     };
-    differs(replay_history(scenario.agent(&log), options.model_calls(other), &history).await);
+    let agent = scenario.agent(&log);
+    differs(replay_history(agent, options.model_calls(other), &history).await, &["TMPRL1100"]);
 }
 
 fn options_of(name: &str) -> ModelCalls {
@@ -118,24 +132,32 @@ fn options_of(name: &str) -> ModelCalls {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_committed_history_with_local_calls_replays() {
     replays("scenario-local", options()).await;
+    replays("asked-scenario-local", options()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_committed_history_with_activities_replays() {
-    replays("scenario-activity", options().model_calls(ModelCalls::Activity)).await;
+    let options = options().model_calls(ModelCalls::Activity);
+    replays("scenario-activity", options.clone()).await;
+    replays("asked-scenario-activity", options).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_committed_history_of_a_run_that_continued_as_new_replays() {
     let options = options().continue_as_new_after(5);
-    let name = "continued";
-    let history = history(name, async || run_echoes(name, options.clone()).await).await;
-    says_nothing_of_the_machine(&history);
-    replay_history(Agent::new(echo), options.clone(), &history).await.unwrap();
-    let mut changed = Agent::new(echo);
-    changed.config.system_prompt = "Be quick.".into();
-    differs(replay_history(changed, options.clone(), &history).await);
-    differs(replay_history(Agent::new(ToolRegistry::new), options, &history).await);
+    for (name, prompt, no_tools) in [
+        ("continued", "TMPRL1100", "TMPRL1100"),
+        ("asked-continued", "got system: {", "got no tools.echo.description"),
+    ] {
+        let history = history(name, async || run_echoes(name, options.clone()).await).await;
+        says_nothing_of_the_machine(&history);
+        replay_history(Agent::new(echo), options.clone(), &history).await.unwrap();
+        let mut changed = Agent::new(echo);
+        changed.config.system_prompt = "Be quick.".into();
+        differs(replay_history(changed, options.clone(), &history).await, &[prompt]);
+        let without = replay_history(Agent::new(ToolRegistry::new), options.clone(), &history);
+        differs(without.await, &[no_tools]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -148,8 +170,17 @@ async fn what_is_no_history_is_said_to_be_none() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_stands_still_under_changed_code_and_goes_on_under_the_old_one() {
+    stands_still_and_goes_on("old", options()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_stands_still_under_changed_code_and_goes_on_when_it_may() {
+    stands_still_and_goes_on("new", options().changed_agent(ChangedAgent::GoOn)).await;
+}
+
+async fn stands_still_and_goes_on(last_prompt: &str, last_options: TemporalOptions) {
     let options = options();
-    let Some(bench) = Bench::new("changed", &options).await else { return };
+    let Some(bench) = Bench::new(&format!("changed-{last_prompt}"), &options).await else { return };
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
     let model = Model::new(move |request| {
@@ -181,7 +212,13 @@ async fn a_run_stands_still_under_changed_code_and_goes_on_under_the_old_one() {
     let worker = bench.serve(model.clone(), echo, waits("new"), &options);
     run.signal("go", &ApprovalDecisions::new().approve("c")).await.unwrap();
     let noticed = async {
-        while !String::from_utf8(run.history().await.unwrap()).unwrap().contains("TMPRL1100") {
+        loop {
+            let history = String::from_utf8(run.history().await.unwrap()).unwrap();
+            if history.contains("replay differs from the journal") {
+                assert!(history.contains("llm/0 with system: "), "{history}");
+                assert!(history.contains("got system: "), "{history}");
+                return;
+            }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
@@ -190,7 +227,7 @@ async fn a_run_stands_still_under_changed_code_and_goes_on_under_the_old_one() {
     assert!(ended.is_err(), "changed code ended the run: {ended:?}");
     drop(worker);
 
-    let _worker = bench.serve(model, echo, waits("old"), &options);
+    let _worker = bench.serve(model, echo, waits(last_prompt), &last_options);
     let outcome = run.result().await.unwrap();
     assert_eq!(outcome.result.response, "done");
     assert_eq!(calls.load(Ordering::SeqCst), 2);

@@ -121,7 +121,7 @@ impl DurableEngine for Temporal {
     }
 
     fn is_code_change(&self, failure: &RunFailure) -> bool {
-        failure.text.contains("TMPRL1100")
+        failure.text.contains("replay differs from the journal")
     }
 
     async fn cancel(&self, run_id: &str) -> Option<Result<(), RunFailure>> {
