@@ -202,6 +202,10 @@ pub async fn changed_code(engine: &impl DurableEngine) -> Verdict {
         engine.is_code_change(&failure),
         format_args!("the changed code fails with another error: {failure}"),
     );
+    case.holds(
+        failure.text.contains("system"),
+        format_args!("the error does not name what changed, the system prompt: {failure}"),
+    );
     case.equal("the calls of the model until then", log.model_calls(), 3);
     if !engine.resumes_original_code() {
         return Verdict::NotApplicable("changed code ends a run: the right code does not go on");

@@ -48,6 +48,7 @@ caught! {
     the_clock_lives_on: LivingClock by clock: "run again: message 0";
     the_clock_goes_back: ClockGoesBack by clock: "went back";
     changed_code_goes_on: IgnoresDigests by changed_code: "unnoticed";
+    an_error_names_no_field: NamesNoField by changed_code: "does not name what changed";
     only_the_last_message_counts: DigestsOneMessage by changed_code: "unnoticed";
     a_run_is_lost_to_changed_code: PoisonsRuns by changed_code: "the right code";
     requests_are_journaled: JournalsRequests by growth: "turns of one size take";

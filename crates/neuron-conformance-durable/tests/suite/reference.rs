@@ -14,7 +14,8 @@ use neuron_conformance_durable::{
     DurableEngine, EffectLog, RunFailure, Scenario, ScenarioProvider, boundary,
 };
 use neuron_runtime::{
-    LocalDurableContext, StepRecord, execute_as_batch, llm_digest, outcome_unknown, tool_digest,
+    Asked, LocalDurableContext, RequestLog, StepRecord, execute_as_batch, outcome_unknown,
+    tool_digest,
 };
 use neuron_types::*;
 use serde::de::DeserializeOwned;
@@ -112,7 +113,7 @@ impl DurableEngine for Reference {
 #[derive(Serialize, Deserialize)]
 struct Line {
     key: String,
-    /// The digest of the step's input.
+    /// What the step was given: the digest of a tool call, or an [`Asked`] as JSON.
     #[serde(default)]
     digest: String,
     /// The result, and `None` if the step only began.
@@ -155,10 +156,23 @@ impl Journal {
             if self.is("PoisonsRuns") {
                 append(&self.path, &Line { key: key.into(), digest: digest.into(), record: None });
             }
-            let (expected, got) = (format!("{key} {}", line.digest), format!("{key} {digest}"));
-            return Err(DurableError::NonDeterminism { expected, got });
+            return Err(self.differs(key, &line.digest, digest));
         }
         Ok(line.record.clone().map_or(Found::Begun, Found::Ended))
+    }
+
+    /// The error of a step that was given something else than what the journal has.
+    fn differs(&self, key: &str, recorded: &str, now: &str) -> DurableError {
+        let asked = |json| serde_json::from_str::<Asked>(json).ok();
+        match (asked(recorded), asked(now)) {
+            (Some(recorded), Some(now)) if !self.is("NamesNoField") => {
+                RequestLog::default().replay(key, &now, &recorded).unwrap_err()
+            }
+            _ => {
+                let (expected, got) = (format!("{key} of the journal"), "another".into());
+                DurableError::NonDeterminism { expected, got }
+            }
+        }
     }
 }
 
@@ -222,12 +236,14 @@ impl JournalContext {
         work: impl Future<Output = Result<CompletionResponse, DurableError>>,
     ) -> Result<CompletionResponse, DurableError> {
         let key = self.next_key("llm");
-        let mut digest = llm_digest(request)?;
+        let mut asked = RequestLog::default().ask(request)?;
         let journal = &self.journal;
         if journal.is("DigestsOneMessage") {
             let messages = request.messages.last().cloned().into_iter().collect();
-            digest = llm_digest(CompletionRequest { messages, ..Default::default() }.view())?;
+            let request = CompletionRequest { messages, ..Default::default() };
+            asked = RequestLog::default().ask(request.view())?;
         }
+        let digest = serde_json::to_string(&asked).unwrap();
         if journal.is("JournalsRequests") {
             append(
                 &journal.path,
