@@ -1,6 +1,7 @@
 //! Sessions in files, one each.
 
 mod blocking;
+mod checksum;
 mod directory;
 mod document;
 mod files;
@@ -36,12 +37,17 @@ use locks::Lock;
 ///
 /// # What is refused
 ///
-/// A file that is no session, is cut off, holds the session of another id, or was written by a newer
-/// version, is [`StorageError::Corrupt`] or [`StorageError::UnsupportedVersion`] with its name, for
-/// [`list`](SessionStorage::list) as well, which reads the beginning and the end of a file alone. It is
-/// never overwritten nor deleted: every write reads first what it replaces. Files whose names are not
-/// those of sessions are left alone. A session whose JSON is nested more than 256 deep is not
-/// taken.
+/// A file has a checksum. A changed bit, a cut, or bytes after the end are [`StorageError::Corrupt`] with the name
+/// of the file. So is an edit by hand: set `"version"` to 1 and remove both checksums to keep the edit. Files of
+/// version 1, which earlier releases wrote, have no checksum and get one with the next write.
+///
+/// A file that is no session or holds the session of another id is [`StorageError::Corrupt`] too. A file of a newer
+/// version is [`StorageError::UnsupportedVersion`]. Neither is overwritten: every write first reads the file that it
+/// replaces. [`delete`](SessionStorage::delete) deletes a damaged session, but no session of a newer version.
+///
+/// [`list`](SessionStorage::list) reads the beginning and the end of a file alone. It lists a session that it cannot
+/// read with its [damage](SessionSummary::damage). Files whose names are not those of sessions are left alone. A
+/// session whose JSON is nested more than 256 deep is not taken.
 ///
 /// # Where the work happens
 ///

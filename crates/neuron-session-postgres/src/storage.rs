@@ -128,7 +128,7 @@ impl SessionStorage for PostgresSessionStorage {
 
     async fn list(&self) -> Result<Vec<SessionSummary>, StorageError> {
         let rows = self.read(&self.statements.list, &[]).await?;
-        Ok(rows.iter().map(|row| self.summary(row)).collect::<Result<_, _>>()?)
+        rows.iter().map(|row| self.summary_or_damage(row)).collect()
     }
 
     async fn delete(&self, id: &str) -> Result<(), StorageError> {
@@ -451,8 +451,14 @@ impl PostgresSessionStorage {
         Ok((session, revision.to_token()))
     }
 
-    fn summary(&self, row: &Row) -> Result<SessionSummary, Error> {
-        let id: String = row.try_get("id")?;
+    /// Describes a session. A row with values that no session has is described by its damage.
+    fn summary_or_damage(&self, row: &Row) -> Result<SessionSummary, StorageError> {
+        let id: String = row.try_get("id").map_err(Error::from)?;
+        let summary = self.summary(id.clone(), row).map_err(StorageError::from);
+        Ok(summary.unwrap_or_else(|damage| SessionSummary::damaged(id, &damage)))
+    }
+
+    fn summary(&self, id: String, row: &Row) -> Result<SessionSummary, Error> {
         let message_count = usize::try_from(row.try_get::<_, i64>("message_count")?)
             .map_err(|_| self.corrupt(&id, "its number of messages is negative"))?;
         Ok(SessionSummary {
@@ -460,6 +466,7 @@ impl PostgresSessionStorage {
             created_at: Time::get(row, "created_at", "created_nanos")?,
             updated_at: Time::get(row, "updated_at", "updated_nanos")?,
             id,
+            damage: None,
         })
     }
 

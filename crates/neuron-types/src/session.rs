@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{ContentBlock, Message, Role, TokenUsage};
+use crate::{ContentBlock, Message, Role, StorageError, TokenUsage};
 
 /// A conversation that outlives the process.
 ///
@@ -56,6 +56,7 @@ impl Session {
             message_count: self.messages.len(),
             created_at: self.created_at,
             updated_at: self.updated_at,
+            damage: None,
         }
     }
 
@@ -151,4 +152,25 @@ pub struct SessionSummary {
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
     pub updated_at: DateTime<Utc>,
+    /// The error of loading the session, if the storage saw that the session is damaged. The other fields except
+    /// `id` may then be wrong.
+    ///
+    /// `None` does not mean that the session is whole: a storage lists sessions without reading their messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damage: Option<String>,
+}
+
+impl SessionSummary {
+    /// Returns the summary of a session that cannot be read, without messages and with the times unknown: both
+    /// are the beginning of 1970.
+    #[must_use]
+    pub fn damaged(id: impl Into<String>, damage: &StorageError) -> Self {
+        Self {
+            id: id.into(),
+            message_count: 0,
+            created_at: DateTime::UNIX_EPOCH,
+            updated_at: DateTime::UNIX_EPOCH,
+            damage: Some(damage.to_string()),
+        }
+    }
 }

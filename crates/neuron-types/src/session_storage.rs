@@ -18,7 +18,8 @@ use crate::{
 ///   [`VersionedSessionStorage`].
 /// - An id that [`check_session_id`](crate::check_session_id) refuses is refused, whatever the storage:
 ///   so sessions can move from one to another.
-/// - A session that cannot be read is an error, and is never overwritten.
+/// - A session that cannot be read is an error, and is never overwritten. [`list`](Self::list) describes it with
+///   its [damage](SessionSummary::damage), and [`delete`](Self::delete) deletes it.
 ///
 /// `neuron_conformance` has a suite that holds a storage to it.
 ///
@@ -81,6 +82,8 @@ pub trait SessionStorage: WasmCompatSend + WasmCompatSync {
 
     /// Describes all sessions, without building their messages, in the order of their ids.
     ///
+    /// A damaged session is listed with its [damage](SessionSummary::damage) and is no error.
+    ///
     /// # Errors
     ///
     /// The storage's.
@@ -88,7 +91,7 @@ pub trait SessionStorage: WasmCompatSend + WasmCompatSync {
         &self,
     ) -> impl Future<Output = Result<Vec<SessionSummary>, StorageError>> + WasmCompatSend;
 
-    /// Deletes a session.
+    /// Deletes a session, also a damaged one.
     ///
     /// # Errors
     ///

@@ -72,8 +72,12 @@ impl Directory {
             if check_session_id(id).is_err() {
                 continue;
             }
-            // Somebody may have deleted it meanwhile.
-            summaries.extend(self.outline(id)?.map(|outline| outline.summary));
+            match self.outline(id) {
+                Ok(Some(outline)) => summaries.push(outline.summary),
+                // Somebody deleted it meanwhile.
+                Ok(None) => {}
+                Err(error) => summaries.push(SessionSummary::damaged(id, &error)),
+            }
         }
         summaries.sort_by(|one, other| one.id.cmp(&other.id));
         Ok(summaries)

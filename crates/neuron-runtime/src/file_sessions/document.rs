@@ -5,21 +5,26 @@
 //! ```text
 //! {
 //!   "format": "neuron session",
-//!   "version": 1,
+//!   "version": 2,
 //!   "revision": "1f0e…",
 //!   "id": "chat-42",
 //!   "created_at": "2026-01-01T12:00:00Z",
 //!   "updated_at": "2026-01-01T12:00:00Z",
 //!   "message_count": 1,
 //!   "state": {…},
+//!   "head_checksum": "5d41…",
 //!   "messages": [
 //!     {"role":"user","content":[{"type":"text","text":"Hello"}]}
-//!   ]
+//!   ],
+//!   "checksum": "9f86…"
 //! }
 //! ```
 //!
-//! Whoever reads it takes any JSON with these fields. The lines are for people, for tools that work on
-//! lines, and for [`outline`](super::outline), which reads the beginning alone.
+//! A checksum covers all bytes before its line. [`outline`](super::outline) reads the beginning alone and checks
+//! the first, everybody else the second.
+//!
+//! Version 1 has no checksums, and may be any JSON with these fields. A changed bit cannot make version 1 of
+//! version 2: the two digits differ in two bits, and a checksum that is there must match whatever the version.
 
 use std::io::Write;
 use std::path::Path;
@@ -28,16 +33,27 @@ use chrono::{DateTime, Utc};
 use neuron_types::{Message, Session, SessionRevision, SessionState, StorageError, stored_json};
 use serde::Deserialize;
 
+use super::checksum::{HEAD, WHOLE};
+
 /// What files say that they are.
 pub(super) const FORMAT: &str = "neuron session";
 
 /// The version that is written, and the newest that is read.
-pub(super) const VERSION: u64 = 1;
+pub(super) const VERSION: u64 = 2;
 
-/// How the messages begin, and how a file ends: both are lines that stand nowhere else, because no
+/// The newest version without checksums.
+const WITHOUT_CHECKSUM: u64 = 1;
+
+/// How the messages begin, and how they end: both are lines that stand nowhere else, because no
 /// line of a message begins with less than four spaces.
 pub(super) const MESSAGES: &str = "  \"messages\": [\n";
-pub(super) const END: &str = "  ]\n}\n";
+const MESSAGES_END: &str = "  ],\n";
+
+/// How a file of version 1 ends.
+const END_1: &str = "  ]\n}\n";
+
+/// How many bytes at the end [`is_end`] needs.
+pub(super) const END_LENGTH: usize = MESSAGES_END.len() + WHOLE.len();
 
 #[derive(Deserialize)]
 struct Document {
@@ -82,7 +98,9 @@ fn write_lines(session: &Session, revision: &SessionRevision) -> std::io::Result
     writeln!(out, "  \"message_count\": {},", session.messages.len())?;
     write!(out, "  \"state\": ")?;
     serde_json::to_writer(&mut out, &session.state)?;
-    write!(out, ",\n{MESSAGES}")?;
+    out.extend_from_slice(b",\n");
+    HEAD.write(&mut out);
+    out.extend_from_slice(MESSAGES.as_bytes());
     for (index, message) in session.messages.iter().enumerate() {
         out.extend_from_slice(if index == 0 { b"    " } else { b",\n    " });
         serde_json::to_writer(&mut out, message)?;
@@ -90,8 +108,16 @@ fn write_lines(session: &Session, revision: &SessionRevision) -> std::io::Result
     if !session.messages.is_empty() {
         out.push(b'\n');
     }
-    out.extend_from_slice(END.as_bytes());
+    out.extend_from_slice(MESSAGES_END.as_bytes());
+    WHOLE.write(&mut out);
     Ok(out)
+}
+
+/// Returns `true` if a file that ends in these bytes is not cut, as far as the end shows.
+pub(super) fn is_end(last: &[u8]) -> bool {
+    let covered = WHOLE.split(last);
+    covered.is_some_and(|covered| covered.ends_with(MESSAGES_END.as_bytes()))
+        || last.ends_with(END_1.as_bytes())
 }
 
 /// Reads the session of an id from the JSON of a file.
@@ -100,6 +126,7 @@ pub(super) fn read(
     id: &str,
     path: &Path,
 ) -> Result<(Session, SessionRevision), StorageError> {
+    let checksum = Checksum::of(WHOLE.matches(json), path)?;
     let document: Document = match stored_json::read(json) {
         Ok(document) => document,
         // A newer version may have other fields.
@@ -111,6 +138,7 @@ pub(super) fn read(
         }
     };
     check_kind(&document.format, document.version, path)?;
+    checksum.check(document.version, path)?;
     check_id(&document.id, id, path)?;
     check_count(document.message_count, document.messages.len(), path)?;
     let session = Session {
@@ -121,6 +149,35 @@ pub(super) fn read(
         updated_at: document.updated_at,
     };
     Ok((session, SessionRevision::new(document.revision)))
+}
+
+/// A checksum that matches, or none.
+pub(super) struct Checksum {
+    is_there: bool,
+}
+
+impl Checksum {
+    /// Fails if there is a checksum that does not match. It is called before anything else is made of the bytes.
+    pub(super) fn of(matches: Option<bool>, path: &Path) -> Result<Self, StorageError> {
+        match matches {
+            Some(false) => Err(changed(path)),
+            matches => Ok(Self { is_there: matches.is_some() }),
+        }
+    }
+
+    /// Fails if there is no checksum where the version has one.
+    pub(super) fn check(&self, version: u64, path: &Path) -> Result<(), StorageError> {
+        match self.is_there || version <= WITHOUT_CHECKSUM {
+            true => Ok(()),
+            false => Err(changed(path)),
+        }
+    }
+}
+
+fn changed(path: &Path) -> StorageError {
+    let reason = "its checksum does not match, so it was damaged or edited (to keep an edit, set \"version\" to 1 \
+                  and remove the lines \"head_checksum\" and \"checksum\")";
+    corrupt(path, reason.into())
 }
 
 /// Whether this is a session, of a version that can be read.
@@ -155,5 +212,6 @@ pub(super) fn check_count(said: usize, found: usize, path: &Path) -> Result<(), 
 }
 
 pub(super) fn corrupt(path: &Path, reason: String) -> StorageError {
+    let reason = format!("{reason}; restore it from a backup, or delete the session");
     StorageError::Corrupt { location: path.display().to_string(), reason }
 }

@@ -77,9 +77,13 @@ impl LockedFile {
         file.sync_all()
     }
 
-    /// Deletes the session that is there.
+    /// Deletes the session that is there, damaged or not.
     pub(super) fn remove(&self) -> Result<(), StorageError> {
-        self.load()?.ok_or_else(|| StorageError::NotFound(self.id.clone()))?;
+        match self.load() {
+            Ok(Some(_)) | Err(StorageError::Corrupt { .. }) => {}
+            Ok(None) => return Err(StorageError::NotFound(self.id.clone())),
+            Err(error) => return Err(error),
+        }
         fs::remove_file(&self.path).map_err(naming("delete", &self.path))?;
         sync_directory(self.directory.path())
     }

@@ -7,10 +7,13 @@ use std::path::Path;
 
 use chrono::{DateTime, Utc};
 use neuron_types::{SessionRevision, SessionSummary, StorageError};
-use serde::de::{DeserializeOwned, IgnoredAny, SeqAccess, Visitor};
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::document::{END, Kind, MESSAGES, check_count, check_id, check_kind, corrupt};
+use super::checksum::{HEAD, WHOLE};
+use super::document::{
+    Checksum, END_LENGTH, Kind, MESSAGES, check_count, check_id, check_kind, corrupt, is_end,
+};
 use super::files::open;
 use super::path_error::naming;
 
@@ -45,12 +48,18 @@ pub(super) fn read(path: &Path, id: &str) -> Result<Option<Outline>, StorageErro
     let Some(mut file) = open(path)? else {
         return Ok(None);
     };
-    let beginning = beginning(&mut file).map_err(naming("read", path))?;
-    let fields = match beginning.and_then(|json| serde_json::from_slice(&json).ok()) {
-        Some(fields) => fields,
+    let (checksum, fields) = match beginning(&mut file).map_err(naming("read", path))? {
+        Some(lines) => {
+            let checksum = Checksum::of(HEAD.matches(&lines), path)?;
+            match serde_json::from_slice(&as_object(lines)) {
+                Ok(fields) => (checksum, fields),
+                Err(_) => whole(&mut file, path)?,
+            }
+        }
         None => whole(&mut file, path)?,
     };
     check_kind(&fields.format, fields.version, path)?;
+    checksum.check(fields.version, path)?;
     check_id(&fields.id, id, path)?;
     if let Some(Count(counted)) = fields.messages {
         check_count(fields.message_count, counted, path)?;
@@ -60,37 +69,30 @@ pub(super) fn read(path: &Path, id: &str) -> Result<Option<Outline>, StorageErro
         message_count: fields.message_count,
         created_at: fields.created_at,
         updated_at: fields.updated_at,
+        damage: None,
     };
     Ok(Some(Outline { summary, revision: SessionRevision::new(fields.revision) }))
 }
 
 /// Reads the fields from the whole file.
-fn whole(file: &mut File, path: &Path) -> Result<Fields, StorageError> {
-    let error = match parse(file).map_err(naming("read", path))? {
-        Ok(fields) => return Ok(fields),
+fn whole(file: &mut File, path: &Path) -> Result<(Checksum, Fields), StorageError> {
+    let mut json = Vec::new();
+    file.rewind().and_then(|()| file.read_to_end(&mut json)).map_err(naming("read", path))?;
+    let checksum = Checksum::of(WHOLE.matches(&json), path)?;
+    let error = match serde_json::from_slice(&json) {
+        Ok(fields) => return Ok((checksum, fields)),
         Err(error) => error,
     };
     // A newer version may have other fields.
-    if let Ok(Kind { format, version }) = parse(file).map_err(naming("read", path))? {
+    if let Ok(Kind { format, version }) = serde_json::from_slice(&json) {
         check_kind(&format, version, path)?;
     }
     Err(corrupt(path, error.to_string()))
 }
 
-fn parse<T: DeserializeOwned>(file: &mut File) -> io::Result<serde_json::Result<T>> {
-    file.rewind()?;
-    match serde_json::from_reader(BufReader::new(file)) {
-        Err(error) if error.is_io() => Err(error.into()),
-        parsed => Ok(parsed),
-    }
-}
-
-/// The fields before the messages, as JSON, if the file has the lines that we write, and its end.
+/// Reads the lines before the messages, if the file has the lines that we write, and its end.
 fn beginning(file: &mut File) -> io::Result<Option<Vec<u8>>> {
     let length = file.metadata()?.len();
-    let Some(end) = length.checked_sub(END.len() as u64) else {
-        return Ok(None);
-    };
     let mut json = Vec::new();
     let mut lines = BufReader::new(&mut *file).take(LONGEST_BEGINNING);
     loop {
@@ -103,15 +105,17 @@ fn beginning(file: &mut File) -> io::Result<Option<Vec<u8>>> {
             break;
         }
     }
-    file.seek(SeekFrom::Start(end))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(END_LENGTH as u64)))?;
     let mut last = Vec::new();
     file.read_to_end(&mut last)?;
-    if last != END.as_bytes() || !json.ends_with(b",\n") {
-        return Ok(None);
-    }
-    json.truncate(json.len() - 2);
-    json.push(b'}');
-    Ok(Some(json))
+    Ok((is_end(&last) && json.ends_with(b",\n")).then_some(json))
+}
+
+/// Makes an object of the lines before the messages, which end with a comma.
+fn as_object(mut lines: Vec<u8>) -> Vec<u8> {
+    lines.truncate(lines.len().saturating_sub(2));
+    lines.push(b'}');
+    lines
 }
 
 /// How many elements a sequence has. None of them is built.

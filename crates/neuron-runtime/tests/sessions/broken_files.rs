@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use neuron_runtime::{
-    FileSessionStorage, Session, SessionRevision, SessionStorage, VersionedSessionStorage,
+    FileSessionStorage, Session, SessionRevision, SessionStorage, SessionSummary,
+    VersionedSessionStorage,
 };
 use neuron_types::{Message, StorageError};
 
-use crate::temporary::Temporary;
+use crate::temporary::{Temporary, as_version_1};
 
 fn session(id: &str) -> Session {
     let mut session = Session::new(id, ".".into());
@@ -16,17 +17,18 @@ fn session(id: &str) -> Session {
     session
 }
 
-/// Checks that every method refuses a file, with an error that names it, and leaves it.
+/// Checks that every method but `list` refuses a file with an error that names it, and leaves it. `list` says the same
+/// of the session.
 async fn refused(
     storage: &FileSessionStorage,
     file: &Path,
     is_right: &dyn Fn(&StorageError) -> bool,
 ) {
     let before = std::fs::read(file).unwrap();
-    let mut errors = vec![
-        ("list", storage.list().await.unwrap_err()),
-        ("revision", storage.revision("s").await.unwrap_err()),
-    ];
+    let error = storage.revision("s").await.unwrap_err();
+    let listed = storage.list().await.unwrap();
+    assert_eq!(listed, [SessionSummary::damaged("s", &error)]);
+    let mut errors = vec![("revision", error)];
     errors.extend(written(storage).await);
     check(&before, file, errors, is_right);
 }
@@ -43,7 +45,6 @@ async fn written(storage: &FileSessionStorage) -> Vec<(&'static str, StorageErro
     let revision = SessionRevision::new("x");
     vec![
         ("save", storage.save(&session).await.unwrap_err()),
-        ("delete", storage.delete("s").await.unwrap_err()),
         ("create", storage.create(&session).await.unwrap_err()),
         ("load_versioned", storage.load_versioned("s").await.unwrap_err()),
         ("update", storage.update(&session, &revision).await.unwrap_err()),
@@ -78,7 +79,13 @@ async fn a_file_that_is_cut_anywhere() {
     storage.save(&session("s")).await.unwrap();
     let file = temporary.file("s");
     let whole = std::fs::read(&file).unwrap();
-    // Without its last line feed it is the same JSON.
+    for length in 0..whole.len() {
+        std::fs::write(&file, &whole[..length]).unwrap();
+        refused(&storage, &file, &is_corrupt).await;
+    }
+
+    // Version 1 has no checksum. Without its last line feed it is the same JSON.
+    let whole = as_version_1(&String::from_utf8(whole).unwrap());
     for length in 0..whole.len() - 1 {
         std::fs::write(&file, &whole[..length]).unwrap();
         refused(&storage, &file, &is_corrupt).await;
@@ -86,6 +93,66 @@ async fn a_file_that_is_cut_anywhere() {
     std::fs::write(&file, &whole[..whole.len() - 1]).unwrap();
     assert_eq!(storage.load("s").await.unwrap().messages.len(), 3);
     storage.save(&session("s")).await.unwrap();
+}
+
+/// 15 of 20 changed bits were loaded without an error.
+#[tokio::test]
+async fn a_file_with_a_changed_bit() {
+    let temporary = Temporary::new();
+    let storage = temporary.storage();
+    storage.save(&session("s")).await.unwrap();
+    let file = temporary.file("s");
+    let whole = std::fs::read(&file).unwrap();
+    let head = whole.windows(14).position(|bytes| bytes == b"  \"messages\": ").unwrap();
+    for bit in 0..whole.len() * 8 {
+        let mut bytes = whole.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        std::fs::write(&file, &bytes).unwrap();
+        let error = storage.load("s").await.unwrap_err();
+        assert!(is_corrupt(&error), "bit {bit}: {error:?}");
+        let text = error.to_string();
+        assert!(text.contains(file.to_str().unwrap()), "bit {bit}: {text}");
+        assert!(
+            text.contains("restore it from a backup, or delete the session"),
+            "bit {bit}: {text}"
+        );
+        // The list reads no messages.
+        let listed = storage.list().await.unwrap();
+        if bit / 8 < head {
+            assert!(listed[0].damage.is_some(), "bit {bit}: {listed:?}");
+            let error = storage.revision("s").await.unwrap_err();
+            assert!(is_corrupt(&error), "bit {bit}: {error:?}");
+        }
+    }
+    for byte in 0..=u8::MAX {
+        std::fs::write(&file, [&whole[..], &[byte]].concat()).unwrap();
+        refused(&storage, &file, &is_corrupt).await;
+    }
+    std::fs::write(&file, &whole).unwrap();
+    assert_eq!(storage.load("s").await.unwrap().messages.len(), 3);
+}
+
+#[tokio::test]
+async fn a_damaged_session_can_be_deleted() {
+    let temporary = Temporary::new();
+    let storage = temporary.storage();
+    storage.save(&session("s")).await.unwrap();
+    storage.save(&session("other")).await.unwrap();
+    let file = temporary.file("s");
+    let whole = std::fs::read(&file).unwrap();
+    for length in [0, 1, whole.len() / 2, whole.len() - 1] {
+        std::fs::write(&file, &whole[..length]).unwrap();
+        let listed = storage.list().await.unwrap();
+        assert_eq!(
+            listed.iter().map(|one| one.damage.is_some()).collect::<Vec<_>>(),
+            [false, true]
+        );
+        storage.delete("s").await.unwrap();
+        assert!(!file.exists());
+        assert_eq!(storage.list().await.unwrap().len(), 1);
+    }
+    storage.save(&session("s")).await.unwrap();
+    assert_eq!(storage.load("s").await.unwrap().messages.len(), 3);
 }
 
 #[tokio::test]
@@ -107,7 +174,7 @@ async fn a_file_of_somebody_else() {
     let storage = temporary.storage();
     storage.save(&session("s")).await.unwrap();
     let file = temporary.file("s");
-    let ours = std::fs::read_to_string(&file).unwrap();
+    let ours = as_version_1(&std::fs::read_to_string(&file).unwrap());
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let foreign = [
         String::new(),
@@ -135,6 +202,8 @@ async fn a_file_of_somebody_else() {
         ours.replace('\n', "").replace("\"message_count\": 3", "\"message_count\": 4"),
         ours.replace('\n', "").replace("\"messages\": [", "\"messages\": {").replace(']', "}"),
     ];
+    // Version 2 without its checksums.
+    let foreign = foreign.into_iter().chain([ours.replace("\"version\": 1", "\"version\": 2")]);
     for text in foreign {
         std::fs::write(&file, text).unwrap();
         refused(&storage, &file, &is_corrupt).await;
@@ -152,7 +221,7 @@ async fn messages_that_are_no_messages() {
     let storage = temporary.storage();
     storage.save(&session("s")).await.unwrap();
     let file = temporary.file("s");
-    let ours = std::fs::read_to_string(&file).unwrap();
+    let ours = as_version_1(&std::fs::read_to_string(&file).unwrap());
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     for (from, to) in [
         ("\"user\"", "\"nobody\""),
@@ -179,19 +248,22 @@ async fn a_file_of_a_newer_version() {
     let storage = temporary.storage();
     storage.save(&session("s")).await.unwrap();
     let file = temporary.file("s");
-    let ours = std::fs::read_to_string(&file).unwrap();
+    let ours = as_version_1(&std::fs::read_to_string(&file).unwrap());
     let is_newer = |error: &StorageError| {
-        matches!(error, StorageError::UnsupportedVersion { supported: 1, found: 2.., .. })
+        matches!(error, StorageError::UnsupportedVersion { supported: 2, found: 3.., .. })
     };
     for text in [
-        ours.replace("\"version\": 1", "\"version\": 2"),
+        ours.replace("\"version\": 1", "\"version\": 3"),
         ours.replace("\"version\": 1", "\"version\": 18446744073709551615"),
         // Its fields are others.
         "{\"format\": \"neuron session\", \"version\": 3, \"chunks\": []}".into(),
-        "{\"version\": 2, \"messages\": {}, \"format\": \"neuron session\"}".into(),
+        "{\"version\": 3, \"messages\": {}, \"format\": \"neuron session\"}".into(),
     ] {
         std::fs::write(&file, text).unwrap();
         refused(&storage, &file, &is_newer).await;
+        // It is not damaged: the release that wrote it can read it.
+        assert!(is_newer(&storage.delete("s").await.unwrap_err()));
+        assert!(file.exists());
     }
 }
 
@@ -242,12 +314,14 @@ async fn a_directory_in_the_place_of_a_file() {
         storage.save(&session("s")).await.unwrap_err(),
         storage.load("s").await.unwrap_err(),
         storage.delete("s").await.unwrap_err(),
-        storage.list().await.unwrap_err(),
     ] {
         assert!(matches!(error, StorageError::Io(_)), "{error:?}");
         assert!(error.to_string().contains(temporary.file("s").to_str().unwrap()), "{error}");
     }
     assert!(temporary.file("s").is_dir());
+    let listed = storage.list().await.unwrap();
+    assert_eq!(listed[0].damage, None);
+    assert!(listed[1].damage.as_ref().unwrap().contains("not a regular file"), "{listed:?}");
 }
 
 /// Reading a pipe waits for a writer that never comes, and some devices have no end.
@@ -262,7 +336,7 @@ async fn a_pipe_or_a_device_in_the_place_of_a_file() {
         let made = std::process::Command::new("sh").args(["-c", make]).arg(&file).status();
         assert!(made.unwrap().success());
         let mut errors = written(&storage).await;
-        errors.push(("list", storage.list().await.unwrap_err()));
+        errors.push(("delete", storage.delete("s").await.unwrap_err()));
         errors.push(("revision", storage.revision("s").await.unwrap_err()));
         for (method, error) in errors {
             assert!(matches!(error, StorageError::Io(_)), "{method}: {error:?}");

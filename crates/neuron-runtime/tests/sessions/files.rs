@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use neuron_runtime::{FileSessionStorage, Session, SessionStorage, VersionedSessionStorage};
 use neuron_types::{Message, StorageError};
 
-use crate::temporary::{Temporary, names};
+use crate::temporary::{Temporary, as_version_1, names};
 
 crate::conforms!({
     let temporary = Temporary::new();
@@ -23,22 +23,27 @@ async fn a_person_can_read_it() {
     let revision = temporary.storage().create(&session).await.unwrap();
 
     let text = std::fs::read_to_string(temporary.file("chat-42")).unwrap();
+    let checksums: Vec<&str> = text.split('"').filter(|part| part.len() == 64).collect();
     let expected = r#"{
   "format": "neuron session",
-  "version": 1,
+  "version": 2,
   "revision": "REVISION",
   "id": "chat-42",
   "created_at": "2026-01-02T03:04:05.000000006Z",
   "updated_at": "2026-01-02T03:04:05.000000006Z",
   "message_count": 2,
   "state": {"cwd":"/srv/project","token_usage":{"input_tokens":0,"output_tokens":0},"event_count":0,"custom":{}},
+  "head_checksum": "CHECKSUM0",
   "messages": [
     {"role":"user","content":[{"type":"text","text":"Hello\n\"you\""}]},
     {"role":"assistant","content":[{"type":"text","text":"Hi"}]}
-  ]
+  ],
+  "checksum": "CHECKSUM1"
 }
 "#;
-    assert_eq!(text, expected.replace("REVISION", revision.as_str()));
+    let expected = expected.replace("REVISION", revision.as_str());
+    let expected = expected.replace("CHECKSUM0", checksums[0]).replace("CHECKSUM1", checksums[1]);
+    assert_eq!(text, expected);
 }
 
 /// Files of this form are on people's disks: they are read for ever.
@@ -58,6 +63,20 @@ async fn a_file_of_version_1_is_read() {
     assert_eq!(storage.load("chat-42").await.unwrap(), session);
 }
 
+#[tokio::test]
+async fn a_file_of_version_2_is_read() {
+    let temporary = Temporary::new();
+    std::fs::create_dir(temporary.join("sessions")).unwrap();
+    std::fs::write(temporary.file("chat-42"), include_str!("version-2.json")).unwrap();
+    let storage = temporary.storage();
+    let (session, revision) = storage.load_versioned("chat-42").await.unwrap();
+    assert_eq!(revision.as_str(), "5e0c9d6c3b8f4b0a8f6e2d1c0b9a8776");
+    assert_eq!(storage.list().await.unwrap(), [session.summary()]);
+    // The fixture of version 1 is the same session.
+    std::fs::write(temporary.file("chat-42"), include_str!("version-1.json")).unwrap();
+    assert_eq!(storage.load("chat-42").await.unwrap(), session);
+}
+
 /// An editor or a tool may have written the same JSON in another way.
 #[tokio::test]
 async fn other_white_space_and_another_order_are_read() {
@@ -66,7 +85,8 @@ async fn other_white_space_and_another_order_are_read() {
     let mut session = Session::new("s", ".".into());
     session.messages = vec![Message::user("one"), Message::assistant("two")];
     let revision = storage.create(&session).await.unwrap();
-    let json = std::fs::read(temporary.file("s")).unwrap();
+    let text = std::fs::read_to_string(temporary.file("s")).unwrap();
+    let json = as_version_1(&text).into_bytes();
     let value: serde_json::Value = serde_json::from_slice(&json).unwrap();
     let reversed: serde_json::Map<_, _> =
         value.as_object().unwrap().clone().into_iter().rev().collect();
