@@ -6,6 +6,7 @@ use neuron_sqlite::rusqlite::Connection;
 use neuron_types::{Message, SessionRevision, SessionState, StorageError};
 
 use crate::head::{self, Content, Head};
+use crate::lost_ids::LostIds;
 use crate::messages::Bodies;
 
 /// Messages to be added, as they will be stored.
@@ -26,10 +27,11 @@ impl Addition {
     pub(crate) fn write(
         self,
         connection: &Connection,
+        lost: &LostIds,
         id: &str,
         expected: &SessionRevision,
     ) -> Result<SessionRevision, Abort<StorageError>> {
-        let Head { key, content, .. } = Head::expect(connection, id, expected)?;
+        let Head { key, content, .. } = Head::expect(connection, lost, id, expected)?;
         let start = content.message_count;
         let digests = self.bodies.digests(content.messages_digest);
         let end = start + digests.len();

@@ -3,9 +3,16 @@
 use chrono::{DateTime, Utc};
 use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::{self, Connection, OptionalExtension as _, Row};
-use neuron_types::{Session, SessionRevision, SessionState, StorageError, stored_json};
+use neuron_types::{
+    Session, SessionRevision, SessionState, SessionSummary, StorageError, stored_json,
+};
 
 use crate::digest::Digest;
+use crate::lost_ids::LostIds;
+
+/// The damage of a session that a damaged index lost.
+pub(crate) const NOT_INDEXED: &str =
+    "the index of ids does not have it; rebuild the index by the statement REINDEX sessions";
 
 type Result<T> = std::result::Result<T, Abort<StorageError>>;
 
@@ -31,10 +38,24 @@ pub(crate) struct Content {
 
 impl Head {
     /// Finds a session's row, and sees that it is what was written.
-    pub(crate) fn find(connection: &Connection, id: &str) -> Result<Option<Self>> {
+    pub(crate) fn find(connection: &Connection, lost: &LostIds, id: &str) -> Result<Option<Self>> {
+        let head = Self::look_up(connection, id)?;
+        match head.is_none() && lost.contains(connection, id)? {
+            true => Err(corrupt(connection, id, NOT_INDEXED)),
+            false => Ok(head),
+        }
+    }
+
+    /// Finds a session's row, if the index of ids has it.
+    pub(crate) fn look_up(connection: &Connection, id: &str) -> Result<Option<Self>> {
         let mut select = connection.prepare_cached("SELECT * FROM sessions WHERE id = ?1")?;
         let found = select.query_row([id], |row| Self::read(row, location(connection, id)));
-        let Some((head, digest)) = found.optional()? else {
+        let found = found.optional().map_err(|error| match error.sqlite_error() {
+            Some(_) => error.into(),
+            // A column has a value that is never written.
+            None => corrupt(connection, id, &error.to_string()),
+        });
+        let Some((head, digest)) = found? else {
             return Ok(None);
         };
         match head.content.id == id && digest == head.content.digest(&head.revision) {
@@ -44,18 +65,19 @@ impl Head {
     }
 
     /// Finds a session's row, which must be there.
-    pub(crate) fn get(connection: &Connection, id: &str) -> Result<Self> {
-        let head = Self::find(connection, id)?;
+    pub(crate) fn get(connection: &Connection, lost: &LostIds, id: &str) -> Result<Self> {
+        let head = Self::find(connection, lost, id)?;
         head.ok_or_else(|| StorageError::NotFound(id.to_owned()).into())
     }
 
     /// Finds a session's row, which must be there and have this revision.
     pub(crate) fn expect(
         connection: &Connection,
+        lost: &LostIds,
         id: &str,
         revision: &SessionRevision,
     ) -> Result<Self> {
-        let head = Self::get(connection, id)?;
+        let head = Self::get(connection, lost, id)?;
         match head.revision == revision.as_str() {
             true => Ok(head),
             false => Err(StorageError::Conflict { id: id.to_owned() }.into()),
@@ -77,6 +99,17 @@ impl Head {
 
     pub(crate) fn revision(&self) -> SessionRevision {
         SessionRevision::new(self.revision.as_str())
+    }
+
+    /// Describes the session.
+    pub(crate) fn summary(self) -> Result<SessionSummary> {
+        Ok(SessionSummary {
+            message_count: self.content.message_count,
+            created_at: self.time(&self.content.created_at)?,
+            updated_at: self.time(&self.content.updated_at)?,
+            id: self.content.id,
+            damage: None,
+        })
     }
 
     /// Builds the session, with its messages.
@@ -160,6 +193,11 @@ pub(crate) fn time(time: DateTime<Utc>) -> String {
 /// A state as it is stored.
 pub(crate) fn state(state: &SessionState) -> std::result::Result<String, StorageError> {
     Ok(stored_json::to_string(state)?)
+}
+
+/// Says that a session cannot be read.
+pub(crate) fn corrupt(connection: &Connection, id: &str, reason: &str) -> Abort<StorageError> {
+    StorageError::Corrupt { location: location(connection, id), reason: reason.into() }.into()
 }
 
 fn location(connection: &Connection, id: &str) -> String {

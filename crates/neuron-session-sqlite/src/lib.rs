@@ -51,8 +51,9 @@ mod replace;
 
 mod digest;
 mod head;
+mod lost_ids;
 mod messages;
 mod schema;
 
-pub use neuron_sqlite::{SqliteError, SqliteOptions, Synchronous};
+pub use neuron_sqlite::{SqliteError, SqliteOptions, Synchronous, accept_older};
 pub use storage::SqliteSessionStorage;

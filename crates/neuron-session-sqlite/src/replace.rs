@@ -6,6 +6,7 @@ use neuron_types::{Session, SessionRevision, StorageError};
 
 use crate::digest::Digest;
 use crate::head::{self, Content, Head};
+use crate::lost_ids::LostIds;
 use crate::messages::{self, Bodies};
 
 type Result<T> = std::result::Result<T, Abort<StorageError>>;
@@ -41,11 +42,16 @@ impl Replacement {
     }
 
     /// Writes it, in a transaction.
-    pub(crate) fn write(self, connection: &Connection, before: &Before) -> Result<SessionRevision> {
+    pub(crate) fn write(
+        self,
+        connection: &Connection,
+        lost: &LostIds,
+        before: &Before,
+    ) -> Result<SessionRevision> {
         let stored = match before {
-            Before::Revision(revision) => Some(Head::expect(connection, &self.id, revision)?),
-            Before::Anything => Head::find(connection, &self.id)?,
-            Before::Nothing => match Head::find(connection, &self.id)? {
+            Before::Revision(revision) => Some(Head::expect(connection, lost, &self.id, revision)?),
+            Before::Anything => Head::find(connection, lost, &self.id)?,
+            Before::Nothing => match Head::find(connection, lost, &self.id)? {
                 Some(_) => return Err(StorageError::Conflict { id: self.id }.into()),
                 None => None,
             },

@@ -9,8 +9,9 @@ use neuron_types::{
 };
 
 use crate::append::Addition;
-use crate::head::Head;
+use crate::head::{self, Head};
 use crate::load;
+use crate::lost_ids::LostIds;
 use crate::replace::{Before, Replacement};
 use crate::schema::SESSIONS;
 
@@ -27,6 +28,7 @@ const MANY_PAGES: i64 = 256;
 #[derive(Debug, Clone)]
 pub struct SqliteSessionStorage {
     database: Database,
+    lost: LostIds,
 }
 
 impl SqliteSessionStorage {
@@ -37,7 +39,8 @@ impl SqliteSessionStorage {
     ///
     /// # Errors
     ///
-    /// [`StorageError::Corrupt`] when there is something else or it is damaged,
+    /// [`StorageError::Corrupt`] when there is something else, it is damaged, or it lost commits that it had:
+    /// [`accept_older`](crate::accept_older) then accepts the older state.
     /// [`StorageError::UnsupportedVersion`] when a newer version wrote it, [`StorageError::Io`] when it
     /// cannot be read or written. What is there is left as it is.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, StorageError> {
@@ -54,7 +57,25 @@ impl SqliteSessionStorage {
         options: SqliteOptions,
     ) -> Result<Self, StorageError> {
         let path = path.as_ref().to_owned();
-        Ok(Self { database: Database::open(path, SESSIONS, options).await? })
+        let database = Database::open_witnessed(path, SESSIONS, options).await?;
+        Ok(Self { database, lost: LostIds::default() })
+    }
+
+    /// Writes a copy of all sessions, as they are at one moment, to a new file. Others go on reading and writing.
+    ///
+    /// The copy is a complete database of its own, and is on the disk before it has its name.
+    ///
+    /// # Errors
+    ///
+    /// [`StorageError::Io`] if there is a file at the path, or its folder does not exist. [`StorageError::Corrupt`] if
+    /// the database is damaged. No file is then left at the path. A damaged session that the database can read is
+    /// copied as it is.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the copy is written all the same or not at all.
+    pub async fn backup(&self, path: impl AsRef<Path>) -> Result<(), StorageError> {
+        Ok(self.database.backup(path).await?)
     }
 
     async fn replace(
@@ -64,7 +85,8 @@ impl SqliteSessionStorage {
     ) -> Result<SessionRevision, StorageError> {
         check_session_id(&session.id)?;
         let replacement = Replacement::of(session)?;
-        self.database.write(move |transaction| replacement.write(transaction, &before)).await
+        let lost = self.lost.clone();
+        self.database.write(move |transaction| replacement.write(transaction, &lost, &before)).await
     }
 }
 
@@ -83,10 +105,13 @@ impl SessionStorage for SqliteSessionStorage {
 
     async fn delete(&self, id: &str) -> Result<(), StorageError> {
         check_session_id(id)?;
-        let id = id.to_owned();
+        let (lost, id) = (self.lost.clone(), id.to_owned());
         let deleted = self.database.write(move |transaction| {
             // Also one that cannot be read any more.
             if transaction.execute("DELETE FROM sessions WHERE id = ?1", [&id])? == 0 {
+                if lost.contains(transaction, &id)? {
+                    return Err(head::corrupt(transaction, &id, head::NOT_INDEXED));
+                }
                 return Err(StorageError::NotFound(id).into());
             }
             Ok(transaction
@@ -107,14 +132,17 @@ impl VersionedSessionStorage for SqliteSessionStorage {
 
     async fn load_versioned(&self, id: &str) -> Result<(Session, SessionRevision), StorageError> {
         check_session_id(id)?;
-        let id = id.to_owned();
-        self.database.read(move |transaction| load::load(transaction, &id)).await
+        let (lost, id) = (self.lost.clone(), id.to_owned());
+        self.database.read(move |transaction| load::load(transaction, &lost, &id)).await
     }
 
     async fn revision(&self, id: &str) -> Result<SessionRevision, StorageError> {
         check_session_id(id)?;
-        let id = id.to_owned();
-        self.database.read(move |transaction| Ok(Head::get(transaction, &id)?.revision())).await
+        let (lost, id) = (self.lost.clone(), id.to_owned());
+        let read = self
+            .database
+            .read(move |transaction| Ok(Head::get(transaction, &lost, &id)?.revision()));
+        read.await
     }
 
     async fn update(
@@ -134,7 +162,10 @@ impl VersionedSessionStorage for SqliteSessionStorage {
     ) -> Result<SessionRevision, StorageError> {
         check_session_id(id)?;
         let addition = Addition::of(messages, state)?;
-        let (id, expected) = (id.to_owned(), expected.clone());
-        self.database.write(move |transaction| addition.write(transaction, &id, &expected)).await
+        let (lost, id, expected) = (self.lost.clone(), id.to_owned(), expected.clone());
+        let write = self
+            .database
+            .write(move |transaction| addition.write(transaction, &lost, &id, &expected));
+        write.await
     }
 }

@@ -4,9 +4,11 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
-use crate::{Schema, SqliteError, SqliteOptions, header};
+use crate::witness::Witness;
+use crate::{Schema, SqliteError, SqliteOptions, header, open_files};
 
 /// After a large write the log is cut to this size, in bytes, when SQLite begins it anew.
 const KEPT_LOG: i64 = 16 << 20;
@@ -19,11 +21,16 @@ pub(crate) fn open(
     path: &Path,
     schema: &Schema,
     options: &SqliteOptions,
+    witness: Option<&Witness>,
 ) -> Result<Connection, SqliteError> {
+    open_files::check_links(path)?;
     header::inspect(path, schema)?;
+    if let Some(witness) = witness {
+        witness.check_file()?;
+    }
     let start = Instant::now();
     loop {
-        match set_up_writer(path, schema, options) {
+        match set_up_writer(path, schema, options, witness) {
             // The change to the write-ahead log needs the file alone, and does not wait for it.
             Err(SqliteError::Busy { .. }) if start.elapsed() < options.busy_timeout => {
                 thread::sleep(PAUSE);
@@ -37,11 +44,18 @@ fn set_up_writer(
     path: &Path,
     schema: &Schema,
     options: &SqliteOptions,
+    witness: Option<&Witness>,
 ) -> Result<Connection, SqliteError> {
     let fail = |error| SqliteError::new(path, error);
     let mut connection = connect(path, options, OpenFlags::SQLITE_OPEN_CREATE).map_err(fail)?;
     if connection.is_readonly(MAIN_DB).map_err(fail)? {
         return Err(SqliteError::ReadOnly { path: path.into(), source: None });
+    }
+    if let Some(witness) = witness {
+        // A log that is damaged stays as it is if the connection is closed because of it.
+        keep_log(&connection, true).map_err(fail)?;
+        witness.check_opening(&connection)?;
+        keep_log(&connection, false).map_err(fail)?;
     }
     schema.apply(&mut connection, path)?;
     // After the schema, so that the file itself always says whose it is, and not its log alone.
@@ -56,7 +70,17 @@ fn set_up_writer(
         });
     }
     connection.pragma_update(None, "journal_size_limit", KEPT_LOG).map_err(fail)?;
+    if let Some(witness) = witness {
+        witness.set_up(&connection).map_err(fail)?;
+    }
+    // The first reading opens the log.
+    connection.query_one("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).map_err(fail)?;
     Ok(connection)
+}
+
+/// Says whether the log stays when the connection is closed as the last one.
+fn keep_log(connection: &Connection, keeps: bool) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keeps).map(drop)
 }
 
 /// Opens a database in memory, which lives as long as its connection.
@@ -74,10 +98,15 @@ pub(crate) fn open_in_memory(
 
 /// Opens another connection to a database that [`open`] has checked, which cannot write.
 pub(crate) fn open_reader(path: &Path, options: &SqliteOptions) -> rusqlite::Result<Connection> {
-    // Not opened as read-only: a reader of the log takes part in its index.
-    let connection = connect(path, options, OpenFlags::empty())?;
+    let connection = open_another(path, options)?;
     connection.pragma_update(None, "query_only", true)?;
     Ok(connection)
+}
+
+/// Opens another connection to a database that [`open`] has checked.
+pub(crate) fn open_another(path: &Path, options: &SqliteOptions) -> rusqlite::Result<Connection> {
+    // Not opened as read-only: a reader of the log takes part in its index.
+    connect(path, options, OpenFlags::empty())
 }
 
 fn connect(path: &Path, options: &SqliteOptions, flags: OpenFlags) -> rusqlite::Result<Connection> {

@@ -9,7 +9,9 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 
 use crate::off_executor::off_executor;
-use crate::{Abort, Schema, SqliteError, SqliteOptions, connection};
+use crate::open_files::OpenFiles;
+use crate::witness::Witness;
+use crate::{Abort, Schema, SqliteError, SqliteOptions, backup, connection};
 
 /// A database. Clones share its connections.
 ///
@@ -26,6 +28,30 @@ struct Shared {
     writer: Arc<AsyncMutex<Connection>>,
     /// None in memory, where there is but one connection.
     readers: Option<Readers>,
+    files: Files,
+}
+
+/// What is checked around each transaction.
+#[derive(Default)]
+struct Files {
+    /// None in memory.
+    open: Option<OpenFiles>,
+    witness: Option<Witness>,
+}
+
+impl Files {
+    fn check_open(&self) -> Result<(), SqliteError> {
+        self.open.as_ref().map_or(Ok(()), OpenFiles::check)
+    }
+
+    /// Checks that a transaction is of the files that were opened, and has all commits that were seen before it.
+    fn check(&self, transaction: &Connection, seen: Option<u64>) -> Result<(), SqliteError> {
+        self.check_open()?;
+        match (&self.witness, seen) {
+            (Some(witness), Some(seen)) => witness.check(transaction, seen),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The connections that read. They are opened when they are needed.
@@ -53,33 +79,70 @@ impl Database {
         schema: Schema,
         options: SqliteOptions,
     ) -> Result<Self, SqliteError> {
-        let asked = path.as_ref().to_owned();
-        let stopped = || SqliteError::Stopped { path: asked.clone() };
-        let path = asked.clone();
-        off_executor(move || Self::open_here(path, &schema, options)).await.ok_or_else(stopped)?
+        Self::open_path(path.as_ref(), schema, options, false).await
+    }
+
+    /// Opens a database as [`open`](Self::open) does, and notices commits that are lost.
+    ///
+    /// SQLite takes a log that is missing, cut or damaged for an earlier state of the database. A database that is
+    /// opened by this method counts its commits, and each writer notes the count in a small file beside the database,
+    /// the witness, with the ending `-witness`. Opening, reading and writing fail if the witness has seen more commits
+    /// than the database has. The database may have more commits than the witness has seen, for example after a crash.
+    ///
+    /// With [`Synchronous::Normal`](crate::Synchronous::Normal) a power failure may undo commits, so they are not noted,
+    /// and their loss is not noticed. Writers that use [`open`](Self::open) or another program do not count.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), and [`SqliteError::Lost`]. [`accept_older`](crate::accept_older) is the way on if the
+    /// older state is wanted.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`open`](Self::open).
+    pub async fn open_witnessed(
+        path: impl AsRef<Path>,
+        schema: Schema,
+        options: SqliteOptions,
+    ) -> Result<Self, SqliteError> {
+        Self::open_path(path.as_ref(), schema, options, true).await
+    }
+
+    async fn open_path(
+        path: &Path,
+        schema: Schema,
+        options: SqliteOptions,
+        is_witnessed: bool,
+    ) -> Result<Self, SqliteError> {
+        let here = path.to_owned();
+        let opening = off_executor(move || Self::open_here(here, &schema, options, is_witnessed));
+        opening.await.ok_or_else(|| SqliteError::Stopped { path: path.to_owned() })?
     }
 
     fn open_here(
         path: PathBuf,
         schema: &Schema,
         options: SqliteOptions,
+        is_witnessed: bool,
     ) -> Result<Self, SqliteError> {
         let is_in_memory = path.as_os_str() == ":memory:";
-        let (path, writer) = if is_in_memory {
+        let (path, writer, files) = if is_in_memory {
             let writer = connection::open_in_memory(&path, schema, &options)?;
-            (path, writer)
+            (path, writer, Files::default())
         } else {
             // Readers come later, when the working directory may be another one.
             let path = path::absolute(&path).map_err(|source| SqliteError::Io { path, source })?;
-            let writer = connection::open(&path, schema, &options)?;
-            (path, writer)
+            let witness = is_witnessed.then(|| Witness::of(&path, &options));
+            let writer = connection::open(&path, schema, &options, witness.as_ref())?;
+            let files = Files { open: Some(OpenFiles::of(&path)), witness };
+            (path, writer, files)
         };
         let readers = (!is_in_memory).then(|| Readers {
             permits: Arc::new(Semaphore::new(options.readers)),
             idle: Mutex::default(),
         });
         let writer = Arc::new(AsyncMutex::new(writer));
-        Ok(Self { shared: Arc::new(Shared { path, options, writer, readers }) })
+        Ok(Self { shared: Arc::new(Shared { path, options, writer, readers, files }) })
     }
 
     /// Where it is.
@@ -95,7 +158,8 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// The work's own; else a [`SqliteError`].
+    /// The work's own; else a [`SqliteError`]. It is [`SqliteError::Replaced`] if the database file or its log was
+    /// deleted or replaced since it was opened, or has another hard link. Elsewhere than on Unix this is not checked.
     ///
     /// # Cancel safety
     ///
@@ -112,12 +176,14 @@ impl Database {
         // Is there for as long as somebody waits for the result.
         let caller = Arc::new(());
         let awaited = Arc::downgrade(&caller);
-        let result = self.with_writer(move |connection, path| {
+        let result = self.with_writer(move |connection, shared| {
+            let path = &shared.path;
             let if_awaited = || match awaited.strong_count() {
-                0 => Err(Abort::Own(SqliteError::Stopped { path: path.into() }.into())),
+                0 => Err(Abort::Own(SqliteError::Stopped { path: path.clone() }.into())),
                 _ => Ok(()),
             };
-            let result = transact(connection, TransactionBehavior::Immediate, |transaction| {
+            let immediate = TransactionBehavior::Immediate;
+            let result = transact(connection, immediate, &shared.files, |transaction| {
                 // It may have waited long for another process.
                 if_awaited()?;
                 let result = work(transaction)?;
@@ -153,8 +219,9 @@ impl Database {
         let deferred = TransactionBehavior::Deferred;
         let Some(readers) = &self.shared.readers else {
             return self
-                .with_writer(move |connection, path| {
-                    transact(connection, deferred, work).map_err(|abort| abort.into_error(path))
+                .with_writer(move |connection, shared| {
+                    transact(connection, deferred, &shared.files, work)
+                        .map_err(|abort| abort.into_error(&shared.path))
                 })
                 .await;
         };
@@ -163,7 +230,7 @@ impl Database {
         let permit = readers.permits.clone().acquire_owned().await.ok();
         let result = off_executor(move || {
             let _permit = permit;
-            shared.with_reader(|connection| transact(connection, deferred, work))
+            shared.with_reader(|connection| transact(connection, deferred, &shared.files, work))
         });
         result.await.ok_or_else(|| self.stopped())?
     }
@@ -178,13 +245,48 @@ impl Database {
     ///
     /// Dropped, it gives back all or nothing. Nothing but space is lost.
     pub async fn reclaim(&self) -> Result<(), SqliteError> {
-        self.with_writer(|connection, path| {
+        self.with_writer(|connection, shared| {
             run_to_end(connection, "PRAGMA incremental_vacuum")
                 // The file itself is cut when the log is written back to it.
                 .and_then(|()| run_to_end(connection, "PRAGMA wal_checkpoint(PASSIVE)"))
-                .map_err(|error| SqliteError::new(path, error))
+                .map_err(|error| SqliteError::new(&shared.path, error))
         })
         .await
+    }
+
+    /// Writes a copy of the database, as it is at one moment, to a new file. Others go on reading and writing.
+    ///
+    /// The copy is one file without a log or a witness. It is checked, complete and synced before it has its name.
+    /// Copying the database file instead loses what is in its log.
+    ///
+    /// # Errors
+    ///
+    /// [`SqliteError::Io`] if there is a file at the path, or its folder does not exist. [`SqliteError::Corrupt`] or
+    /// [`SqliteError::Lost`] if the database is damaged. No file is then left at the path.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the copy is written all the same or not at all.
+    pub async fn backup(&self, to: impl AsRef<Path>) -> Result<(), SqliteError> {
+        let to = to.as_ref();
+        let absolute = path::absolute(to);
+        let to = absolute.map_err(|source| SqliteError::Io { path: to.into(), source })?;
+        if self.shared.readers.is_none() {
+            return self
+                .with_writer(move |connection, shared| backup::write(connection, &shared.path, &to))
+                .await;
+        }
+        let shared = self.shared.clone();
+        let result = off_executor(move || {
+            shared.files.check_open()?;
+            // A connection of its own: those for reading cannot write anywhere.
+            let opened = connection::open_another(&shared.path, &shared.options);
+            let mut connection = opened.map_err(|error| SqliteError::new(&shared.path, error))?;
+            transact(&mut connection, TransactionBehavior::Deferred, &shared.files, |_| Ok(()))
+                .map_err(|abort: Abort<SqliteError>| abort.into_error(&shared.path))?;
+            backup::write(&connection, &shared.path, &to)
+        });
+        result.await.ok_or_else(|| self.stopped())?
     }
 
     /// Brings what is in the log into the file, and empties the log, so that both together take no more
@@ -199,14 +301,14 @@ impl Database {
     /// Dropped, it happens wholly or not at all. Nothing but space is lost.
     pub async fn checkpoint(&self) -> Result<(), SqliteError> {
         let patience = self.shared.options.busy_timeout;
-        self.with_writer(move |connection, path| {
+        self.with_writer(move |connection, shared| {
             let done = connection
                 .busy_timeout(Duration::ZERO)
                 .and_then(|()| run_to_end(connection, "PRAGMA wal_checkpoint(TRUNCATE)"));
             connection
                 .busy_timeout(patience)
                 .and(done)
-                .map_err(|error| SqliteError::new(path, error))
+                .map_err(|error| SqliteError::new(&shared.path, error))
         })
         .await
     }
@@ -214,7 +316,7 @@ impl Database {
     /// Runs something with the connection that writes, when its turn comes.
     async fn with_writer<T, E>(
         &self,
-        work: impl FnOnce(&mut Connection, &Path) -> Result<T, E> + Send + 'static,
+        work: impl FnOnce(&mut Connection, &Shared) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
@@ -222,7 +324,7 @@ impl Database {
     {
         let mut connection = self.shared.writer.clone().lock_owned().await;
         let shared = self.shared.clone();
-        let result = off_executor(move || work(&mut connection, &shared.path));
+        let result = off_executor(move || work(&mut connection, &shared));
         result.await.ok_or_else(|| self.stopped())?
     }
 
@@ -246,7 +348,10 @@ impl Shared {
         let idle = self.idle().and_then(|mut idle| idle.pop());
         let opened = match idle {
             Some(connection) => Ok(connection),
-            None => connection::open_reader(&self.path, &self.options),
+            None => {
+                self.files.check_open()?;
+                connection::open_reader(&self.path, &self.options)
+            }
         };
         let mut connection =
             opened.map_err(|error| E::from(SqliteError::new(&self.path, error)))?;
@@ -264,14 +369,24 @@ impl Shared {
 }
 
 /// Runs a transaction to its end; an error or a panic undoes it.
-fn transact<T, E>(
+fn transact<T, E: From<SqliteError>>(
     connection: &mut Connection,
     behavior: TransactionBehavior,
+    files: &Files,
     work: impl FnOnce(&Transaction<'_>) -> Result<T, Abort<E>>,
 ) -> Result<T, Abort<E>> {
+    let own = |error: SqliteError| Abort::Own(error.into());
+    let seen = files.witness.as_ref().map(Witness::seen).transpose().map_err(own)?;
     let transaction = connection.transaction_with_behavior(behavior)?;
+    files.check(&transaction, seen).map_err(own)?;
+    let changes = transaction.total_changes();
     let result = work(&transaction)?;
+    let counting = files.witness.as_ref().filter(|_| transaction.total_changes() != changes);
+    let number = counting.map(|witness| witness.count(&transaction)).transpose()?;
     transaction.commit()?;
+    if let (Some(witness), Some(number)) = (counting, number) {
+        witness.note(number);
+    }
     Ok(result)
 }
 

@@ -53,6 +53,29 @@ pub enum SqliteError {
         /// What SQLite says, if it was SQLite that noticed.
         source: Option<rusqlite::Error>,
     },
+    /// The database lacks commits that it had: its log or its file was deleted, cut, damaged or replaced by an older
+    /// copy. It is left as it is.
+    ///
+    /// Only a database with a witness has this error: see [`Database::open_witnessed`](crate::Database::open_witnessed).
+    #[error("{}: {}", path.display(), lost(witness, *found, *expected))]
+    Lost {
+        /// Where.
+        path: PathBuf,
+        /// The witness.
+        witness: PathBuf,
+        /// The number of the last commit in the database.
+        found: u64,
+        /// The number of the last commit that the witness has seen.
+        expected: u64,
+    },
+    /// The path does not lead to the open file any more, or not alone. Nothing was written.
+    #[error("nothing was written to {}: {reason}", path.display())]
+    Replaced {
+        /// Where.
+        path: PathBuf,
+        /// What happened.
+        reason: &'static str,
+    },
     /// The database cannot be written.
     #[error("{} is read-only", path.display())]
     ReadOnly {
@@ -159,6 +182,15 @@ impl SqliteError {
     }
 }
 
+/// What a database lost, and what to do about it.
+fn lost(witness: &Path, found: u64, expected: u64) -> String {
+    format!(
+        "it has {found} commits, and {} has seen {expected}: its log (-wal) or the database itself was deleted, cut, \
+         damaged or replaced by an older copy; restore these files, or call `accept_older` if the older state is wanted",
+        witness.display()
+    )
+}
+
 impl From<SqliteError> for StorageError {
     fn from(error: SqliteError) -> Self {
         if let Some(kind) = error.io_kind() {
@@ -176,6 +208,9 @@ impl From<SqliteError> for StorageError {
             },
             SqliteError::Corrupt { path, reason, .. } => {
                 Self::Corrupt { location: location(path), reason }
+            }
+            SqliteError::Lost { path, witness, found, expected } => {
+                Self::Corrupt { location: location(path), reason: lost(&witness, found, expected) }
             }
             SqliteError::UnsupportedVersion { path, found, supported } => {
                 Self::UnsupportedVersion { location: location(path), found, supported }

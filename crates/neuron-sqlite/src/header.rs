@@ -3,9 +3,9 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::{Schema, SqliteError};
+use crate::{Schema, SqliteError, open_files};
 
 /// The header of every SQLite database: <https://sqlite.org/fileformat2.html#the_database_header>.
 const LENGTH: usize = 100;
@@ -27,7 +27,9 @@ fn verdict(path: &Path, schema: &Schema) -> Result<(), SqliteError> {
         |reason: &str| Err(SqliteError::NotADatabase { path: path.into(), reason: reason.into() });
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return check_folder(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return check_log(path, "missing").and_then(|()| check_folder(path));
+        }
         Err(error) => return Err(fail(error)),
     };
     if metadata.is_dir() {
@@ -38,7 +40,7 @@ fn verdict(path: &Path, schema: &Schema) -> Result<(), SqliteError> {
     }
     let header = read_header(path).map_err(fail)?;
     if header.is_empty() {
-        return check_empty(path);
+        return check_log(path, "empty");
     }
     let Some(fields) = Fields::of(&header) else {
         let is_part = MAGIC.starts_with(&header) || header.starts_with(MAGIC);
@@ -75,12 +77,12 @@ fn check_folder(path: &Path) -> Result<(), SqliteError> {
     }
 }
 
-/// An empty file is a database that was never written, unless a log says otherwise.
-fn check_empty(path: &Path) -> Result<(), SqliteError> {
+/// A file that is missing or empty is a database that was never written, unless a log says otherwise.
+fn check_log(path: &Path, state: &str) -> Result<(), SqliteError> {
     match has_content(path, "-wal") {
         true => Err(SqliteError::Corrupt {
             path: path.into(),
-            reason: "it is empty, but its log is not".into(),
+            reason: format!("it is {state}, but its log is not"),
             source: None,
         }),
         false => Ok(()),
@@ -100,9 +102,7 @@ fn is_unsettled(path: &Path) -> bool {
 
 /// Whether SQLite's file beside the database has something in it.
 fn has_content(path: &Path, ending: &str) -> bool {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(ending);
-    fs::metadata(PathBuf::from(beside)).is_ok_and(|metadata| metadata.len() > 0)
+    fs::metadata(open_files::beside(path, ending)).is_ok_and(|metadata| metadata.len() > 0)
 }
 
 fn cut(path: &Path, length: u64, expected: u64) -> SqliteError {

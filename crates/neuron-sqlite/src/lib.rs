@@ -66,9 +66,12 @@ mod database;
 mod options;
 mod schema;
 
+mod backup;
 mod connection;
 mod header;
 mod off_executor;
+mod open_files;
+mod witness;
 
 mod error;
 
@@ -76,6 +79,7 @@ pub use database::Database;
 pub use error::{Abort, SqliteError};
 pub use options::{SqliteOptions, Synchronous};
 pub use schema::Schema;
+pub use witness::accept_older;
 
 /// The version of rusqlite whose types are in the signatures here.
 pub use rusqlite;

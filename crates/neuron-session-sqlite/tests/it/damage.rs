@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use neuron_session_sqlite::SqliteSessionStorage;
-use neuron_types::{Session, SessionStorage, StorageError, VersionedSessionStorage};
+use neuron_types::{
+    Session, SessionRevision, SessionStorage, SessionSummary, StorageError, VersionedSessionStorage,
+};
 
 use crate::support::{message, open, place, run, same_or_corrupt, session};
 
@@ -30,8 +32,6 @@ async fn a_changed_byte_is_noticed_wherever_it_matters() {
             Err(error) => Err(error),
         };
         match loaded {
-            // The index of ids says that it is not there, which nothing can tell from the truth.
-            Err(StorageError::NotFound(_)) => refused += 1,
             // The schema says something else.
             Err(StorageError::Other(_)) => refused += 1,
             loaded => match same_or_corrupt(loaded, &expected) {
@@ -148,6 +148,60 @@ async fn what_cannot_be_in_a_column_is_told() {
         assert!(matches!(error, StorageError::Corrupt { .. }), "{column}: {error:?}");
     }
     run(&path, "UPDATE sessions SET message_count = 1, created_at = 'soon'");
-    let error = storage.list().await.unwrap_err();
+    let error = storage.load("s").await.unwrap_err();
     assert!(matches!(error, StorageError::Corrupt { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_damaged_session_is_listed_and_can_be_deleted() {
+    let (_folder, path) = place();
+    let storage = open(&path).await;
+    for damage in [
+        "state = '{}'",
+        "message_count = -1",
+        "created_at = 'soon'",
+        "digest = x'00'",
+        "revision = 'another'",
+    ] {
+        storage.save(&session("a", 1)).await.unwrap();
+        storage.save(&session("s", 2)).await.unwrap();
+        run(&path, &format!("UPDATE sessions SET {damage} WHERE id = 's'"));
+        let error = storage.load("s").await.unwrap_err();
+        assert!(matches!(error, StorageError::Corrupt { .. }), "{damage}: {error:?}");
+        let whole = storage.load("a").await.unwrap().summary();
+        let listed = storage.list().await.unwrap();
+        assert_eq!(listed, [whole, SessionSummary::damaged("s", &error)], "{damage}");
+        storage.delete("s").await.unwrap();
+        assert_eq!(storage.list().await.unwrap().len(), 1);
+    }
+}
+
+/// The index of ids of a session was changed, and the session looked as if it had never been there.
+#[tokio::test]
+async fn a_session_that_the_index_of_ids_lost_is_not_missing() {
+    let (_folder, path) = place();
+    let stored = session("session-that-is-lost", 1);
+    let mut bytes = database(&path, &stored).await;
+    let id = b"session-that-is-lost";
+    let places: Vec<_> =
+        (0..bytes.len() - id.len()).filter(|at| bytes[*at..].starts_with(id)).collect();
+    // The row, and the index.
+    assert_eq!(places.len(), 2);
+    let mut lost = 0;
+    for at in places {
+        bytes[at + id.len() - 1] ^= 1;
+        fs::write(&path, &bytes).unwrap();
+        bytes[at + id.len() - 1] ^= 1;
+        let storage = open(&path).await;
+        let error = storage.load(&stored.id).await.unwrap_err();
+        assert!(matches!(error, StorageError::Corrupt { .. }), "{error:?}");
+        lost += usize::from(error.to_string().contains("REINDEX sessions"));
+        let appended = storage.append(&stored.id, &[], None, &SessionRevision::new("x")).await;
+        assert!(matches!(appended, Err(StorageError::Corrupt { .. })), "{appended:?}");
+        let created = storage.create(&stored).await;
+        assert!(matches!(created, Err(StorageError::Corrupt { .. })), "{created:?}");
+        let listed = storage.list().await.unwrap();
+        assert!(!listed.is_empty() && listed.iter().all(|one| one.damage.is_some()), "{listed:?}");
+    }
+    assert_eq!(lost, 1);
 }

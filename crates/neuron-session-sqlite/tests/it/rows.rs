@@ -106,6 +106,7 @@ async fn a_revision_does_not_come_again_when_a_backup_is_put_back() {
     drop(storage);
 
     std::fs::write(&path, backup).unwrap();
+    neuron_session_sqlite::accept_older(&path).unwrap();
     let storage = open(&path).await;
     assert_eq!(storage.revision("s").await.unwrap(), first);
     let other = storage.append("s", &[message(3)], None, &first).await.unwrap();

@@ -1,9 +1,12 @@
 //! Databases as their users meet them: real files, several connections, several processes.
 
+mod backup;
 mod errors;
 mod killed;
 mod migrations;
+mod open_files;
 mod opening;
 mod space;
 mod support;
 mod transactions;
+mod witness;

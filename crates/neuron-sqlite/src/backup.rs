@@ -1,0 +1,63 @@
+//! Copies of a database that others go on to use.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use crate::{SqliteError, open_files};
+
+/// Copies a database into a new file, which is complete and on the disk before it has its name.
+pub(crate) fn write(source: &Connection, path: &Path, to: &Path) -> Result<(), SqliteError> {
+    let fail = |source| SqliteError::Io { path: to.into(), source };
+    let unfinished = open_files::beside(to, "-unfinished");
+    check_free(to).map_err(fail)?;
+    remove(&unfinished).map_err(fail)?;
+    let copied = copy(source, path, &unfinished).and_then(|()| {
+        let file = OpenOptions::new().write(true).open(&unfinished);
+        // SQLite does not sync it.
+        file.and_then(|file| file.sync_all())
+            .and_then(|()| check_free(to))
+            .and_then(|()| fs::rename(&unfinished, to))
+            .and_then(|()| open_files::sync_folder(to))
+            .map_err(fail)
+    });
+    if copied.is_err() {
+        let _ = remove(&unfinished);
+    }
+    copied
+}
+
+fn copy(source: &Connection, path: &Path, to: &Path) -> Result<(), SqliteError> {
+    let fail = |error| SqliteError::new(path, error);
+    let utf8 = to.to_str().ok_or_else(|| SqliteError::Io {
+        path: to.into(),
+        source: io::Error::new(io::ErrorKind::InvalidInput, "the path is not UTF-8"),
+    })?;
+    // The copy has what the tables have. Rows that an index alone knows would be lost without a word.
+    let check: String =
+        source.query_one("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(fail)?;
+    if check != "ok" {
+        return Err(SqliteError::Corrupt { path: path.into(), reason: check, source: None });
+    }
+    source.execute("VACUUM INTO ?1", [utf8]).map(drop).map_err(fail)
+}
+
+fn check_free(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => {
+            let reason = "a backup does not replace a file; delete it or choose another path";
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, reason))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

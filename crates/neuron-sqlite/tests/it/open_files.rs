@@ -1,0 +1,108 @@
+//! Files that are deleted or replaced while the database is open.
+
+#![cfg(unix)]
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use neuron_sqlite::{Database, SqliteError};
+
+use crate::support::{NOTES, add, all, open, patient, place};
+
+/// Checks that reading and writing fail in these words.
+async fn refused(notes: &Database, words: &str) {
+    for error in [all(notes).await.unwrap_err(), add(notes, "lost").await.unwrap_err()] {
+        assert!(matches!(error, SqliteError::Replaced { .. }), "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains(words) && text.contains(notes.path().to_str().unwrap()), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_was_deleted_is_noticed() {
+    let (_folder, path) = place();
+    let notes = open(&path).await.unwrap();
+    add(&notes, "one").await.unwrap();
+    fs::remove_file(&path).unwrap();
+    refused(&notes, "deleted or replaced").await;
+}
+
+#[tokio::test]
+async fn a_database_that_was_replaced_is_noticed() {
+    let (folder, path) = place();
+    let notes = open(&path).await.unwrap();
+    add(&notes, "one").await.unwrap();
+    let other = folder.path().join("other.db");
+    add(&open(&other).await.unwrap(), "another").await.unwrap();
+    fs::rename(&other, &path).unwrap();
+    refused(&notes, "deleted or replaced").await;
+}
+
+#[tokio::test]
+async fn a_log_that_was_deleted_is_noticed_and_closing_writes_it_to_the_database() {
+    let (_folder, path) = place();
+    let notes = open(&path).await.unwrap();
+    add(&notes, "one").await.unwrap();
+    fs::remove_file(path.with_extension("db-wal")).unwrap();
+    refused(&notes, "its log was deleted or replaced").await;
+    drop(notes);
+    assert_eq!(all(&open(&path).await.unwrap()).await.unwrap(), ["one"]);
+}
+
+#[tokio::test]
+async fn another_hard_link_is_noticed() {
+    let (folder, path) = place();
+    let notes = open(&path).await.unwrap();
+    add(&notes, "one").await.unwrap();
+    let other = folder.path().join("other.db");
+    fs::hard_link(&path, &other).unwrap();
+    refused(&notes, "another hard link").await;
+    let error = open(&other).await.unwrap_err();
+    assert!(matches!(error, SqliteError::Replaced { .. }), "{error:?}");
+    assert!(!folder.path().join("other.db-wal").exists());
+    fs::remove_file(&other).unwrap();
+    add(&notes, "two").await.unwrap();
+    assert_eq!(all(&notes).await.unwrap(), ["one", "two"]);
+}
+
+/// A symbolic link is another name for the path, and has the same log.
+#[tokio::test]
+async fn a_symbolic_link_leads_to_the_database_and_its_witness() {
+    let (folder, path) = place();
+    let notes = Database::open_witnessed(&path, NOTES, patient()).await.unwrap();
+    add(&notes, "one").await.unwrap();
+    let link = folder.path().join("link.db");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let linked = Database::open_witnessed(&link, NOTES, patient()).await.unwrap();
+    add(&linked, "two").await.unwrap();
+    assert_eq!(all(&notes).await.unwrap(), ["one", "two"]);
+    assert!(!folder.path().join("link.db-witness").exists());
+    // It is made to lead elsewhere.
+    let other = folder.path().join("other.db");
+    add(&open(&other).await.unwrap(), "another").await.unwrap();
+    fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(&other, &link).unwrap();
+    refused(&linked, "deleted or replaced").await;
+}
+
+const TEST: &str = "open_files::a_second_opening_in_one_process_keeps_the_locks_of_the_first";
+const PLACE: &str = "NEURON_SQLITE_LOCKS";
+
+/// POSIX drops a process's locks on a file when the process closes any descriptor of the file. The check of the file
+/// before a second opening closed one, and another process then deleted the log that the first still had open.
+#[tokio::test]
+async fn a_second_opening_in_one_process_keeps_the_locks_of_the_first() {
+    if let Ok(path) = std::env::var(PLACE) {
+        assert_eq!(all(&open(path.as_ref()).await.unwrap()).await.unwrap().len(), 1);
+        return;
+    }
+    let (_folder, path) = place();
+    let notes = open(&path).await.unwrap();
+    add(&notes, "one").await.unwrap();
+    drop(open(&path).await.unwrap());
+    let mut other = Command::new(std::env::current_exe().unwrap());
+    let other = other.args([TEST, "--exact"]).env(PLACE, &path).stdout(Stdio::null()).status();
+    assert!(other.unwrap().success());
+    add(&notes, "two").await.unwrap();
+    assert_eq!(all(&notes).await.unwrap(), ["one", "two"]);
+}

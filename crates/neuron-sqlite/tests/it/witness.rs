@@ -1,0 +1,283 @@
+//! Databases that lost commits: none is taken for a whole one.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use neuron_sqlite::{Database, SqliteError, SqliteOptions, Synchronous, accept_older};
+use neuron_types::StorageError;
+
+use crate::support::{NOTES, add, all, files, patient, place};
+
+const NOTES_COUNT: usize = 12;
+
+async fn open(path: &Path) -> Result<Database, SqliteError> {
+    Database::open_witnessed(path, NOTES, patient()).await
+}
+
+/// Puts files in the place of all that is in a folder.
+fn put(folder: &Path, files: &BTreeMap<String, Vec<u8>>) {
+    fs::remove_dir_all(folder).unwrap();
+    fs::create_dir(folder).unwrap();
+    for (name, bytes) in files {
+        fs::write(folder.join(name), bytes).unwrap();
+    }
+}
+
+/// The files of a database whose process was killed: the notes are in the log, the first also in the database.
+async fn crashed(path: &Path) -> BTreeMap<String, Vec<u8>> {
+    let notes = open(path).await.unwrap();
+    add(&notes, "note 0").await.unwrap();
+    notes.checkpoint().await.unwrap();
+    for number in 1..NOTES_COUNT {
+        add(&notes, &format!("note {number}")).await.unwrap();
+    }
+    let mut files = files(path.parent().unwrap());
+    // Its content is that of the memory of the processes.
+    files.remove("notes.db-shm");
+    let names: Vec<_> = files.keys().map(String::as_str).collect();
+    assert_eq!(names, ["notes.db", "notes.db-wal", "notes.db-witness"]);
+    files
+}
+
+/// Checks that a database has all notes or is refused, and that a refused one stays as it is. Returns whether it is
+/// there.
+#[track_caller]
+fn is_there(
+    path: &Path,
+    opened: Result<Vec<String>, SqliteError>,
+    before: &BTreeMap<String, Vec<u8>>,
+) -> bool {
+    match opened {
+        Ok(notes) => {
+            assert_eq!(notes.len(), NOTES_COUNT, "an earlier state was read");
+            true
+        }
+        Err(error) => {
+            let mut after = files(path.parent().unwrap());
+            after.remove("notes.db-shm");
+            // SQLite makes an empty log.
+            after.retain(|name, bytes| before.contains_key(name) || !bytes.is_empty());
+            assert!(after == *before, "the files have changed: {error}");
+            assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+            false
+        }
+    }
+}
+
+async fn read(path: &Path) -> Result<Vec<String>, SqliteError> {
+    all(&open(path).await?).await
+}
+
+#[tokio::test]
+async fn a_lost_log_is_noticed() {
+    let (folder, path) = place();
+    let whole = crashed(&path).await;
+    put(folder.path(), &whole);
+    assert!(is_there(&path, read(&path).await, &whole));
+
+    let mut lost = whole.clone();
+    lost.remove("notes.db-wal");
+    put(folder.path(), &lost);
+    let error = open(&path).await.unwrap_err();
+    assert!(matches!(error, SqliteError::Lost { found: 1, expected: 12, .. }), "{error:?}");
+    let text = StorageError::from(error).to_string();
+    assert!(text.contains("accept_older") && text.contains("notes.db-witness"), "{text}");
+    assert!(!is_there(&path, read(&path).await, &lost));
+
+    // It is what somebody wants.
+    accept_older(&path).unwrap();
+    accept_older(&path).unwrap();
+    let notes = open(&path).await.unwrap();
+    assert_eq!(all(&notes).await.unwrap(), ["note 0"]);
+    add(&notes, "another").await.unwrap();
+    drop(notes);
+    assert_eq!(read(&path).await.unwrap(), ["note 0", "another"]);
+}
+
+#[tokio::test]
+async fn a_log_that_is_cut_or_changed_anywhere_is_noticed() {
+    let (folder, path) = place();
+    let whole = crashed(&path).await;
+    let log = &whole["notes.db-wal"];
+    let mut refused = 0;
+    for at in (0..log.len()).step_by(211).chain(0..32) {
+        let mut changed = log.clone();
+        changed[at] ^= 1 << (at % 8);
+        for log in [log[..at].to_vec(), changed] {
+            let mut files = whole.clone();
+            files.insert("notes.db-wal".into(), log);
+            put(folder.path(), &files);
+            refused += usize::from(!is_there(&path, read(&path).await, &files));
+        }
+    }
+    assert!(refused * 10 > log.len() / 211 * 2 * 9, "{refused} were refused");
+}
+
+#[tokio::test]
+async fn a_database_that_is_missing_empty_or_older_is_noticed() {
+    let (folder, path) = place();
+    let notes = open(&path).await.unwrap();
+    add(&notes, "one").await.unwrap();
+    drop(notes);
+    let older = fs::read(&path).unwrap();
+    let notes = open(&path).await.unwrap();
+    add(&notes, "two").await.unwrap();
+    drop(notes);
+    let whole = files(folder.path());
+    assert_eq!(whole.len(), 2);
+    for database in [None, Some(Vec::new()), Some(older)] {
+        let mut files = whole.clone();
+        files.remove("notes.db");
+        files.extend(database.map(|bytes| ("notes.db".into(), bytes)));
+        put(folder.path(), &files);
+        let error = open(&path).await.unwrap_err();
+        assert!(matches!(error, SqliteError::Lost { expected: 2, .. }), "{error:?}");
+        assert!(!is_there(&path, Err(error), &files));
+    }
+    // A log alone shows it too.
+    put(folder.path(), &BTreeMap::new());
+    let mut log = crashed(&path).await;
+    log.retain(|name, _| name == "notes.db-wal");
+    put(folder.path(), &log);
+    let error = open(&path).await.unwrap_err();
+    assert!(error.to_string().contains("it is missing, but its log is not"), "{error}");
+}
+
+/// Between a commit and its note the process or the machine may stop.
+#[tokio::test]
+async fn a_witness_that_is_behind_or_missing_is_no_error() {
+    let (folder, path) = place();
+    let notes = open(&path).await.unwrap();
+    add(&notes, "one").await.unwrap();
+    let behind = fs::read(folder.path().join("notes.db-witness")).unwrap();
+    for _ in 1..NOTES_COUNT {
+        add(&notes, "more").await.unwrap();
+    }
+    drop(notes);
+    let mut whole = files(folder.path());
+    whole.insert("notes.db-witness".into(), behind);
+    put(folder.path(), &whole);
+    assert!(is_there(&path, read(&path).await, &whole));
+    whole.remove("notes.db-witness");
+    put(folder.path(), &whole);
+    assert!(is_there(&path, read(&path).await, &whole));
+    // It comes back with the next write.
+    add(&open(&path).await.unwrap(), "one more").await.unwrap();
+    assert_eq!(fs::read(folder.path().join("notes.db-witness")).unwrap().len(), 512);
+}
+
+#[tokio::test]
+async fn a_witness_that_is_damaged_is_told() {
+    let (folder, path) = place();
+    let whole = crashed(&path).await;
+    let witness = &whole["notes.db-witness"];
+    for at in 0..witness.len() {
+        let mut changed = witness.clone();
+        changed[at] ^= 1 << (at % 8);
+        for bytes in [witness[..at].to_vec(), changed, [witness, &b"x"[..]].concat()] {
+            fs::write(folder.path().join("notes.db-witness"), &bytes).unwrap();
+            let error = open(&path).await.unwrap_err();
+            assert!(matches!(error, SqliteError::Corrupt { .. }), "{error:?}");
+            assert!(error.to_string().contains("notes.db-witness is damaged"), "{error}");
+        }
+    }
+    accept_older(&path).unwrap();
+    assert_eq!(read(&path).await.unwrap().len(), NOTES_COUNT);
+}
+
+#[tokio::test]
+async fn the_loss_is_noticed_while_the_database_is_open() {
+    let (folder, path) = place();
+    let whole = crashed(&path).await;
+    put(folder.path(), &whole);
+    let notes = open(&path).await.unwrap();
+    // Another process has written since, and its commit is not here.
+    let ahead = {
+        let (folder, path) = place();
+        let notes = open(&path).await.unwrap();
+        for _ in 0..=NOTES_COUNT {
+            add(&notes, "ahead").await.unwrap();
+        }
+        fs::read(folder.path().join("notes.db-witness")).unwrap()
+    };
+    fs::write(folder.path().join("notes.db-witness"), ahead).unwrap();
+    let error = all(&notes).await.unwrap_err();
+    assert!(matches!(error, SqliteError::Lost { found: 12, expected: 13, .. }), "{error:?}");
+    let error = add(&notes, "lost").await.unwrap_err();
+    assert!(matches!(error, SqliteError::Lost { .. }), "{error:?}");
+    let error = notes.backup(folder.path().join("copy.db")).await.unwrap_err();
+    assert!(matches!(error, SqliteError::Lost { .. }), "{error:?}");
+}
+
+/// A power failure may undo what is not synced.
+#[tokio::test]
+async fn commits_that_are_not_synced_are_not_noted() {
+    let (folder, path) = place();
+    let options = SqliteOptions::new().synchronous(Synchronous::Normal);
+    let notes = Database::open_witnessed(&path, NOTES, options).await.unwrap();
+    add(&notes, "one").await.unwrap();
+    assert!(!folder.path().join("notes.db-witness").exists());
+    // The sync of a later commit is a sync of those before it.
+    let full = open(&path).await.unwrap();
+    add(&full, "two").await.unwrap();
+    let witness = fs::read_to_string(folder.path().join("notes.db-witness")).unwrap();
+    assert!(witness.contains("commit 00000000000000000002, "), "{witness}");
+}
+
+#[tokio::test]
+async fn a_database_of_before_is_counted_from_its_first_write() {
+    let (folder, path) = place();
+    let notes = Database::open(&path, NOTES, patient()).await.unwrap();
+    add(&notes, "one").await.unwrap();
+    drop(notes);
+    assert_eq!(read(&path).await.unwrap(), ["one"]);
+    assert_eq!(files(folder.path()).len(), 1);
+    add(&open(&path).await.unwrap(), "two").await.unwrap();
+    // A release that knows no witness reads it and writes to it.
+    add(&Database::open(&path, NOTES, patient()).await.unwrap(), "three").await.unwrap();
+    assert_eq!(read(&path).await.unwrap(), ["one", "two", "three"]);
+}
+
+#[tokio::test]
+async fn a_transaction_that_changes_nothing_writes_nothing() {
+    let (folder, path) = place();
+    let notes = open(&path).await.unwrap();
+    add(&notes, "one").await.unwrap();
+    let written = || {
+        let mut files = files(folder.path());
+        // The locks are there.
+        files.remove("notes.db-shm");
+        files
+    };
+    let before = written();
+    notes.write::<_, SqliteError>(|_| Ok(())).await.unwrap();
+    assert!(written() == before);
+}
+
+/// Readers and writers by several connections never take a commit that is under way for a lost one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn writers_and_readers_at_the_same_time_lose_nothing() {
+    let (_folder, path) = place();
+    let mut tasks = Vec::new();
+    for _ in 0..3 {
+        let notes = open(&path).await.unwrap();
+        let reader = notes.clone();
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..40 {
+                add(&notes, "note").await.unwrap();
+            }
+        }));
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..200 {
+                all(&reader).await.unwrap();
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(read(&path).await.unwrap().len(), 120);
+    let witness = fs::read_to_string(path.with_extension("db-witness")).unwrap();
+    assert!(witness.contains("commit 00000000000000000120, "), "{witness}");
+}
