@@ -2,7 +2,8 @@
 //!
 //! Call each part from a test of its own, so that the test runner names the part that fails. The panic message names
 //! the case. [`check_session_storage`] runs all parts, and [`check_plain_session_storage`] runs the parts for a storage
-//! without revisions. [`kill`] is separate, because it needs a process to kill.
+//! without revisions. [`kill`] is separate, because it needs a process to kill, and [`damage`], because it needs the
+//! storage's files.
 //!
 //! | part | checks that |
 //! |---|---|
@@ -75,6 +76,7 @@ mod plain;
 mod versioned;
 mod writers;
 
+pub mod damage;
 pub mod kill;
 
 mod context;

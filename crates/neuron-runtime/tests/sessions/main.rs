@@ -8,6 +8,7 @@ mod killed;
 mod locks;
 mod processes;
 mod temporary;
+mod trials;
 
 /// One test a part of the conformance suite, for a storage that is made anew each time.
 macro_rules! conforms {

@@ -8,4 +8,5 @@ mod killed;
 mod processes;
 mod rows;
 mod support;
+mod trials;
 mod versions;

@@ -3,7 +3,6 @@
 #![cfg(unix)]
 
 use std::fs;
-use std::process::{Command, Stdio};
 
 use neuron_sqlite::{Database, SqliteError};
 
@@ -83,26 +82,4 @@ async fn a_symbolic_link_leads_to_the_database_and_its_witness() {
     fs::remove_file(&link).unwrap();
     std::os::unix::fs::symlink(&other, &link).unwrap();
     refused(&linked, "deleted or replaced").await;
-}
-
-const TEST: &str = "open_files::a_second_opening_in_one_process_keeps_the_locks_of_the_first";
-const PLACE: &str = "NEURON_SQLITE_LOCKS";
-
-/// POSIX drops a process's locks on a file when the process closes any descriptor of the file. The check of the file
-/// before a second opening closed one, and another process then deleted the log that the first still had open.
-#[tokio::test]
-async fn a_second_opening_in_one_process_keeps_the_locks_of_the_first() {
-    if let Ok(path) = std::env::var(PLACE) {
-        assert_eq!(all(&open(path.as_ref()).await.unwrap()).await.unwrap().len(), 1);
-        return;
-    }
-    let (_folder, path) = place();
-    let notes = open(&path).await.unwrap();
-    add(&notes, "one").await.unwrap();
-    drop(open(&path).await.unwrap());
-    let mut other = Command::new(std::env::current_exe().unwrap());
-    let other = other.args([TEST, "--exact"]).env(PLACE, &path).stdout(Stdio::null()).status();
-    assert!(other.unwrap().success());
-    add(&notes, "two").await.unwrap();
-    assert_eq!(all(&notes).await.unwrap(), ["one", "two"]);
 }

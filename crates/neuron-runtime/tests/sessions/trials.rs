@@ -1,0 +1,18 @@
+//! Files that are changed, cut or removed at random.
+
+use neuron_conformance::random::from_env;
+use neuron_conformance::session::damage::check_damage;
+use neuron_runtime::FileSessionStorage;
+
+use crate::temporary::Temporary;
+
+#[tokio::test]
+async fn of_500_damaged_directories_none_has_an_earlier_state() {
+    let temporary = Temporary::new();
+    let open = async |folder| Ok(FileSessionStorage::new(folder));
+    let tally =
+        check_damage(&temporary.join("trial"), open, 0..from_env("DAMAGE_ROUNDS").unwrap_or(500))
+            .await;
+    println!("{tally:?}");
+    assert!(tally.exact > 100 && tally.refused > 100, "{tally:?}");
+}
