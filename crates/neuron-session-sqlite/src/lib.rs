@@ -33,6 +33,23 @@
 //! session whose damage is seen is not written over: [`delete`](neuron_types::SessionStorage::delete)
 //! it to begin anew.
 //!
+//! # What is lost, and backups
+//!
+//! The database counts its commits, and a small file beside it, the witness (`-witness`), has the number of the last one
+//! that was synced. If the log or the database was removed, cut, damaged or replaced by an older copy, opening, loading
+//! and writing fail. [`accept_older`] accepts the older state. A database file or log that is deleted or replaced while it
+//! is open is an error at the next read or write.
+//!
+//! The witness costs one more page of the log for each write and no sync. A power failure does not make it wrong. With
+//! [`Synchronous::Normal`] commits are not synced, and their loss is not noticed.
+//!
+//! [`SqliteSessionStorage::backup`] copies the database while others use it. A copy of the database file alone lacks the
+//! commits in the log (`-wal`). To restore a backup, stop all processes, remove the database with its `-wal` and `-shm`
+//! files, copy the backup to its place, and call [`accept_older`].
+//!
+//! The index of ids is compared with the sessions once, when the first session is not found. This reads all sessions'
+//! rows, and no messages.
+//!
 //! # Where to look
 //!
 //! | for | see |

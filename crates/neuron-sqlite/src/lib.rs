@@ -38,7 +38,8 @@
 //!
 //! | for | see |
 //! |---|---|
-//! | a database: reading, writing, space, health | [`Database`] |
+//! | a database: reading, writing, space, backups | [`Database`] |
+//! | a loss that is wanted | [`accept_older`] |
 //! | what is in it, and how it changes between versions | [`Schema`] |
 //! | how it is opened | [`SqliteOptions`], [`Synchronous`] |
 //! | what goes wrong | [`SqliteError`], and [`Abort`] within a transaction |
@@ -48,6 +49,15 @@
 //! A file that is no SQLite database, is another application's, was written by a newer version, is
 //! cut short or may not be written gives an error that says so, and is left as it is. An empty file
 //! is taken for a database that was never written.
+//!
+//! # What is lost
+//!
+//! SQLite takes a log that is missing or damaged for an earlier state. [`Database::open_witnessed`] opens a database
+//! that notices the loss, and [`accept_older`] accepts it. [`Database::backup`] writes a copy while others use the
+//! database.
+//!
+//! On Unix each transaction checks that the paths of the database and its log lead to the open files, and that the
+//! database has no other hard link. On Windows nobody can delete or replace a file that SQLite has open.
 //!
 //! # Several processes
 //!

@@ -107,6 +107,8 @@
 //!
 #![doc = include_str!("../durability.md")]
 //!
+#![doc = include_str!("../backups.md")]
+//!
 #![doc = include_str!("../corporate-proxy.md")]
 
 pub use neuron_context as context;

@@ -12,7 +12,7 @@
 //! # use neuron_types::*;
 //! use neuron_conformance::session::damage;
 //!
-//! # async fn test<S: VersionedSessionStorage>(open: impl AsyncFn(std::path::PathBuf) -> Result<S, StorageError>) {
+//! # async fn test<S: SessionStorage>(open: impl AsyncFn(std::path::PathBuf) -> Result<S, StorageError>) {
 //! let folder = std::env::temp_dir().join(format!("damaged-{}", std::process::id()));
 //! // `open` opens the storage whose files are in a folder.
 //! let tally = damage::check_damage(&folder, open, 0..500).await;
@@ -25,9 +25,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use neuron_types::{
-    Session, SessionStorage, SessionSummary, StorageError, VersionedSessionStorage,
-};
+use neuron_types::{Session, SessionStorage, SessionSummary, StorageError};
 
 use super::sample;
 use crate::case::Case;
@@ -58,7 +56,7 @@ type Stored = BTreeMap<String, Session>;
 /// Panics at the first violation. The message names the seed and the damage. Panics if the folder cannot be written.
 pub async fn check_damage<S, O>(folder: &Path, open: O, seeds: Range<u64>) -> Tally
 where
-    S: VersionedSessionStorage,
+    S: SessionStorage,
     O: AsyncFn(PathBuf) -> Result<S, StorageError>,
 {
     let case = Case::new("session storage", "damage", "setup");
@@ -96,31 +94,27 @@ where
     tally
 }
 
-async fn write(case: &Case, storage: &impl VersionedSessionStorage, stored: &mut Stored) {
+/// Saves sessions that grow, so that each has earlier states.
+async fn write(case: &Case, storage: &impl SessionStorage, stored: &mut Stored) {
     for (index, id) in ["first", "second", "third"].into_iter().enumerate() {
         let mut session = sample::written(id, 1, 2, 40);
-        let mut revision = case.ok(storage.create(&session).await);
         for turn in 0..4 + 4 * index as u64 {
-            let messages = sample::messages(turn, 2, 300);
-            revision = case.ok(storage.append(id, &messages, None, &revision).await);
-            session.messages.extend(messages);
+            session.messages.extend(sample::messages(turn, 2, 300));
+            case.ok(storage.save(&session).await);
         }
         stored.insert(id.into(), session);
     }
 }
 
-async fn write_more(case: &Case, storage: &impl VersionedSessionStorage, stored: &mut Stored) {
-    // An earlier state that must not come back.
+async fn write_more(case: &Case, storage: &impl SessionStorage, stored: &mut Stored) {
+    // Its earlier state must not come back.
     case.ok(storage.delete("third").await);
     stored.remove("third");
-    let fourth = sample::everything("fourth");
-    case.ok(storage.save(&fourth).await);
-    stored.insert("fourth".into(), fourth);
-    for (id, session) in stored {
-        let revision = case.ok(storage.revision(id).await);
-        let messages = sample::messages(9, 3, 100);
-        case.ok(storage.append(id, &messages, None, &revision).await);
-        *session = case.ok(storage.load(id).await);
+    stored.insert("fourth".into(), sample::everything("fourth"));
+    for session in stored.values_mut() {
+        case.ok(storage.save(session).await);
+        session.messages.extend(sample::messages(9, 3, 100));
+        case.ok(storage.save(session).await);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests of the session suite. A correct storage passes, and each broken one fails in the part that checks its
 //! behaviour.
 
+mod damage;
 mod killed;
 mod mutant;
 

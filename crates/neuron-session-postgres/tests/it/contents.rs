@@ -196,6 +196,23 @@ async fn what_was_damaged_is_told_and_left_as_it_is() {
 }
 
 #[tokio::test]
+async fn a_damaged_session_is_listed_and_can_be_deleted() {
+    let Some(storage) = storage("listed_damage").await else { return };
+    let client = look(PostgresServer::shared().unwrap()).await;
+    for damage in ["message_count = -1", "created_at = 'infinity'", "updated_at = '-infinity'"] {
+        storage.save(&session("a", 1)).await.unwrap();
+        storage.save(&session("s", 4)).await.unwrap();
+        let damage = format!("UPDATE listed_damage.sessions SET {damage} WHERE id = 's'");
+        client.batch_execute(&damage).await.unwrap();
+        let listed = storage.list().await.unwrap();
+        assert_eq!(listed[0], storage.load("a").await.unwrap().summary());
+        assert_eq!((listed[1].id.as_str(), listed[1].damage.is_some()), ("s", true), "{damage}");
+        storage.delete("s").await.unwrap();
+        assert_eq!(storage.list().await.unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
 async fn deleting_frees_the_messages() {
     let Some(storage) = storage("deletes").await else { return };
     storage.save(&session("s", 100)).await.unwrap();
