@@ -62,6 +62,9 @@ pub enum Synchronous {
     /// Everything.
     Full,
     /// A power failure may undo the last writes, one by one from the end. Writes are many times faster.
+    ///
+    /// The loss of these writes is not noticed:
+    /// [`Database::open_witnessed`](crate::Database::open_witnessed) says why.
     Normal,
 }
 

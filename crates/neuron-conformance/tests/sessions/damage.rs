@@ -9,11 +9,11 @@ use neuron_types::{Session, SessionStorage, SessionSummary, StorageError};
 #[derive(Clone, Copy)]
 enum Damaged {
     /// Takes what can be read.
-    IsRead,
+    Read,
     /// Reads the state before the last save.
-    IsOlder,
+    Older,
     /// Looks as if there were no session.
-    IsMissing,
+    Missing,
 }
 
 /// A file for each session, and one with the state before.
@@ -28,7 +28,7 @@ impl Files {
     fn read(&self, path: &Path) -> Option<Session> {
         let text = String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned();
         let (length, json) = text.split_once('\n')?;
-        let is_checked = !matches!(self.1, Damaged::IsRead);
+        let is_checked = !matches!(self.1, Damaged::Read);
         let has_length =
             length == format!("{} {}", json.len(), json.bytes().map(u64::from).sum::<u64>());
         (has_length || !is_checked).then(|| serde_json::from_str(json).ok())?
@@ -50,11 +50,11 @@ impl SessionStorage for Files {
         let path = self.path(id);
         let before = || self.read(&path.with_extension("before"));
         let session = self.read(&path).or_else(|| match self.1 {
-            Damaged::IsOlder => before(),
+            Damaged::Older => before(),
             _ => None,
         });
         session.ok_or_else(|| match self.1 {
-            Damaged::IsRead if path.exists() => StorageError::Serialization("damaged".into()),
+            Damaged::Read if path.exists() => StorageError::Serialization("damaged".into()),
             _ => StorageError::NotFound(id.into()),
         })
     }
@@ -78,17 +78,17 @@ async fn check(damaged: Damaged) {
 #[tokio::test]
 #[should_panic(expected = "was loaded as another session")]
 async fn a_storage_that_reads_a_damaged_session() {
-    check(Damaged::IsRead).await;
+    check(Damaged::Read).await;
 }
 
 #[tokio::test]
 #[should_panic(expected = "was loaded as another session")]
 async fn a_storage_that_reads_an_earlier_state() {
-    check(Damaged::IsOlder).await;
+    check(Damaged::Older).await;
 }
 
 #[tokio::test]
 #[should_panic(expected = "is missing without an error")]
 async fn a_storage_that_loses_a_damaged_session() {
-    check(Damaged::IsMissing).await;
+    check(Damaged::Missing).await;
 }
