@@ -53,7 +53,7 @@ pub enum SqliteError {
         /// What SQLite says, if it was SQLite that noticed.
         source: Option<rusqlite::Error>,
     },
-    /// The database lacks commits that it had: its log or its file was deleted, cut, damaged or replaced by an older
+    /// The database lacks commits that it had. Its log or its file was deleted, cut, damaged or replaced by an older
     /// copy. It is left as it is.
     ///
     /// Only a database with a witness has this error: see [`Database::open_witnessed`](crate::Database::open_witnessed).

@@ -1,4 +1,4 @@
-//! The files of an open database: where they are, and whether the paths still lead to them.
+//! The files of an open database, and checks that the paths still lead to them.
 
 use std::fs::{self, File};
 use std::io;

@@ -1,4 +1,4 @@
-//! The witness of a database: a small file beside it from which the loss of commits is noticed.
+//! The witness of a database, a small file beside it from which the loss of commits is noticed.
 //!
 //! SQLite takes a log that is missing, cut or changed for a log that ends earlier, and a missing database for a new
 //! one. So every write counts itself in the database, in the table `neuron_commits`. After a commit that is synced, the
@@ -21,7 +21,7 @@ use crate::{SqliteError, SqliteOptions, Synchronous, open_files};
 const LINES: u64 = 8;
 const LINE: usize = 64;
 
-/// How often a line is read that another process may be writing.
+/// Maximum number of reads of a line that another process may be writing.
 const READS: usize = 100;
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS neuron_commits (
@@ -105,7 +105,7 @@ impl Witness {
         connection.execute_batch(TABLE)
     }
 
-    /// Fails if the commits before this transaction are not those that were [seen](Self::seen) before it.
+    /// Fails if a transaction lacks a commit that was [seen](Self::seen) before it began.
     pub(crate) fn check(&self, transaction: &Connection, seen: u64) -> Result<(), SqliteError> {
         let number =
             number(transaction).map_err(|error| SqliteError::new(&self.database, error))?;
@@ -174,7 +174,7 @@ fn number(connection: &Connection) -> rusqlite::Result<u64> {
     Ok(select.query_row([], |row| row.get(0)).optional()?.unwrap_or_default())
 }
 
-/// A number, twice: what is changed differs.
+/// Formats a number and its complement, so that a changed digit is noticed.
 fn line(number: u64) -> String {
     format!("commit {number:020}, complement is {:020}\n", u64::MAX - number)
 }

@@ -1,4 +1,4 @@
-//! Databases that lost commits: none is taken for a whole one.
+//! Databases that lost commits. None is taken for a whole database.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,7 +24,7 @@ fn put(folder: &Path, files: &BTreeMap<String, Vec<u8>>) {
     }
 }
 
-/// The files of a database whose process was killed: the notes are in the log, the first also in the database.
+/// Returns the files of a killed process. The first note is in the database, the others are in the log alone.
 async fn crashed(path: &Path) -> BTreeMap<String, Vec<u8>> {
     let notes = open(path).await.unwrap();
     add(&notes, "note 0").await.unwrap();
@@ -210,7 +210,7 @@ async fn the_loss_is_noticed_while_the_database_is_open() {
     assert!(matches!(error, SqliteError::Lost { .. }), "{error:?}");
 }
 
-/// A power failure may undo what is not synced.
+/// A power failure may undo a commit that is not synced.
 #[tokio::test]
 async fn commits_that_are_not_synced_are_not_noted() {
     let (folder, path) = place();
