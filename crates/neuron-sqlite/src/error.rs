@@ -68,8 +68,8 @@ pub enum SqliteError {
         /// The number of the last commit that the witness has seen.
         expected: u64,
     },
-    /// The path does not lead to the open file any more, or not alone. Nothing was written.
-    #[error("nothing was written to {}: {reason}", path.display())]
+    /// The path does not lead to the open file any more, or another path does, too. Nothing was read or written.
+    #[error("{} cannot be used: {reason}", path.display())]
     Replaced {
         /// Where.
         path: PathBuf,
