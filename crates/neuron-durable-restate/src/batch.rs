@@ -6,7 +6,6 @@ use restate_sdk::context::{ContextClient, RequestTarget};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::failure::again;
 use crate::journal::Journal;
 use crate::payload::{Stored, Written};
 use crate::running::RunningTools;
@@ -48,7 +47,7 @@ impl Batch<'_> {
     ) -> Vec<Result<ToolOutput, DurableError>> {
         let requests = match self.requests(journal, &invocations).await {
             Ok(requests) => requests,
-            Err(error) => return invocations.iter().map(|_| Err(again(&error))).collect(),
+            Err(error) => return invocations.iter().map(|_| Err(error.again())).collect(),
         };
         let keys: Vec<String> =
             requests.iter().map(|request| request.idempotency_key.clone()).collect();

@@ -45,15 +45,3 @@ pub(crate) fn durable(error: &TerminalError) -> DurableError {
         _ => DurableError::ActivityFailed(error.message().to_owned()),
     }
 }
-
-/// The same error once more: each call of a batch ends with it.
-pub(crate) fn again(error: &DurableError) -> DurableError {
-    match error {
-        DurableError::Cancelled => DurableError::Cancelled,
-        DurableError::NonDeterminism { expected, got } => {
-            DurableError::NonDeterminism { expected: expected.clone(), got: got.clone() }
-        }
-        DurableError::Other(source) => DurableError::Other(source.to_string().into()),
-        error => DurableError::ActivityFailed(error.to_string()),
-    }
-}

@@ -132,7 +132,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         if self.fate.is_cancelled() {
             return Err(DurableError::Cancelled);
         }
-        self.fate.differs.get().map_or(Ok(()), |error| Err(failure::again(error)))
+        self.fate.differs.get().map_or(Ok(()), |error| Err(error.again()))
     }
 
     /// Notes where the run is not the one that the journal holds, or cannot be told from it: a record of a
@@ -141,7 +141,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         if let Err(error @ (DurableError::NonDeterminism { .. } | DurableError::Other(_))) =
             &compared
         {
-            let _ = self.fate.differs.set(failure::again(error));
+            let _ = self.fate.differs.set(error.again());
         }
         compared
     }

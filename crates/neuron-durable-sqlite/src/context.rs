@@ -12,12 +12,12 @@ use neuron_types::{
     ActivityOptions, AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse,
     DeltaSink, Durability, DurableAgent, DurableContext, DurableError, LoopError, PendingApproval,
     Provider, RequestRef, RunSnapshot, Start, ToolCall, ToolContext, ToolInvocation, ToolOutput,
-    parse_signal,
+    ToolSet, parse_signal,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::journal::Journal;
+use crate::journal::{Journal, other};
 use crate::run_builder::RunOptions;
 use crate::run_info::RunOutcome;
 use crate::{JournalError, SqliteRuns};
@@ -35,6 +35,9 @@ use crate::{JournalError, SqliteRuns};
 /// - Before any call of a batch of tools runs, that all of them begin; of each the result, as it comes, with the
 ///   tokens that it took itself. A call that has ended does not run again.
 /// - What came of each wait, and until when it lasts, so that a restart does not wait anew.
+/// - The steps of an [agent](neuron_types::AgentTool) that is called as a tool, in a journal of their own. Such a call has
+///   begun and not ended like any other, but it always runs again: its journal says what is done. A crash costs at
+///   most one call of the agent's model. Time limits hold for its steps, and not for the call.
 ///
 /// Failures that the model or the loop see are stored as what they are: replay gives them again. What the loop
 /// sees of a step is always what replay gives: a boxed error is its text.
@@ -72,7 +75,7 @@ pub struct SqliteDurableContext<P> {
 struct Shared<P> {
     journal: Journal,
     work: LocalDurableContext<P>,
-    tools: Arc<ToolRegistry>,
+    tools: Arc<dyn ToolSet>,
     options: RunOptions,
     requests: RequestLog,
 }
@@ -104,7 +107,7 @@ impl<P: Provider> SqliteDurableContext<P> {
     pub(crate) fn new(
         journal: Journal,
         provider: Arc<P>,
-        tools: Arc<ToolRegistry>,
+        tools: Arc<dyn ToolSet>,
         options: RunOptions,
     ) -> Self {
         let work = LocalDurableContext::new(provider, tools.clone());
@@ -172,8 +175,20 @@ impl<P: Provider> SqliteDurableContext<P> {
         &self.shared.work
     }
 
-    pub(crate) fn tools(&self) -> &ToolRegistry {
-        &self.shared.tools
+    pub(crate) fn tools(&self) -> &dyn ToolSet {
+        &*self.shared.tools
+    }
+
+    pub(crate) fn options(&self) -> &RunOptions {
+        &self.shared.options
+    }
+
+    /// Fails in the journal of an agent inside a tool call: the run around it waits.
+    fn check_may_wait(&self) -> Result<(), DurableError> {
+        match self.journal().is_nested() {
+            true => Err(other("an agent inside a tool call cannot wait for a signal".into())),
+            false => Ok(()),
+        }
     }
 
     pub(crate) fn record_limit(&self) -> usize {
@@ -220,13 +235,15 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         signal_name: &str,
         timeout: Duration,
     ) -> Result<Option<T>, DurableError> {
+        self.check_may_wait()?;
         parse_signal(self.receive(signal_name, timeout, None).await?)
     }
 
     /// Whether this execution has as many steps as
     /// [`continue_after`](crate::RunBuilder::continue_after) allows. Never by default.
     fn should_continue_as_new(&self) -> bool {
-        let Some(most) = self.shared.options.continue_after else {
+        let most = self.shared.options.continue_after;
+        let Some(most) = most.filter(|_| !self.journal().is_nested()) else {
             return false;
         };
         // Not while there are steps in the journal: they would have to be paid again.
@@ -292,12 +309,20 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         signal_name: &str,
         timeout: Duration,
     ) -> Result<Option<ApprovalDecisions>, DurableError> {
+        self.check_may_wait()?;
         parse_signal(self.receive(signal_name, timeout, Some(pending)).await?)
     }
 
     /// Stores how the run ended, if that is news. A run that was cancelled, or that the journal ended, has not
     /// ended: it goes on when it is opened.
     async fn run_ended(&self, result: Result<&AgentResult, &LoopError>) {
+        if self.journal().is_nested() {
+            // The call gives what came of it. What the journal ended is no result.
+            if let Err(LoopError::Durable(error)) = result {
+                self.journal().fail_later(error.again());
+            }
+            return;
+        }
         let Some((status, outcome)) = RunOutcome::of(result) else {
             return;
         };
@@ -318,8 +343,9 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         self.journal().is_replaying()
     }
 
+    /// An agent inside a tool call has the key of the call.
     fn run_id(&self) -> Option<&str> {
-        Some(&self.journal().place().id)
+        (!self.journal().is_nested()).then(|| &*self.journal().place().id)
     }
 }
 

@@ -30,7 +30,8 @@ pub(crate) struct Journal {
     state: Mutex<State>,
     /// Whoever asks for a step holds it until the step is done.
     asking: tokio::sync::Mutex<()>,
-    _lock: Lock,
+    /// None of a nested journal: that around it has it.
+    _lock: Option<Lock>,
 }
 
 /// Which run it is, and by which opening.
@@ -38,6 +39,13 @@ pub(crate) struct Journal {
 pub(crate) struct Place {
     pub(crate) run: i64,
     pub(crate) id: Arc<str>,
+    opened: Opened,
+}
+
+/// The run that was opened, and how often: who opened it last may write. It is also that of the journals inside it.
+#[derive(Debug, Clone, Copy)]
+struct Opened {
+    run: i64,
     epoch: i64,
 }
 
@@ -97,12 +105,49 @@ impl Journal {
         let state = State::new(&run, steps);
         Ok(Self {
             database: runs.database().clone(),
-            place: Place { run: run.key, id: run.id.into(), epoch: run.epoch },
+            place: Place {
+                run: run.key,
+                id: run.id.into(),
+                opened: Opened { run: run.key, epoch: run.epoch },
+            },
             signals: runs.signals().clone(),
             state: Mutex::new(state),
             asking: tokio::sync::Mutex::new(()),
-            _lock: lock,
+            _lock: Some(lock),
         })
+    }
+
+    /// Opens or creates the journal of an agent inside the call of a tool. `key` is that of the call's step.
+    pub(crate) async fn nested(&self, key: &str) -> Result<Self, DurableError> {
+        let (id, now) = (format!("{}/{key}", self.place.id), self.stamp());
+        let opened = self.write(move |transaction, _| {
+            let run = match RunRow::find(transaction, &id)? {
+                Some(run) => run,
+                None => {
+                    let mut run = RunRow::new(id, None, now);
+                    run.insert(transaction)?;
+                    run
+                }
+            };
+            let steps = StepRow::load(transaction, (run.key, &run.id), 0)?;
+            StepRow::check_end(transaction, (run.key, &run.id))?;
+            Ok((run, steps))
+        });
+        let (run, steps) = opened.await?;
+        let state = State::new(&run, steps);
+        Ok(Self {
+            database: self.database.clone(),
+            place: Place { run: run.key, id: run.id.into(), opened: self.place.opened },
+            signals: self.signals.clone(),
+            state: Mutex::new(state),
+            asking: tokio::sync::Mutex::new(()),
+            _lock: None,
+        })
+    }
+
+    /// Whether it is the journal of an agent inside a tool call.
+    pub(crate) fn is_nested(&self) -> bool {
+        self.place.run != self.place.opened.run
     }
 
     /// What the run starts from; the run is replayed from there. Stores it if there is nothing yet.
@@ -198,6 +243,11 @@ impl Journal {
         self.state().failure = Some(failure);
     }
 
+    /// Returns the failure that was remembered.
+    pub(crate) fn take_failure(&self) -> Option<DurableError> {
+        self.state().failure.take()
+    }
+
     /// Ends this execution; the next one starts from a state.
     pub(crate) async fn continue_as_new(&self, start: Start) -> Result<i64, DurableError> {
         let turn = self.turn().await?;
@@ -208,6 +258,7 @@ impl Journal {
             .write(move |transaction, place| {
                 let mut run = RunRow::get(transaction, &place.id)?;
                 let deleted = transaction.execute("DELETE FROM steps WHERE run = ?1", [run.key])?;
+                RunRow::delete_nested(transaction, run.key)?;
                 run.execution += 1;
                 run.started_at = now;
                 run.changed_at = now;
@@ -343,10 +394,11 @@ impl Journal {
 impl Place {
     fn check(&self, transaction: &Transaction<'_>) -> Result<(), Abort<JournalError>> {
         let mut select = transaction.prepare_cached("SELECT epoch FROM runs WHERE key = ?1")?;
-        let epoch = select.query_row([self.run], |row| row.get::<_, i64>(0)).optional()?;
+        let opened = self.opened;
+        let epoch = select.query_row([opened.run], |row| row.get::<_, i64>(0)).optional()?;
         let id = || self.id.to_string();
         match epoch {
-            Some(epoch) if epoch == self.epoch => Ok(()),
+            Some(epoch) if epoch == opened.epoch => Ok(()),
             Some(_) => Err(JournalError::Superseded { id: id() }.into()),
             None => Err(JournalError::Deleted { id: id() }.into()),
         }

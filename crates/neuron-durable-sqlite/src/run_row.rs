@@ -14,6 +14,8 @@ type Result<T> = std::result::Result<T, Abort<JournalError>>;
 pub(crate) struct RunRow {
     /// Its key; zero until it is stored.
     pub(crate) key: i64,
+    /// Its id. That of a nested journal is the id of the journal around it, a slash and the key of the step. No id that a
+    /// user chooses has a slash.
     pub(crate) id: String,
     pub(crate) status: RunStatus,
     pub(crate) created_at: i64,
@@ -81,7 +83,7 @@ impl RunRow {
 
     /// Reads all runs, the oldest first. A damaged one is an error of its own, and not of the list.
     pub(crate) fn all(connection: &Connection) -> Result<Vec<Result<Self>>> {
-        let sql = format!("SELECT {COLUMNS} FROM runs ORDER BY key");
+        let sql = format!("SELECT {COLUMNS} FROM runs WHERE instr(id, '/') = 0 ORDER BY key");
         let mut select = connection.prepare_cached(&sql)?;
         let mut rows = select.query([])?;
         let mut runs = Vec::new();
@@ -89,6 +91,17 @@ impl RunRow {
             runs.push(Self::read(row));
         }
         Ok(runs)
+    }
+
+    /// Deletes the nested journals of a run: those of agents inside its tool calls.
+    pub(crate) fn delete_nested(connection: &Connection, key: i64) -> Result<()> {
+        // `0` follows `/`.
+        connection.execute(
+            "WITH run AS (SELECT id FROM runs WHERE key = ?1)
+             DELETE FROM runs WHERE id > (SELECT id FROM run) || '/' AND id < (SELECT id FROM run) || '0'",
+            [key],
+        )?;
+        Ok(())
     }
 
     fn read(row: &Row<'_>) -> Result<Self> {

@@ -304,6 +304,7 @@ impl SqliteRuns {
 
 fn delete(transaction: &Transaction<'_>, run: i64) -> Result<(), Abort<JournalError>> {
     // Its steps and signals go with it.
+    RunRow::delete_nested(transaction, run)?;
     transaction.execute("DELETE FROM runs WHERE key = ?1", [run])?;
     Ok(())
 }

@@ -1,10 +1,12 @@
 //! The tool calls of a batch as steps.
 
+use std::sync::Arc;
+
 use futures_util::future::join_all;
 use neuron_runtime::{StepRecord, check_tool_call, tool_digest};
 use neuron_types::{
-    ActivityOptions, DurableContext, DurableError, Provider, TokenUsage, ToolEffect, ToolError,
-    ToolInvocation, ToolOutput,
+    ActivityOptions, Durability, DurableContext, DurableError, Provider, TokenUsage, ToolCall,
+    ToolContext, ToolDyn, ToolEffect, ToolError, ToolInvocation, ToolOutput,
 };
 
 use crate::SqliteDurableContext;
@@ -17,6 +19,8 @@ use crate::texts::text;
 struct Call {
     invocation: ToolInvocation,
     step: StepRow,
+    /// The tool, if it is an agent.
+    agent: Option<Arc<dyn ToolDyn>>,
 }
 
 /// What is written before anything runs.
@@ -82,7 +86,16 @@ impl<P: Provider> SqliteDurableContext<P> {
         let (mut calls, mut intents) = (Vec::with_capacity(batch.len()), Vec::new());
         let now = self.journal().stamp();
         for (position, mut invocation) in (turn.position()..).zip(batch) {
-            let effect = self.effect_of(&invocation);
+            let tool = self.tools().get(&invocation.call.name);
+            let agent = tool.clone().filter(|tool| tool.agent().is_some());
+            let effect = match &agent {
+                // Its own journal says what of it is done.
+                Some(_) => ToolEffect::Pure,
+                // What its caller says, or what the tool says that would run.
+                None => tool.map_or(invocation.effect, |tool| {
+                    invocation.effect.more_careful(tool.effect())
+                }),
+            };
             let Some(mut step) = recorded.next() else {
                 let index = position.saturating_sub(turn.position());
                 let mut step = StepRow::new(position, format!("{key}/{index}"), now);
@@ -91,7 +104,7 @@ impl<P: Provider> SqliteDurableContext<P> {
                 step.effect = Some(effect);
                 step.idempotency_key = Some(invocation.ctx.idempotency_key.clone());
                 intents.push(Intent::Insert(step.clone()));
-                calls.push(Call { invocation, step });
+                calls.push(Call { invocation, step, agent });
                 continue;
             };
             let recorded = (
@@ -100,13 +113,13 @@ impl<P: Provider> SqliteDurableContext<P> {
             );
             check_tool_call(&step.key, recorded, &invocation.call)?;
             if step.record.is_none() {
-                let effect = more_careful(step.effect.unwrap_or_default(), effect);
+                let effect = step.effect.unwrap_or_default().more_careful(effect);
                 step = self.begin_again(step, effect, now)?;
                 // The same for every attempt.
                 invocation.ctx.idempotency_key = step.idempotency_key.clone().unwrap_or_default();
                 intents.push(Intent::Update(step.clone()));
             }
-            calls.push(Call { invocation, step });
+            calls.push(Call { invocation, step, agent });
         }
         Ok((calls, intents))
     }
@@ -128,26 +141,23 @@ impl<P: Provider> SqliteDurableContext<P> {
         Ok(step.ended(text(record.to_json()?)?, now))
     }
 
-    /// What running the call twice would do: what its caller says, or what the tool says that would run,
-    /// whichever is more careful.
-    fn effect_of(&self, invocation: &ToolInvocation) -> ToolEffect {
-        let declared = self.tools().get(&invocation.call.name).map(|tool| tool.effect());
-        declared.map_or(invocation.effect, |declared| more_careful(declared, invocation.effect))
-    }
-
     /// Runs one call, or reads what it gave. Beside the result: when it ended, if it has.
     async fn call_tool(
         &self,
         call: Call,
         options: ActivityOptions,
     ) -> (Result<ToolOutput, DurableError>, Option<i64>) {
-        let Call { invocation, step } = call;
+        let Call { invocation, step, agent } = call;
         if let Some(at) = step.ended_at {
             let output = read(&step).and_then(|record| record.into_tool(&invocation.ctx.usage));
             let is_usable = !matches!(output, Err(DurableError::Other(_)));
             return (output, is_usable.then_some(at));
         }
-        match self.run_tool(invocation, step, options).await {
+        let ran = match agent {
+            Some(agent) => Box::pin(self.run_agent(&*agent, invocation, step)).await,
+            None => self.run_tool(invocation, step, options).await,
+        };
+        match ran {
             Ok((record, at)) => (record.into_tool_uncounted(), Some(at)),
             Err(error) => (Err(error), None),
         }
@@ -160,29 +170,75 @@ impl<P: Provider> SqliteDurableContext<P> {
         options: ActivityOptions,
     ) -> Result<(StepRecord<ToolOutput>, i64), DurableError> {
         let (name, ctx) = (invocation.call.name.clone(), invocation.ctx.clone());
-        let length = serde_json::to_string(&invocation.call.input).map_or(0, |json| json.len());
-        let result = match length <= self.record_limit() {
-            true => self.work().execute_tools(vec![invocation], options).await.pop(),
-            false => Some(Err(DurableError::Tool(ToolError::InvalidInput(format!(
-                "the arguments of `{name}` take {length} bytes, where a record of the journal may have {}",
-                self.record_limit()
-            ))))),
+        let result = match self.check_arguments(&invocation.call) {
+            Ok(()) => self.work().execute_tools(vec![invocation], options).await.pop(),
+            Err(error) => Some(Err(error)),
         };
+        let result =
+            result.unwrap_or_else(|| Err(other(format!("the call of `{name}` gave nothing"))));
+        self.store(&name, &ctx, step, result).await
+    }
+
+    /// Runs an agent, which journals its steps.
+    async fn run_agent(
+        &self,
+        tool: &dyn ToolDyn,
+        invocation: ToolInvocation,
+        step: StepRow,
+    ) -> Result<(StepRecord<ToolOutput>, i64), DurableError> {
+        let ToolInvocation { call, ctx, scope, .. } = invocation;
+        let run = async {
+            self.check_arguments(&call)?;
+            let agent =
+                tool.agent().ok_or_else(|| other(format!("`{}` is no agent", call.name)))?;
+            let (journal, provider) = (self.journal().nested(&step.key).await?, agent.provider());
+            let options = self.options().clone();
+            let nested =
+                SqliteDurableContext::new(journal, provider.into(), agent.tools(), options);
+            let durability = Durability::new(nested.clone());
+            let ran = scope.run(self.tools().call(&call, &ctx, Some(durability))).await;
+            // Middleware may have made anything of it.
+            nested.journal().take_failure().map_or(Ok(()), Err)?;
+            Ok(ran?)
+        };
+        let result = run.await;
+        self.store(&call.name, &ctx, step, result).await
+    }
+
+    fn check_arguments(&self, call: &ToolCall) -> Result<(), DurableError> {
+        let length = serde_json::to_string(&call.input).map_or(0, |json| json.len());
+        match length <= self.record_limit() {
+            true => Ok(()),
+            false => Err(DurableError::Tool(ToolError::InvalidInput(format!(
+                "the arguments of `{}` take {length} bytes, where a record of the journal may have {}",
+                call.name,
+                self.record_limit()
+            )))),
+        }
+    }
+
+    /// Stores what a call gave.
+    async fn store(
+        &self,
+        name: &str,
+        ctx: &ToolContext,
+        step: StepRow,
+        result: Result<ToolOutput, DurableError>,
+    ) -> Result<(StepRecord<ToolOutput>, i64), DurableError> {
         let result = match result {
-            Some(Ok(output)) => Ok(output),
+            Ok(output) => Ok(output),
             // It was told to stop, and did, wherever it was: as if the process had ended.
-            Some(Err(DurableError::Tool(ToolError::Cancelled)))
+            Err(DurableError::Tool(ToolError::Cancelled))
                 if ctx.cancellation_token.is_cancelled() =>
             {
                 return Err(DurableError::Tool(ToolError::Cancelled));
             }
-            Some(Err(DurableError::Tool(error))) => Err(error),
-            Some(Err(error)) => return Err(error),
-            None => return Err(other(format!("the call of `{name}` gave nothing"))),
+            Err(DurableError::Tool(error)) => Err(error),
+            Err(error) => return Err(error),
         };
         let at = self.journal().stamp();
         let record = StepRecord::of_tool(result, ctx.usage.total(), time(at));
-        let record = record.to_json_within(&name, self.record_limit())?;
+        let record = record.to_json_within(name, self.record_limit())?;
         // What the loop sees is what it would see on replay.
         let result = StepRecord::from_json(&record)?;
         let step = step.ended(text(record)?, at);
@@ -191,16 +247,6 @@ impl<P: Provider> SqliteDurableContext<P> {
         write.await?;
         Ok((result, at))
     }
-}
-
-/// Of two effects the one that allows less.
-fn more_careful(one: ToolEffect, other: ToolEffect) -> ToolEffect {
-    let care = |effect| match effect {
-        ToolEffect::Pure => 0,
-        ToolEffect::Idempotent => 1,
-        _ => 2,
-    };
-    if care(one) >= care(other) { one } else { other }
 }
 
 #[cfg(test)]

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     AgentResult, ContextStrategyDyn, Durability, DurableAgent, LoopConfig, LoopError, Provider,
-    ProviderDyn, Start, WasmBoxedFuture,
+    ProviderDyn, Start, ToolContext, WasmBoxedFuture,
 };
 
 use crate::builder::AgentBuilder;
 use crate::conversation::Conversation;
-use crate::parts::{Definition, Parts};
+use crate::parts::{Definition, EnclosingRun, Parts};
 use crate::run::{OwnedRun, Run};
 
 /// The definition of an agent with its model, its tools and its settings. Cheap to clone, and shared by any number of
@@ -98,6 +98,11 @@ impl DurableAgent for Agent {
             let result = Agent::run(self, &mut conversation, start).durable(durability).await?;
             Ok(result.with_messages(&conversation))
         })
+    }
+
+    fn hand_on(&self, ctx: &mut ToolContext) {
+        let (of, depth) = (&self.0.definition, EnclosingRun::depth_around(ctx));
+        EnclosingRun::hand_on(of, depth, of.config.pauses(true), &mut ctx.extensions);
     }
 }
 

@@ -1,9 +1,8 @@
 //! A tool call as a batch, for adapters that journal batches.
 
-use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, DurableContext, DurableError, ToolCall, ToolContext, ToolInvocation,
-    ToolOutput,
+    ToolOutput, ToolSet,
 };
 
 /// Runs one tool call with [`DurableContext::execute_tools`], for implementations of
@@ -16,13 +15,13 @@ use neuron_types::{
 /// The error of the call. [`DurableError::ActivityFailed`] if the context returns no result.
 pub async fn execute_as_batch(
     context: &impl DurableContext,
-    tools: &ToolRegistry,
+    tools: &dyn ToolSet,
     call: ToolCall,
     ctx: &ToolContext,
     options: ActivityOptions,
 ) -> Result<ToolOutput, DurableError> {
     let missing = DurableError::ActivityFailed(format!("`{}` gave nothing", call.name));
-    let effect = tools.get(&call.name).map(|tool| tool.effect()).unwrap_or_default();
-    let invocation = ToolInvocation::new(call, ctx.clone()).with_effect(effect);
+    let tool = tools.get(&call.name);
+    let invocation = ToolInvocation::new(call, ctx.clone()).of_tool(tool.as_deref());
     context.execute_tools(vec![invocation], options).await.pop().ok_or(missing)?
 }

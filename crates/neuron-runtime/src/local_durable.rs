@@ -9,12 +9,11 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use futures_util::future::join_all;
-use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, CompletionRequest, CompletionResponse, DeltaSink, DurableContext,
     DurableError, Progress, Provider, ProviderError, RequestRef, ResponseEnd, StreamEvent,
-    ToolCall, ToolContext, ToolEffect, ToolError, ToolInvocation, ToolOutput, WasmCompatSend,
-    parse_signal,
+    ToolCall, ToolContext, ToolEffect, ToolError, ToolInvocation, ToolOutput, ToolSet,
+    WasmCompatSend, parse_signal,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -76,14 +75,14 @@ pub use signals::LocalSignals;
 /// ```
 pub struct LocalDurableContext<P> {
     provider: Arc<P>,
-    tools: Arc<ToolRegistry>,
+    tools: Arc<dyn ToolSet>,
     signals: LocalSignals,
 }
 
 impl<P: Provider> LocalDurableContext<P> {
     /// Calls this provider and these tools.
     #[must_use]
-    pub fn new(provider: Arc<P>, tools: Arc<ToolRegistry>) -> Self {
+    pub fn new(provider: Arc<P>, tools: Arc<dyn ToolSet>) -> Self {
         Self { provider, tools, signals: LocalSignals::default() }
     }
 
@@ -160,7 +159,7 @@ impl<P: Provider> LocalDurableContext<P> {
         let guard = token.clone().drop_guard();
         let ctx = ToolContext { cancellation_token: token, ..ctx.clone() };
         let mut limit = TimeLimit::new(options.start_to_close_timeout);
-        let Some(ran) = limit.hold(self.tools.execute_call(call, &ctx)).await else {
+        let Some(ran) = limit.hold(self.tools.call(call, &ctx, None)).await else {
             let text = format!("`{}` exceeded its time limit of {:?}", call.name, limit.whole());
             let error = std::io::Error::new(std::io::ErrorKind::TimedOut, text);
             return Err(ToolError::ExecutionFailed(Box::new(error)));

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 use chrono::{DateTime, Utc};
 use neuron_types::{
-    ActivityOptions, CompletionResponse, DurableError, ErrorRecord, ProviderError, ResumedApproval,
-    TokenUsage, ToolCall, ToolContext, ToolEffect, ToolError, ToolInvocation, ToolOutput,
-    UsageMeter, stored_json,
+    ActivityOptions, AgentPath, CompletionResponse, DurableError, ErrorRecord, ProviderError,
+    ResumedApproval, TokenUsage, ToolCall, ToolContext, ToolEffect, ToolError, ToolInvocation,
+    ToolOutput, UsageMeter, stored_json,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -273,7 +273,7 @@ impl UnknownOutcome {
 /// A tool call that another process carries out: what of it may leave this one.
 ///
 /// Of the environment only the variables that were allowed cross, since a journal keeps what crosses. Of
-/// [`ToolContext::extensions`] only an approval that the call resumes with does. `Debug` shows the names of the
+/// [`ToolContext::extensions`] only an approval that the call resumes with does, and the path of the agents around it. `Debug` shows the names of the
 /// variables alone.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -302,6 +302,9 @@ pub struct ToolRequest {
     /// The approval with which an agent inside the call goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed: Option<Box<ResumedApproval>>,
+    /// The agents inside which the call is: see [`AgentPath`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<String>,
 }
 
 impl ToolRequest {
@@ -325,6 +328,7 @@ impl ToolRequest {
             cwd: ctx.cwd.clone(),
             environment: environment.iter().filter_map(allowed).collect(),
             resumed: ctx.extensions.get::<ResumedApproval>().cloned().map(Box::new),
+            agents: AgentPath::of(ctx).to_vec(),
         }
     }
 
@@ -345,6 +349,7 @@ impl ToolRequest {
         if let Some(resumed) = &self.resumed {
             ctx.extensions.insert((**resumed).clone());
         }
+        self.agents.iter().for_each(|agent| AgentPath::enter(&mut ctx, agent));
         ctx
     }
 }
@@ -363,6 +368,7 @@ impl fmt::Debug for ToolRequest {
             .field("cwd", &self.cwd)
             .field("environment", &names)
             .field("resumed", &self.resumed.is_some())
+            .field("agents", &self.agents)
             .finish()
     }
 }

@@ -1,21 +1,17 @@
 //! The context that a sub-agent runs with: that of its caller, one level deeper and with a key of its
 //! own.
 
-use neuron_types::{ResumedApproval, ToolContext};
-
-/// How many agents are around the one that runs with a context.
-#[derive(Clone, Copy)]
-struct Depth(usize);
+use neuron_types::{AgentPath, ResumedApproval, ToolContext};
 
 /// The depth at which an agent would run that is called with this context.
 pub(crate) fn depth_below(ctx: &ToolContext) -> usize {
-    ctx.extensions.get::<Depth>().map_or(1, |depth| depth.0.saturating_add(1))
+    AgentPath::of(ctx).len().saturating_add(1)
 }
 
 /// The context of the agent of this name; `place` tells apart those that run at the same time.
 pub(crate) fn child_context(ctx: &ToolContext, name: &str, place: Option<usize>) -> ToolContext {
     let mut child = ctx.clone();
-    child.extensions.insert(Depth(depth_below(ctx)));
+    AgentPath::enter(&mut child, name);
     // The agent's run takes the key for its id, and the keys of its calls begin with it. No name of a
     // tool has a `#`.
     let key = match ctx.idempotency_key.as_str() {

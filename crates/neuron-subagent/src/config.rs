@@ -91,6 +91,8 @@ impl SubAgentConfig {
             settings.request.model.clone_from(model);
         }
         settings.max_turns = self.max_turns.or(settings.max_turns);
+        // Inside a call the run around it waits.
+        settings.approval_signal = None;
         settings
     }
 }

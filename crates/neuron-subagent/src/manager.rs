@@ -8,9 +8,9 @@ use indexmap::IndexMap;
 use neuron_loop::{Agent, AgentResult, Conversation, LoopError, Start};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    ApprovalDecisions, CompletionRequest, CompletionResponse, PendingApproval, Provider,
-    ProviderError, RegistryError, ResumedApproval, StreamHandle, SubAgentError, ToolContext,
-    ToolDyn, WasmCompatSend,
+    ApprovalDecisions, CompletionRequest, CompletionResponse, Durability, DurableAgent as _,
+    PendingApproval, Provider, ProviderError, RegistryError, ResumedApproval, StreamHandle,
+    SubAgentError, ToolContext, ToolDyn, WasmCompatSend,
 };
 
 use crate::child_context::{child_context, depth_below};
@@ -109,7 +109,11 @@ impl SubAgentManager {
             }
         }
         let names: Vec<String> = self.configs.keys().cloned().collect();
-        let team = Arc::new(Team { agents: self, provider, tools: parent_tools.clone() });
+        let team = Arc::new(Team {
+            agents: self,
+            provider: Arc::new(provider),
+            tools: parent_tools.clone(),
+        });
         Ok(names.into_iter().map(|name| SubAgentTool::new(team.clone(), name)).collect())
     }
 
@@ -184,7 +188,7 @@ impl SubAgentManager {
     ) -> impl Future<Output = Result<AgentResult, SubAgentError>> + WasmCompatSend {
         async move {
             let child = child_context(ctx, name, None);
-            self.run(name, prompt, parent_tools, provider, &child, |_| None).await
+            self.run(name, prompt, parent_tools, Steps::Here(provider), &child, |_| None).await
         }
     }
 
@@ -236,7 +240,7 @@ impl SubAgentManager {
         async move {
             let run = |(place, (name, prompt))| async move {
                 let child = child_context(ctx, name, Some(place));
-                self.run(name, prompt, parent_tools, provider, &child, |_| None).await
+                self.run(name, prompt, parent_tools, Steps::Here(provider), &child, |_| None).await
             };
             join_all(tasks.into_iter().enumerate().map(run)).await
         }
@@ -264,7 +268,7 @@ impl SubAgentManager {
         async move {
             let mut child = child_context(ctx, name, None);
             child.extensions.insert(ResumedApproval::new(pending, decisions));
-            self.run(name, "", parent_tools, provider, &child, |_| None).await
+            self.run(name, "", parent_tools, Steps::Here(provider), &child, |_| None).await
         }
     }
 
@@ -274,7 +278,7 @@ impl SubAgentManager {
         name: &str,
         prompt: &str,
         parent_tools: &ToolRegistry,
-        provider: &P,
+        steps: Steps<'_, P>,
         ctx: &ToolContext,
         agent_tool: impl Fn(&str) -> Option<Arc<dyn ToolDyn>> + WasmCompatSend,
     ) -> Result<AgentResult, SubAgentError> {
@@ -294,9 +298,12 @@ impl SubAgentManager {
         };
         let result = match &mut conversation {
             Ok(conversation) => {
-                let run = agent(name, config, tools, ctx).run(conversation, start);
-                let result = run.provider(provider).context(ctx).await;
-                result.map(|result| result.with_messages(conversation))
+                let run = agent(name, config, tools, ctx).run(conversation, start).context(ctx);
+                let run = match steps {
+                    Steps::Here(provider) => run.provider(provider),
+                    Steps::In(durability) => run.durable(durability),
+                };
+                run.await.map(|result| result.with_messages(conversation))
             }
             Err(error) => Err(LoopError::Approval(error.clone())),
         };
@@ -304,6 +311,25 @@ impl SubAgentManager {
             let (agent, source) = (name.to_owned(), Box::new(error));
             SubAgentError::Run { agent, source }
         })
+    }
+
+    /// Hands the hooks and permissions of an agent on to a call of its tools.
+    pub(crate) fn hand_on(&self, name: &str, ctx: &mut ToolContext) {
+        if let Some(config) = self.configs.get(name) {
+            agent(name, config, ToolRegistry::new(), ctx).hand_on(ctx);
+        }
+    }
+
+    /// The tools of an agent, at any depth.
+    pub(crate) fn all_tools_of(
+        &self,
+        name: &str,
+        parent_tools: &ToolRegistry,
+        agent_tool: impl Fn(&str) -> Option<Arc<dyn ToolDyn>>,
+    ) -> ToolRegistry {
+        let config = self.configs.get(name);
+        let tools = config.map(|config| self.tools_of(name, config, parent_tools, 0, agent_tool));
+        tools.and_then(Result::ok).unwrap_or_default()
     }
 
     /// The tools of an agent: those of the registry that it names, with the middleware around them, and
@@ -362,6 +388,14 @@ fn agent(name: &str, config: &SubAgentConfig, tools: ToolRegistry, ctx: &ToolCon
         builder = builder.inherit_hooks(ctx);
     }
     config.hooks.iter().cloned().fold(builder, |builder, hook| builder.hook(hook)).build()
+}
+
+/// What carries out the steps of an agent.
+pub(crate) enum Steps<'a, P> {
+    /// This provider, and its tools in this process.
+    Here(&'a P),
+    /// A durable context.
+    In(Durability<'a>),
 }
 
 /// The provider of an agent that borrows another for each run.

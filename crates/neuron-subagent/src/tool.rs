@@ -6,21 +6,47 @@ use std::sync::Arc;
 use neuron_loop::{AgentResult, LoopError};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    ApprovalError, Provider, ResumedApproval, StopReason, SubAgentError, ToolContext,
-    ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolOutput, WasmBoxedFuture, read_json,
+    AgentTool, ApprovalError, BoxedProvider, Durability, Provider, ResumedApproval, StopReason,
+    SubAgentError, ToolAnswer, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError,
+    ToolOutput, ToolSet, WasmBoxedFuture, read_json,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::SubAgentManager;
 use crate::child_context::child_context;
+use crate::manager::Steps;
 
 /// The agents that call each other, with what all of them need.
 pub(crate) struct Team<P> {
     pub(crate) agents: SubAgentManager,
-    pub(crate) provider: P,
+    pub(crate) provider: Arc<P>,
     /// What they may have beside each other.
     pub(crate) tools: ToolRegistry,
+}
+
+impl<P: Provider + 'static> Team<P> {
+    /// Makes a tool of an agent by its name.
+    fn agent_tool(self: &Arc<Self>) -> impl Fn(&str) -> Option<Arc<dyn ToolDyn>> {
+        |name| {
+            let tool =
+                || Arc::new(SubAgentTool::new(self.clone(), name.to_owned())) as Arc<dyn ToolDyn>;
+            self.agents.get(name).map(|_| tool())
+        }
+    }
+
+    /// The effect of an agent that runs again from its start: that of all that it may do. `path` has the agents around it.
+    fn effect_of(&self, name: &str, path: &[&str]) -> ToolEffect {
+        let Some(config) = self.agents.get(name).filter(|_| !path.contains(&name)) else {
+            return ToolEffect::Pure;
+        };
+        let path = [path, &[name]].concat();
+        let effect_of = |tool: &String| match self.tools.get(tool) {
+            Some(tool) => tool.effect(),
+            None => self.effect_of(tool, &path),
+        };
+        config.tools.iter().map(effect_of).fold(config.effect, ToolEffect::more_careful)
+    }
 }
 
 /// An agent as a tool; made by [`SubAgentManager::into_tools`].
@@ -53,19 +79,20 @@ impl<P: Provider + 'static> SubAgentTool<P> {
         })
     }
 
-    async fn call(&self, input: Value, ctx: &ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn call(
+        &self,
+        name: &str,
+        input: Value,
+        ctx: &ToolContext,
+        steps: Steps<'_, Arc<P>>,
+    ) -> Result<ToolOutput, ToolError> {
         let Arguments { prompt } = self.arguments(&input)?;
         if prompt.trim().is_empty() {
             return Err(ToolError::ModelRetry("the prompt is empty; describe the task".into()));
         }
-        let team = &self.team;
-        let child = child_context(ctx, &self.name, None);
-        let agent_tool = |name: &str| {
-            let tool = || Arc::new(Self::new(team.clone(), name.to_owned())) as Arc<dyn ToolDyn>;
-            team.agents.get(name).map(|_| tool())
-        };
-        let agents = &team.agents;
-        let run = agents.run(&self.name, &prompt, &team.tools, &team.provider, &child, agent_tool);
+        let Team { agents, tools, .. } = &*self.team;
+        let child = child_context(ctx, name, None);
+        let run = agents.run(&self.name, &prompt, tools, steps, &child, self.team.agent_tool());
         match Box::pin(run).await {
             Ok(result) => Ok(self.output(result)),
             Err(error) => self.failure(error, ctx),
@@ -149,15 +176,45 @@ impl<P: Provider + 'static> ToolDyn for SubAgentTool<P> {
         input: Value,
         ctx: &'a ToolContext,
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
-        Box::pin(self.call(input, ctx))
+        Box::pin(self.call(&self.name, input, ctx, Steps::Here(&self.team.provider)))
     }
 
+    /// The configured one, or a more careful one that a tool of the agent declares.
     fn effect(&self) -> ToolEffect {
-        self.team.agents.get(&self.name).map(|config| config.effect).unwrap_or_default()
+        self.team.effect_of(&self.name, &[])
+    }
+
+    fn agent(&self) -> Option<&dyn AgentTool> {
+        Some(self)
     }
 
     fn check_input(&self, input: &Value) -> Result<(), ToolError> {
         self.arguments(input).map(drop)
+    }
+}
+
+impl<P: Provider + 'static> AgentTool for SubAgentTool<P> {
+    fn provider(&self) -> BoxedProvider {
+        BoxedProvider::new(self.team.provider.clone())
+    }
+
+    fn tools(&self) -> Arc<dyn ToolSet> {
+        let Team { agents, tools, .. } = &*self.team;
+        Arc::new(agents.all_tools_of(&self.name, tools, self.team.agent_tool()))
+    }
+
+    fn call_in<'a>(
+        &'a self,
+        name: &'a str,
+        input: Value,
+        ctx: &'a ToolContext,
+        durability: Durability<'a>,
+    ) -> ToolAnswer<'a> {
+        Box::pin(self.call(name, input, ctx, Steps::In(durability)))
+    }
+
+    fn hand_on(&self, ctx: &mut ToolContext) {
+        self.team.agents.hand_on(&self.name, ctx);
     }
 }
 

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use neuron_types::{
-    BoxedSandbox, ToolCall, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError,
+    AgentTool, BoxedSandbox, ToolCall, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError,
     ToolOutput, WasmBoxedFuture,
 };
 use serde_json::Value;
 
 use crate::ToolRegistry;
+use crate::middleware::Nested;
 use crate::registry::Registered;
 
 /// Returns the tools of a registry under names with a prefix.
@@ -43,10 +44,12 @@ impl Merged {
         input: Value,
         ctx: &ToolContext,
         sandbox: Option<&BoxedSandbox>,
+        nested: Option<Nested<'_>>,
     ) -> Result<ToolOutput, ToolError> {
         let name = self.original.name.clone();
         let call = ToolCall { id: ctx.call_id.clone(), name, input };
-        self.registry.execute_call_in(&call, ctx, self.registry.sandbox().or(sandbox)).await
+        let sandbox = self.registry.sandbox().or(sandbox);
+        self.registry.execute_call_in(&call, ctx, sandbox, nested).await
     }
 }
 
@@ -64,7 +67,11 @@ impl ToolDyn for Merged {
         input: Value,
         ctx: &'a ToolContext,
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
-        Box::pin(self.call(input, ctx, None))
+        Box::pin(self.call(input, ctx, None, None))
+    }
+
+    fn agent(&self) -> Option<&dyn AgentTool> {
+        self.registry.tool(&self.original.name)?.agent()
     }
 
     fn effect(&self) -> ToolEffect {

@@ -59,8 +59,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use neuron_types::{
-    BoxedSandbox, ToolContext, ToolDefinition, ToolEffect, ToolError, ToolOutput, ToolUseRef,
-    WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
+    BoxedSandbox, Durability, ToolContext, ToolDefinition, ToolEffect, ToolError, ToolOutput,
+    ToolUseRef, WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
 
 pub use neuron_types::ToolCall;
@@ -133,6 +133,15 @@ pub struct Next<'a> {
     own: &'a [Arc<dyn ToolMiddleware>],
     sandbox: Option<&'a BoxedSandbox>,
     target: &'a Registered,
+    /// What journals the steps of an agent.
+    nested: Option<Nested<'a>>,
+}
+
+/// A durable context for the steps of an agent, and the name by which the context's caller knows the agent.
+#[derive(Clone)]
+pub(crate) struct Nested<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) durability: Durability<'a>,
 }
 
 impl<'a> Next<'a> {
@@ -142,7 +151,12 @@ impl<'a> Next<'a> {
         sandbox: Option<&'a BoxedSandbox>,
         target: &'a Registered,
     ) -> Self {
-        Self { global, own, sandbox, target }
+        Self { global, own, sandbox, target, nested: None }
+    }
+
+    /// The same chain, in which an agent runs with a durable context.
+    pub(crate) fn nested(self, nested: Option<Nested<'a>>) -> Self {
+        Self { nested, ..self }
     }
 
     /// Returns the definition of the tool that is called.
@@ -198,7 +212,10 @@ impl<'a> Next<'a> {
     where
         'a: 'b,
     {
-        self.target.call(input, ctx, self.sandbox)
+        match &self.nested {
+            Some(nested) => self.target.call_nested(input, ctx, self.sandbox, nested.clone()),
+            None => self.target.call(input, ctx, self.sandbox),
+        }
     }
 
     fn is_bare(&self) -> bool {

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use neuron_types::{
-    BoxedSandbox, RegistryError, Sandbox, Tool, ToolCall, ToolContext, ToolDefinition, ToolDyn,
-    ToolError, ToolOutput, ToolUseRef, WasmBoxedFuture, WasmCompatSend,
+    BoxedSandbox, Durability, RegistryError, Sandbox, Tool, ToolAnswer, ToolCall, ToolContext,
+    ToolDefinition, ToolDyn, ToolError, ToolOutput, ToolSet, ToolUseRef, WasmBoxedFuture,
+    WasmCompatSend,
 };
 use serde_json::Value;
 
 use crate::merged::{self, Merged};
-use crate::middleware::{Next, ToolMiddleware};
+use crate::middleware::{Nested, Next, ToolMiddleware};
 
 /// The tools that a model can call, in the order in which they were registered.
 ///
@@ -92,11 +93,28 @@ impl Registered {
         match (sandbox, &self.merged) {
             (None, _) => self.tool.call_ref_dyn(input, ctx),
             // The sandbox goes inside what the other registry put around the tool.
-            (Some(_), Some(merged)) => Box::pin(merged.call(input.clone(), ctx, sandbox)),
+            (Some(_), Some(merged)) => Box::pin(merged.call(input.clone(), ctx, sandbox, None)),
             (Some(sandbox), None) => {
                 let input = input.clone();
                 Box::pin(async move { Ok(sandbox.execute_tool(&*self.tool, input, ctx).await?) })
             }
+        }
+    }
+
+    /// As [`call`](Self::call). An agent runs with a durable context.
+    pub(crate) fn call_nested<'a>(
+        &'a self,
+        input: &'a Value,
+        ctx: &'a ToolContext,
+        sandbox: Option<&'a BoxedSandbox>,
+        nested: Nested<'a>,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        match (&self.merged, self.tool.agent()) {
+            (Some(merged), _) => Box::pin(merged.call(input.clone(), ctx, sandbox, Some(nested))),
+            (None, Some(agent)) => {
+                agent.call_in(nested.name, input.clone(), ctx, nested.durability)
+            }
+            (None, None) => self.call(input, ctx, sandbox),
         }
     }
 
@@ -385,6 +403,10 @@ impl ToolRegistry {
         self.tools.into_values()
     }
 
+    pub(crate) fn tool(&self, name: &str) -> Option<&dyn ToolDyn> {
+        self.tools.get(name).map(|registered| &*registered.tool)
+    }
+
     pub(crate) fn tools(&self) -> impl Iterator<Item = &Registered> {
         self.tools.values()
     }
@@ -425,7 +447,7 @@ impl ToolRegistry {
         call: &ToolCall,
         ctx: &ToolContext,
     ) -> impl Future<Output = Result<ToolOutput, ToolError>> + WasmCompatSend {
-        self.execute_call_in(call, ctx, self.sandbox.as_ref())
+        self.execute_call_in(call, ctx, self.sandbox.as_ref(), None)
     }
 
     /// Runs a borrowed tool call, through the middleware. It is cloned only where there is any.
@@ -451,8 +473,9 @@ impl ToolRegistry {
         call: &ToolCall,
         ctx: &ToolContext,
         sandbox: Option<&BoxedSandbox>,
+        nested: Option<Nested<'_>>,
     ) -> Result<ToolOutput, ToolError> {
-        self.chain(&call.name, sandbox)?.run_caught(call, ctx).await
+        self.chain(&call.name, sandbox)?.nested(nested).run_caught(call, ctx).await
     }
 
     /// The middleware of a tool, and the tool.
@@ -468,6 +491,23 @@ impl ToolRegistry {
 
     pub(crate) fn sandbox(&self) -> Option<&BoxedSandbox> {
         self.sandbox.as_ref()
+    }
+}
+
+/// The tools of a durable context.
+impl ToolSet for ToolRegistry {
+    fn get(&self, name: &str) -> Option<Arc<dyn ToolDyn>> {
+        Self::get(self, name)
+    }
+
+    fn call<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        ctx: &'a ToolContext,
+        durability: Option<Durability<'a>>,
+    ) -> ToolAnswer<'a> {
+        let nested = durability.map(|durability| Nested { name: &call.name, durability });
+        Box::pin(self.execute_call_in(call, ctx, self.sandbox.as_ref(), nested))
     }
 }
 

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::{
     AgentResult, ApprovalDecisions, CallScope, CompletionRequest, CompletionResponse, DeltaSink,
-    DurableError, LoopError, PendingApproval, RequestRef, ToolCall, ToolContext, ToolEffect,
-    ToolOutput, WasmCompatSend, WasmCompatSync, message_events,
+    DurableError, LoopError, PendingApproval, RequestRef, ToolCall, ToolContext, ToolDyn,
+    ToolEffect, ToolOutput, WasmCompatSend, WasmCompatSync, message_events,
 };
 
 /// Parses the value of a signal, for implementations of [`DurableContext::wait_for_signal`].
@@ -74,6 +74,8 @@ pub struct ToolInvocation {
     pub ctx: ToolContext,
     /// What running the tool twice would do, as the tool declares it.
     pub effect: ToolEffect,
+    /// Whether the tool is an [agent](crate::AgentTool), whose steps a context journals one by one.
+    pub is_agent: bool,
     /// What a context that runs the tool in this process polls it inside.
     pub scope: CallScope,
 }
@@ -83,7 +85,15 @@ impl ToolInvocation {
     /// [`ToolEffect::AtMostOnce`].
     #[must_use]
     pub fn new(call: ToolCall, ctx: ToolContext) -> Self {
-        Self { call, ctx, effect: ToolEffect::AtMostOnce, scope: CallScope::default() }
+        let (effect, scope) = (ToolEffect::AtMostOnce, CallScope::default());
+        Self { call, ctx, effect, is_agent: false, scope }
+    }
+
+    /// Takes over what the tool declares, if there is such a tool.
+    #[must_use]
+    pub fn of_tool(self, tool: Option<&dyn ToolDyn>) -> Self {
+        let is_agent = tool.is_some_and(|tool| tool.agent().is_some());
+        Self { effect: tool.map_or(self.effect, ToolDyn::effect), is_agent, ..self }
     }
 
     /// Sets what the tool declares about running twice.

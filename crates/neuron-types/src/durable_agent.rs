@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AgentResult, ApprovalDecisions, Durability, LoopError, Message, RunSnapshot, WasmBoxedFuture,
-    WasmCompatSend, WasmCompatSync,
+    AgentResult, ApprovalDecisions, Durability, LoopError, Message, RunSnapshot, ToolContext,
+    WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
 
 /// The beginning of a run.
@@ -71,6 +71,13 @@ pub trait DurableAgent: WasmCompatSend + WasmCompatSync {
         start: Start,
         durability: Durability<'d>,
     ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>>;
+
+    /// Adds to the context of a call of the agent's tools what the agent hands on in its own process: hooks and
+    /// permissions, for agents inside the call. An engine that runs tools in another process asks for it there.
+    /// Provided: adds nothing.
+    fn hand_on(&self, ctx: &mut ToolContext) {
+        let _ = ctx;
+    }
 }
 
 impl<F> DurableAgent for F

@@ -73,6 +73,7 @@ mod tool_options;
 mod trace_context;
 
 mod agent;
+mod agent_tool;
 mod answer_metadata;
 mod approval;
 mod budget;
@@ -103,6 +104,7 @@ pub mod stored_json;
 mod error;
 
 pub use agent::AgentResult;
+pub use agent_tool::{AgentPath, AgentTool, ToolAnswer, ToolSet};
 pub use answer_metadata::AnswerMetadata;
 pub use approval::{
     ApprovalDecision, ApprovalDecisions, ApprovalSignature, ApprovalSigner, PendingApproval,

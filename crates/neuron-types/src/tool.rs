@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    CacheControl, CommandOutput, ContentItem, ToolCommand, ToolContext, ToolError, ToolFailure,
-    ToolUseRef, WasmBoxedFuture, WasmCompatSend, WasmCompatSync, tool_arguments,
+    AgentTool, CacheControl, CommandOutput, ContentItem, ToolCommand, ToolContext, ToolError,
+    ToolFailure, ToolUseRef, WasmBoxedFuture, WasmCompatSend, WasmCompatSync, tool_arguments,
 };
 
 /// A function that the model can call, with typed arguments and a typed result.
@@ -198,6 +198,11 @@ pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
         ToolEffect::AtMostOnce
     }
 
+    /// Returns the agent that the tool is. Durable contexts journal its steps one by one. Provided: `None`.
+    fn agent(&self) -> Option<&dyn AgentTool> {
+        None
+    }
+
     /// Whether no other call of the same answer may run beside this tool's. Provided: `false`.
     fn runs_alone(&self) -> bool {
         false
@@ -297,6 +302,18 @@ pub enum ToolEffect {
     /// It must not run twice.
     #[default]
     AtMostOnce,
+}
+
+impl ToolEffect {
+    /// Returns the effect of the two that allows less.
+    #[must_use]
+    pub fn more_careful(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Pure, effect) | (effect, Self::Pure) => effect,
+            (Self::Idempotent, Self::Idempotent) => Self::Idempotent,
+            _ => Self::AtMostOnce,
+        }
+    }
 }
 
 /// What a model is told of a tool.

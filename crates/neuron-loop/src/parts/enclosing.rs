@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use neuron_types::{ApprovalSigner, BoxedHook, OuterCall, PermissionPolicy, ToolContext};
+use neuron_types::{
+    ApprovalSigner, BoxedHook, Extensions, OuterCall, PermissionPolicy, ToolContext,
+};
 
-use super::Parts;
+use super::Definition;
 
 /// A run, as an agent inside one of its calls finds it in the extensions of its context.
 #[derive(Clone)]
@@ -23,26 +25,24 @@ impl EnclosingRun {
         ctx.extensions.get()
     }
 
-    /// The run of an agent inside a call, unless nobody could make use of it.
-    pub(crate) fn new(parts: Parts<'_>, ctx: &ToolContext, waits: bool) -> Option<Self> {
-        let (definition, is_durable) = (parts.definition, parts.durability.is_some());
-        let (depth, pauses) = (depth_in(ctx), waits || definition.config.pauses(is_durable));
+    /// Adds the run of an agent to the extensions for its tools, unless nobody could make use of it.
+    pub(crate) fn hand_on(of: &Definition, depth: usize, pauses: bool, to: &mut Extensions) {
+        let Definition { hooks, policy, signer, .. } = of;
         // An agent that is not inside another, and has nothing to hand on, need not allocate.
-        if depth == 0 && !pauses && definition.hooks.is_empty() && definition.policy.is_none() {
-            return None;
+        if depth > 0 || pauses || !hooks.is_empty() || policy.is_some() {
+            let (policy, signer) = (policy.clone(), signer.clone());
+            to.insert(Self { hooks: hooks.as_slice().into(), policy, pauses, signer, depth });
         }
-        Some(Self {
-            hooks: definition.hooks.as_slice().into(),
-            policy: definition.policy.clone(),
-            pauses,
-            signer: definition.signer.clone(),
-            depth,
-        })
+    }
+
+    /// Number of agents around an agent whose tool is called with this context, in a process of its own.
+    pub(crate) fn depth_around(ctx: &ToolContext) -> usize {
+        Self::around(ctx).map_or(0, |run| run.depth.saturating_add(1))
     }
 }
 
 /// Number of agents around an agent with this context.
-fn depth_in(ctx: &ToolContext) -> usize {
+pub(crate) fn depth_in(ctx: &ToolContext) -> usize {
     match EnclosingRun::around(ctx) {
         Some(run) => run.depth.saturating_add(1),
         None => usize::from(!ctx.call_id.is_empty()),

@@ -13,7 +13,7 @@ use neuron_types::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{EnclosingRun, Frame, Parts, Reader};
+use super::{EnclosingRun, Frame, Parts, Reader, depth_in};
 use crate::ledger::{KnownSize, Ledger, OutputRules};
 
 /// Everything that the work of a run needs beside its ledger.
@@ -72,9 +72,8 @@ impl RunScope {
         if let (Some(_), Some(budget)) = (own_budget, &budget) {
             extensions.insert(budget.clone());
         }
-        if let Some(run) = EnclosingRun::new(parts, ctx, waits) {
-            extensions.insert(run);
-        }
+        let pauses = waits || parts.config().pauses(parts.durability.is_some());
+        EnclosingRun::hand_on(parts.definition, depth_in(ctx), pauses, &mut extensions);
         Self {
             run_id: ledger.tally.run.id.clone(),
             key: format!("{}/{}/", ledger.tally.run.id, ledger.tally.run.number),

@@ -125,9 +125,8 @@ impl<'l, 'a> BatchRun<'l, 'a> {
             let ctx = self.context_of(item, &token);
             let meter = self.hooks.env.metered(ctx.usage.clone());
             let tool = self.tools.get(item.call().name);
-            let effect = tool.map(|tool| tool.effect()).unwrap_or_default();
-            let invocation = ToolInvocation::new(item.call().to_call(), *ctx).with_effect(effect);
-            batch.push(invocation.with_scope(scope.clone()));
+            let invocation = ToolInvocation::new(item.call().to_call(), *ctx);
+            batch.push(invocation.of_tool(tool.as_deref()).with_scope(scope.clone()));
             calls.push((item, scope, meter));
         }
         let options = self.hooks.env.config().tool_activity.clone();

@@ -39,6 +39,21 @@ pub enum DurableError {
 }
 
 impl DurableError {
+    /// Makes the same error once more. The text stands for a boxed error.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        match self {
+            Self::Cancelled => Self::Cancelled,
+            Self::SignalTimeout => Self::SignalTimeout,
+            Self::ContinueAsNew(text) => Self::ContinueAsNew(text.clone()),
+            Self::NonDeterminism { expected, got } => {
+                Self::NonDeterminism { expected: expected.clone(), got: got.clone() }
+            }
+            Self::Other(source) => Self::Other(source.to_string().into()),
+            error => Self::ActivityFailed(error.to_string()),
+        }
+    }
+
     /// Returns the variant's name, stable over versions.
     #[must_use]
     pub fn kind(&self) -> &'static str {
