@@ -65,7 +65,7 @@ impl ScenarioAgent {
         // The loop's own provider fails if it is called instead of the durable context.
         let unused = ScriptedProvider::new([] as [&str; 0]);
         let agent = Agent::builder(unused)
-            .tools(tools::registry(&self.log))
+            .tools(tools::registry(self.scenario.kind, &self.log))
             .config(|config| *config = self.scenario.config())
             .permission_policy(Policy)
             .hook(CallScopes(self.log.clone()))

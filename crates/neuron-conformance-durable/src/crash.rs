@@ -9,7 +9,8 @@
 //! [`check_killed_workers`] is for engines with a server, where the killed process (a worker, a service) does not
 //! wait for the result.
 //!
-//! A [`CrashPlan`] has the number of rounds. `KILL_ROUNDS=500` sets the number of random rounds. `KILL_SEED` repeats
+//! A [`CrashPlan`] has the number of rounds. `KILL_ROUNDS=500` sets the number of random rounds, and
+//! `KILL_BOUNDARIES=1000` that of the boundaries, of which each is tried once at most. `KILL_SEED` repeats
 //! the moments of a failure, as far as the operating system allows.
 //!
 //! # Example
@@ -77,6 +78,8 @@ const POLL: Duration = Duration::from_millis(20);
 /// Number of kills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CrashPlan {
+    /// What runs: [`Scenario::crash`] by default.
+    pub scenario: Scenario,
     /// Maximum number of boundaries with a round of their own, evenly spread. Default: all.
     pub boundaries: usize,
     /// Number of rounds with one to three kills at random moments. `KILL_ROUNDS` overrides it. Default: 10.
@@ -85,7 +88,7 @@ pub struct CrashPlan {
 
 impl Default for CrashPlan {
     fn default() -> Self {
-        Self { boundaries: usize::MAX, random_rounds: 10 }
+        Self { scenario: Scenario::crash(), boundaries: usize::MAX, random_rounds: 10 }
     }
 }
 
@@ -119,9 +122,9 @@ pub async fn check_killed_runs<E: DurableEngine, G>(
     open: impl AsyncFn(String) -> E,
 ) -> CrashTally {
     if let Some(task) = Task::of_this_process() {
+        let scenario = task.scenario();
         let engine = open(task.place).await;
         child_process::report(BEGINS);
-        let scenario = Scenario::crash();
         let result = run_with_signals(&engine, &task.run_id, &scenario, &task.log).await;
         let result = result.map_err(|failure| failure.to_string());
         child_process::report(&format!("{ENDED}{}", json!(result)));
@@ -169,7 +172,7 @@ pub async fn check_killed_workers<E: DurableEngine, G>(
 ) -> CrashTally {
     if let Some(task) = Task::of_this_process() {
         child_process::report(BEGINS);
-        serve(task.place, Scenario::crash(), task.log).await;
+        serve(task.place.clone(), task.scenario(), task.log).await;
     }
     let (place, _guard) = place().await;
     let run = async |round: &Round<'_>, kills: Vec<KillAt>| {
@@ -204,7 +207,7 @@ async fn check<E: DurableEngine>(
     open: impl AsyncFn(String) -> E,
     run: impl AsyncFn(&Round<'_>, Vec<KillAt>) -> (AgentResult, Vec<Process>),
 ) -> CrashTally {
-    let rounds = Rounds::new(test, place);
+    let rounds = Rounds::new(test, place, plan.scenario);
     let round = rounds.round("undisturbed", "");
     let (expected, processes) = run(&round, vec![KillAt::Never]).await;
     let model_calls = round.task.log.model_calls();
@@ -260,6 +263,7 @@ fn with_known_outcomes(result: &AgentResult, expected: &AgentResult) -> (AgentRe
 struct Rounds<'t> {
     test: &'t str,
     place: &'t str,
+    scenario: Scenario,
     /// Prefix of the ids of the runs.
     prefix: String,
     logs: TempDir,
@@ -267,9 +271,9 @@ struct Rounds<'t> {
 
 impl<'t> Rounds<'t> {
     #[expect(clippy::expect_used, reason = "for tests")]
-    fn new(test: &'t str, place: &'t str) -> Self {
+    fn new(test: &'t str, place: &'t str, scenario: Scenario) -> Self {
         let logs = tempfile::tempdir().expect("a directory for logs");
-        Self { test, place, prefix: format!("crash-{:016x}", unique()), logs }
+        Self { test, place, scenario, prefix: format!("crash-{:016x}", unique()), logs }
     }
 
     fn round(&self, name: &str, seed: &str) -> Round<'t> {
@@ -277,7 +281,8 @@ impl<'t> Rounds<'t> {
         let log = EffectLog::new(self.logs.path().join(&run_id));
         let case =
             Case::new("durable engine", "crash", format_args!("{name} of {}{seed}", self.test));
-        let task = Task { stop: 0, run_id, log, place: self.place.to_owned() };
+        let scenario = self.scenario.name();
+        let task = Task { stop: 0, scenario, run_id, log, place: self.place.to_owned() };
         Round { test: self.test, task, case }
     }
 
@@ -287,7 +292,8 @@ impl<'t> Rounds<'t> {
         plan: CrashPlan,
         boundaries: usize,
     ) -> impl Iterator<Item = (Round<'t>, Vec<KillAt>)> {
-        let count = plan.boundaries.min(boundaries);
+        let most = from_env("KILL_BOUNDARIES").map_or(plan.boundaries, |most| most as usize);
+        let count = most.min(boundaries);
         let at_boundaries = (0..count).map(move |index| {
             // Spread from the first to the last.
             let last = boundaries.saturating_sub(1);
@@ -344,7 +350,7 @@ impl Round<'_> {
 
     /// Runs the scenario to its end.
     async fn run(&self, engine: &impl DurableEngine) -> AgentResult {
-        let scenario = Scenario::crash();
+        let scenario = self.task.scenario();
         let run = run_with_signals(engine, &self.task.run_id, &scenario, &self.task.log);
         self.case.ok(self.case.soon(run).await)
     }
@@ -352,7 +358,7 @@ impl Round<'_> {
     /// Checks that an ended run has the same result again, without effects.
     async fn check_run_again(&self, engine: &impl DurableEngine, result: &AgentResult) {
         let before = self.task.log.effects().len();
-        let scenario = Scenario::crash();
+        let scenario = self.task.scenario();
         let run = engine.run(&self.task.run_id, &scenario, &self.task.log);
         let again = self.case.ok(self.case.soon(run).await);
         self.case.equal("the result of the run that has ended", &again, result);
@@ -367,12 +373,18 @@ impl Round<'_> {
 struct Task {
     /// The boundary to stop at, or 0.
     stop: u64,
+    scenario: String,
     run_id: String,
     log: EffectLog,
     place: String,
 }
 
 impl Task {
+    #[expect(clippy::expect_used, reason = "for tests")]
+    fn scenario(&self) -> Scenario {
+        Scenario::named(&self.scenario).expect("a scenario")
+    }
+
     /// Returns the task of this process, and `None` in a process that is not a child.
     #[expect(clippy::expect_used, reason = "for tests")]
     fn of_this_process() -> Option<Self> {

@@ -28,6 +28,7 @@
 //! | [`record_limit`] | a result that is too long for a record is an error, and the call is not repeated |
 //! | [`growth`] | the journal grows with the new messages, not with the square of the turns |
 //! | [`continuing`] | a run that continues as new keeps its state and its limits |
+//! | [`sub_agents`] | the steps of agents inside tool calls are journaled, and their hooks, permissions and approvals hold |
 //! | [`cancelling`] | a waiting run can be cancelled, and has no further effects |
 //!
 //! Tests that kill processes are in [`crash`], because they start their own binary again.
@@ -106,6 +107,7 @@ mod observed;
 mod parts;
 mod scenario;
 mod script;
+mod team;
 mod tools;
 mod trial;
 
@@ -118,7 +120,8 @@ pub use engine::{DurableEngine, LocalEngine, RunFailure, run_with_signals};
 pub use model::ScenarioProvider;
 pub use parts::{
     approvals, cancelling, changed_code, clock, continuing, growth, limits, model_errors,
-    parallel_tools, record_limit, replaying, retries, signals, streams, tool_errors, tool_scopes,
+    parallel_tools, record_limit, replaying, retries, signals, streams, sub_agents, tool_errors,
+    tool_scopes,
 };
 pub use scenario::{Scenario, ScenarioSignal};
 
@@ -186,7 +189,7 @@ macro_rules! durable_parts {
     ($tests:ident) => {
         $tests! {
             replaying tool_errors model_errors retries parallel_tools tool_scopes approvals limits
-            streams signals clock changed_code record_limit growth continuing cancelling
+            streams signals clock changed_code record_limit growth continuing cancelling sub_agents
         }
     };
 }

@@ -12,6 +12,7 @@ use crate::boundary::boundary;
 use crate::effects::{EffectKind, EffectLog};
 use crate::scenario::Kind;
 use crate::script::{self, marked, newest_response};
+use crate::team::Member;
 
 /// The provider of a [`Scenario`](crate::Scenario).
 ///
@@ -28,9 +29,11 @@ impl ScenarioProvider {
         let newest = blocks.filter_map(|block| newest_response(block.as_text()?)).max();
         let next = newest.map_or(0, |newest| newest + 1);
         let is_summary = request.system == Some(&SUMMARY_INSTRUCTIONS.into());
-        let step = match is_summary {
-            true => format!("summary before {next}"),
-            false => format!("answer {next}"),
+        let agent = Member::ALL.iter().find(|agent| request.system == Some(&agent.prompt().into()));
+        let step = match (is_summary, agent) {
+            (true, _) => format!("summary before {next}"),
+            (false, Some(agent)) => format!("answer {next} of {}", agent.name()),
+            (false, None) => format!("answer {next}"),
         };
         boundary(&format!("model: {step} is asked for"));
         self.log.append(EffectKind::ModelCalled { step: step.clone() });
@@ -40,7 +43,7 @@ impl ScenarioProvider {
                 let mark = marked(newest.unwrap_or_default());
                 (Message::assistant(format!("What was before was done. {mark}")), 40)
             }
-            false => (self.message(next, &step)?, script::input_tokens(self.kind, next)),
+            false => (self.message(agent, next, &step)?, script::input_tokens(self.kind, next)),
         };
         let stop_reason = match message.tool_uses().next() {
             Some(_) => StopReason::ToolUse,
@@ -52,19 +55,28 @@ impl ScenarioProvider {
     }
 
     /// Returns a message of the script.
-    fn message(&self, number: usize, step: &str) -> Result<Message, ProviderError> {
+    fn message(
+        &self,
+        agent: Option<&Member>,
+        number: usize,
+        step: &str,
+    ) -> Result<Message, ProviderError> {
         let called = EffectKind::ModelCalled { step: step.to_owned() };
         let attempt = self.log.count(|kind| *kind == called);
         if let Some(error) = script::failure(self.kind, number, attempt) {
             return Err(error);
         }
-        let Some((text, calls)) = script::response(self.kind, number) else {
+        let response = match agent {
+            Some(agent) => agent.response(self.kind, number),
+            None => script::response(self.kind, number),
+        };
+        let Some((text, calls)) = response else {
             let text = format!("the script has no {step}");
             return Err(ProviderError::InvalidRequest(text));
         };
         let mut message = Message::assistant(format!("{text} {}", marked(number)));
         for (index, (name, input)) in calls.into_iter().enumerate() {
-            let id = format!("call-{number}-{index}");
+            let id = format!("{}-{number}-{index}", agent.map_or("call", |agent| agent.name()));
             message.content.push(ContentBlock::ToolUse { id, name, input });
         }
         Ok(message)

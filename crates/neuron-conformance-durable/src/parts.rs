@@ -146,6 +146,18 @@ pub async fn streams(engine: &impl DurableEngine) -> Verdict {
     Verdict::Holds
 }
 
+/// Checks that agents inside tool calls have the same result and effects as without an engine, and a replay without
+/// effects. One needs an approval, which the run around it waits for, and the policy of that run denies a call.
+///
+/// Crashes inside such agents are in [`Scenario::team`](crate::Scenario::team).
+///
+/// # Panics
+///
+/// As [`replaying`].
+pub async fn sub_agents(engine: &impl DurableEngine) -> Verdict {
+    all_like_local(engine, "sub_agents", &[Kind::Team, Kind::TeamAsks]).await
+}
+
 /// Checks signals that are sent before the wait, in order, in time, not in time, and too late.
 ///
 /// # Panics

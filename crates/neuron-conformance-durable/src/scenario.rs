@@ -20,7 +20,7 @@ use crate::tools::{self, PAUSE};
 ///
 /// A scenario is deterministic. The agent's code uses only the durable context: no clock, randomness or
 /// environment, and no timer or channel of a runtime. It writes to its [`EffectLog`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scenario {
     pub(crate) kind: Kind,
     /// Set if the agent's code differs from the code that began the run.
@@ -71,6 +71,10 @@ pub(crate) enum Kind {
     Clock,
     /// Waits for a decision until it is cancelled.
     Cancelled,
+    /// An agent inside an agent, with twelve turns each.
+    Team,
+    /// Two agents at the same time, of which one needs an approval.
+    TeamAsks,
 }
 
 use Kind as K;
@@ -94,6 +98,15 @@ impl Scenario {
     #[must_use]
     pub fn crash() -> Self {
         Self::of(K::Crash)
+    }
+
+    /// Returns the scenario for crashes inside agents.
+    ///
+    /// The agent calls an agent of twelve turns, which calls another agent of twelve turns. The innermost agent has tools of
+    /// every effect, a denied call and parallel calls.
+    #[must_use]
+    pub fn team() -> Self {
+        Self::of(K::Team)
     }
 
     /// Returns a scenario of so many turns, with a tool result of four kilobytes in all turns but the last.
@@ -133,7 +146,7 @@ impl Scenario {
     /// Returns the same scenario with another system prompt, as after a change of the agent's code.
     #[must_use]
     pub fn with_changed_code(&self) -> Self {
-        Self { is_changed: true, ..self.clone() }
+        Self { is_changed: true, ..*self }
     }
 
     /// Returns the scenario that has the same result without an engine.
@@ -155,13 +168,13 @@ impl Scenario {
     /// Builds the tools for the engine.
     #[must_use]
     pub fn tools(&self, log: &EffectLog) -> Arc<ToolRegistry> {
-        Arc::new(tools::registry(log))
+        Arc::new(tools::registry(self.kind, log))
     }
 
     /// Builds the agent for the engine.
     #[must_use]
     pub fn agent(&self, log: &EffectLog) -> ScenarioAgent {
-        ScenarioAgent::new(self.clone(), log.clone())
+        ScenarioAgent::new(*self, log.clone())
     }
 
     /// Returns the start of the run.
@@ -177,6 +190,11 @@ impl Scenario {
         // Each is sent after a wait: the signal that the wait is for, and its number.
         let signals = match self.kind {
             K::Crash => vec![(APPROVAL, json!(decisions.approve("call-2-1")), (APPROVAL, 0))],
+            K::TeamAsks => {
+                let wire = ApprovalDecisions::new().approve("clerk-0-1");
+                let wire = decisions.nested("call-0-1", wire);
+                vec![(APPROVAL, json!(wire), (APPROVAL, 0))]
+            }
             K::Denied => vec![
                 (APPROVAL, json!("what is this?"), (APPROVAL, 0)),
                 (APPROVAL, json!(decisions.deny("call-0-1", "it is too much")), (APPROVAL, 1)),
@@ -260,7 +278,7 @@ mod tests {
     fn a_scenario_is_found_by_its_name() {
         let names = "crash errors tool-fails parallel model-fails retries denied not-decided max-turns tool-limit \
             token-limit huge-result huge-answer continues continues-to-limit to-limit streams signals clock \
-            cancelled long-17";
+            cancelled team team-asks long-17";
         for name in names.split_whitespace() {
             let scenario = Scenario::named(name).unwrap();
             assert_eq!(scenario.name(), name);

@@ -34,6 +34,11 @@ pub(crate) fn response(kind: Kind, number: usize) -> Option<(String, Vec<(String
         (_, Some(turns)) if number + 1 == turns => "I have read all pages.".into(),
         _ => (*lines(kind).get(number)?).to_owned(),
     };
+    parse(&line)
+}
+
+/// Parses a text with tool calls after it.
+pub(crate) fn parse(line: &str) -> Option<(String, Vec<(String, Value)>)> {
     let mut parts = line.split(" | ");
     let text = parts.next()?.to_owned();
     Some((text, parts.map(tool_call).collect()))
@@ -99,6 +104,12 @@ fn lines(kind: Kind) -> &'static [&'static str] {
             DONE,
         ],
         Kind::HugeResult => &["I read it all. | read", DONE],
+        Kind::Team => &[
+            "I look, and ask an agent. | look place=Oslo | planner prompt=Plan",
+            "I ask once more. | look place=Bergen",
+            DONE,
+        ],
+        Kind::TeamAsks => &["I ask two agents. | planner prompt=Plan | clerk prompt=Wire", DONE],
         _ => &[],
     }
 }

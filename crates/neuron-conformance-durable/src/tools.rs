@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 
 use crate::boundary::boundary;
 use crate::effects::{EffectKind, EffectLog};
+use crate::scenario::Kind;
+use crate::team;
 
 /// Number of bytes that are too many for a record.
 pub(crate) const HUGE: usize = 3 << 20;
@@ -39,16 +41,23 @@ const TOOLS: [(&str, ToolEffect); 14] = [
 /// The tool that waits until the scenario's early signals are sent.
 pub(crate) const PAUSE: &str = "pause";
 
-/// Returns the declared effect of a tool.
+/// Returns the effect of a tool that counts after a crash: the declared one, and that of an agent whose steps are
+/// journaled.
 pub(crate) fn effect_of(tool: &str) -> ToolEffect {
+    if team::Member::ALL.iter().any(|agent| agent.name() == tool) {
+        return ToolEffect::Pure;
+    }
     let found = TOOLS.iter().find(|(name, _)| *name == tool);
     found.map_or(ToolEffect::AtMostOnce, |(_, effect)| *effect)
 }
 
-pub(crate) fn registry(log: &EffectLog) -> ToolRegistry {
+pub(crate) fn registry(kind: Kind, log: &EffectLog) -> ToolRegistry {
     let mut tools = ToolRegistry::new();
     for (name, effect) in TOOLS {
         tools.register_dyn(Arc::new(ScenarioTool { name, effect, log: log.clone() }));
+    }
+    if matches!(kind, Kind::Team | Kind::TeamAsks) {
+        team::add_to(&mut tools, kind, log);
     }
     tools
 }

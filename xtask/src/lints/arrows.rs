@@ -28,7 +28,7 @@ const ARROWS: &str = "
     neuron-durable-temporal: neuron-types neuron-tool neuron-runtime
     neuron-testing: neuron-types
     neuron-conformance: neuron-types neuron-testing
-    neuron-conformance-durable: neuron-types neuron-testing neuron-conformance neuron-tool neuron-context neuron-loop neuron-runtime
+    neuron-conformance-durable: neuron-types neuron-testing neuron-conformance neuron-tool neuron-context neuron-loop neuron-subagent neuron-runtime
     neuron-testkit:
     xtask: neuron-testkit
 ";

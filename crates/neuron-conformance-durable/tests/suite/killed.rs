@@ -61,6 +61,18 @@ caught! {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[should_panic(expected = "message")]
+async fn a_run_of_an_agent_inside_a_call_is_one_step() {
+    crash::check_killed_runs(
+        "killed::a_run_of_an_agent_inside_a_call_is_one_step",
+        CrashPlan { scenario: Scenario::team(), random_rounds: 0, ..CrashPlan::default() },
+        directory,
+        async |place| Reference::new(place),
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 #[should_panic(expected = "the process did not end the run")]
 async fn a_test_that_is_not_there() {
     crash::check_killed_runs(
@@ -124,7 +136,7 @@ async fn work(
 async fn workers_of_an_engine_that_holds() {
     let tally = crash::check_killed_workers(
         "killed::workers_of_an_engine_that_holds",
-        CrashPlan { boundaries: 40, random_rounds: 5 },
+        CrashPlan { boundaries: 40, random_rounds: 5, ..CrashPlan::default() },
         directory,
         async |place| Client(place.into()),
         async |place, scenario, log| work(place, scenario, log, "").await,

@@ -20,7 +20,7 @@ async fn a_journal_that_holds() {
         work
     }
     let report = is_send(suite).await;
-    assert_eq!(report.verdicts.len(), 16);
+    assert_eq!(report.verdicts.len(), 17);
     assert!(report.not_applicable().is_empty(), "{report}");
 }
 

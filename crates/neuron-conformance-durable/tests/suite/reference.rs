@@ -450,7 +450,7 @@ impl DurableContext for JournalContext {
         options: ActivityOptions,
     ) -> Result<ToolOutput, DurableError> {
         let call = ToolCall { id: ctx.call_id.clone(), name: tool_name.into(), input };
-        execute_as_batch(self, &self.tools, call, ctx, options).await
+        execute_as_batch(self, &*self.tools, call, ctx, options).await
     }
 
     async fn execute_tools(

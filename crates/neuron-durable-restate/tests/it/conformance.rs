@@ -139,7 +139,7 @@ async fn killed_workers() {
         };
         (serde_json::to_string(&place).unwrap(), server)
     };
-    let plan = CrashPlan { boundaries: 12, random_rounds: 6 };
+    let plan = CrashPlan { boundaries: 12, random_rounds: 6, ..CrashPlan::default() };
     let tally =
         crash::check_killed_workers("conformance::killed_workers", plan, place, open, serve).await;
     assert!(tally.kills >= 12, "{tally:?}");

@@ -1,22 +1,39 @@
 //! Processes that are killed while they drive a run.
 
+use neuron_conformance_durable::Scenario;
 use neuron_conformance_durable::crash::{self, CrashPlan};
 use neuron_durable_sqlite::SqliteRuns;
+use tempfile::TempDir;
 
 use crate::conformance::Engine;
 use crate::support::place;
 
+async fn somewhere() -> (String, TempDir) {
+    let (folder, path) = place();
+    (path.into_os_string().into_string().unwrap(), folder)
+}
+
+async fn open(path: String) -> Engine {
+    Engine::new(SqliteRuns::open(path).await.unwrap())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn at_every_boundary_and_at_any_moment_a_killed_run_goes_on() {
     const TEST: &str = "crash::at_every_boundary_and_at_any_moment_a_killed_run_goes_on";
-    let somewhere = async || {
-        let (folder, path) = place();
-        (path.into_os_string().into_string().unwrap(), folder)
-    };
-    let open = async |path: String| Engine::new(SqliteRuns::open(path).await.unwrap());
     let plan = CrashPlan { random_rounds: 110, ..CrashPlan::default() };
     let tally = crash::check_killed_runs(TEST, plan, somewhere, open).await;
     println!("{tally:?}");
     // Unless somebody asks for fewer.
     assert!(tally.kills >= 200 || std::env::var_os("KILL_ROUNDS").is_some(), "{tally:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_goes_on_that_was_killed_at_any_boundary_of_an_agent_inside_an_agent() {
+    const TEST: &str =
+        "crash::a_run_goes_on_that_was_killed_at_any_boundary_of_an_agent_inside_an_agent";
+    let plan = CrashPlan { scenario: Scenario::team(), random_rounds: 10, ..CrashPlan::default() };
+    let tally = crash::check_killed_runs(TEST, plan, somewhere, open).await;
+    println!("{tally:?}");
+    // Twelve turns two levels deep, with a boundary before and after each call.
+    assert!(tally.boundaries >= 100, "{tally:?}");
 }

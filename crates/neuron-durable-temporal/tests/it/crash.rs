@@ -93,7 +93,7 @@ async fn killed_workers() {
     if !is_child && TemporalServer::shared().is_none() {
         return;
     }
-    let plan = CrashPlan { boundaries: 8, random_rounds: 4 };
+    let plan = CrashPlan { boundaries: 8, random_rounds: 4, ..CrashPlan::default() };
     let open = async |address: String| Engine { client: connect(&address).await };
     let tally =
         crash::check_killed_workers("crash::killed_workers", plan, place, open, serve).await;
