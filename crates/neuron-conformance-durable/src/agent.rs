@@ -54,6 +54,17 @@ impl ScenarioAgent {
         self
     }
 
+    fn agent(&self) -> Agent {
+        // The loop's own provider fails if it is called instead of the durable context.
+        let unused = ScriptedProvider::new([] as [&str; 0]);
+        Agent::builder(unused)
+            .tools(tools::registry(self.scenario.kind, &self.log))
+            .config(|config| *config = self.scenario.config())
+            .permission_policy(Policy)
+            .hook(CallScopes(self.log.clone()))
+            .build()
+    }
+
     async fn run_loop(
         &self,
         start: Start,
@@ -62,14 +73,7 @@ impl ScenarioAgent {
         let summarizer = DurableProvider::new(durability.clone());
         let strategy = SummarizationStrategy::new(summarizer, 2, COMPACTS_ABOVE)
             .with_instructions(SUMMARY_INSTRUCTIONS);
-        // The loop's own provider fails if it is called instead of the durable context.
-        let unused = ScriptedProvider::new([] as [&str; 0]);
-        let agent = Agent::builder(unused)
-            .tools(tools::registry(self.scenario.kind, &self.log))
-            .config(|config| *config = self.scenario.config())
-            .permission_policy(Policy)
-            .hook(CallScopes(self.log.clone()))
-            .build();
+        let agent = self.agent();
         let mut conversation = Conversation::new();
         let run = agent.run(&mut conversation, start).context(&self.ctx);
         let run = run.strategy(strategy).durable(durability);
@@ -169,6 +173,10 @@ impl DurableAgent for ScenarioAgent {
             self.log.append(EffectKind::Ended { kind: kind.to_owned(), text });
             result
         })
+    }
+
+    fn hand_on(&self, ctx: &mut ToolContext) {
+        self.agent().hand_on(ctx);
     }
 }
 

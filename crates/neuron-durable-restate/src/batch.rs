@@ -11,7 +11,10 @@ use crate::payload::{Stored, Written};
 use crate::running::RunningTools;
 
 /// The handler of the service that runs a tool.
-pub(crate) const HANDLER: &str = "tool";
+pub(crate) const TOOL: &str = "tool";
+
+/// The handler of the service that runs a tool that is an agent, whose steps it journals.
+pub(crate) const AGENT: &str = "agent";
 
 /// A batch as it was begun. What may differ where a replay runs, the environment and the folder, is
 /// taken from here; Restate would compare it.
@@ -27,6 +30,9 @@ struct PlannedCall {
     digest: String,
     /// Without the arguments, which follow from the run.
     request: ToolRequest,
+    /// Whether the steps of the call are journaled. Plans of older releases do not have it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_agent: bool,
 }
 
 /// What a batch needs beside its calls.
@@ -50,10 +56,10 @@ impl Batch<'_> {
             Err(error) => return invocations.iter().map(|_| Err(error.again())).collect(),
         };
         let keys: Vec<String> =
-            requests.iter().map(|request| request.idempotency_key.clone()).collect();
-        let begin = |request: ToolRequest| {
+            requests.iter().map(|(_, request)| request.idempotency_key.clone()).collect();
+        let begin = |(handler, request): (&str, ToolRequest)| {
             journal.count(1);
-            let target = RequestTarget::service(self.service, HANDLER);
+            let target = RequestTarget::service(self.service, handler);
             let request = journal.context().request::<_, Written>(target, Stored(request));
             request.call()
         };
@@ -77,18 +83,18 @@ impl Batch<'_> {
         results
     }
 
-    /// The requests of the calls, as they were when the batch was begun.
+    /// The requests of the calls, as they were when the batch was begun, with the handlers that carry them out.
     async fn requests(
         &self,
         journal: &Journal<'_, '_>,
         invocations: &[ToolInvocation],
-    ) -> Result<Vec<ToolRequest>, DurableError> {
+    ) -> Result<Vec<(&'static str, ToolRequest)>, DurableError> {
         let plan = async {
             let planned = |invocation: &ToolInvocation| {
                 let (digest, options) = (tool_digest(&invocation.call)?, self.options.clone());
                 let mut request = ToolRequest::new(invocation, options, self.environment);
                 request.call.input = Value::Null;
-                Ok(PlannedCall { digest, request })
+                Ok(PlannedCall { digest, request, is_agent: invocation.is_agent })
             };
             let calls: Result<_, DurableError> = invocations.iter().map(planned).collect();
             let plan = Plan { at: chrono::Utc::now().timestamp_millis(), calls: calls? };
@@ -108,7 +114,7 @@ impl Batch<'_> {
         let filled = |(call, invocation): (PlannedCall, &ToolInvocation)| {
             let mut request = call.request;
             request.call.input = invocation.call.input.clone();
-            request
+            (if call.is_agent { AGENT } else { TOOL }, request)
         };
         Ok(plan.calls.into_iter().zip(invocations).map(filled).collect())
     }

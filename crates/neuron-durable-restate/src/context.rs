@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use neuron_runtime::{LocalDurableContext, RequestLog, StepRecord, execute_as_batch};
-use neuron_tool::ToolRegistry;
 use neuron_types::{
-    ActivityOptions, ApprovalDecisions, CompletionRequest, CompletionResponse, DeltaSink,
-    DurableContext, DurableError, PendingApproval, Provider, ProviderError, RequestRef, ToolCall,
-    ToolContext, ToolInvocation, ToolOutput, parse_signal,
+    ActivityOptions, AgentTool, ApprovalDecisions, BoxedProvider, CompletionRequest,
+    CompletionResponse, DeltaSink, DurableContext, DurableError, PendingApproval, Provider,
+    ProviderError, RequestRef, ToolCall, ToolContext, ToolInvocation, ToolOutput, ToolSet,
+    parse_signal,
 };
 use restate_sdk::context::Context;
 use serde::de::DeserializeOwned;
@@ -39,7 +39,7 @@ pub struct RestateDurableContext<'a, 'ctx, P> {
     /// Calls the model, with retries and time limits.
     local: LocalDurableContext<P>,
     /// What the tools declare.
-    tools: Arc<ToolRegistry>,
+    tools: Arc<dyn ToolSet>,
     running: RunningTools,
     /// The name of the service whose tools are called.
     pub(crate) service: String,
@@ -48,6 +48,8 @@ pub struct RestateDurableContext<'a, 'ctx, P> {
     pub(crate) inbox: Inbox,
     continuation: Continuation<'ctx>,
     requests: RequestLog,
+    /// Whether the run is that of an agent inside a tool call.
+    is_nested: bool,
     llm_calls: AtomicUsize,
     batches: AtomicUsize,
 }
@@ -73,9 +75,44 @@ impl<'a, 'ctx, P: Provider> RestateDurableContext<'a, 'ctx, P> {
             inbox: Inbox::new(signals),
             continuation: Continuation::default(),
             requests: RequestLog::new(host.options.changed_agent),
+            is_nested: false,
             llm_calls: AtomicUsize::new(0),
             batches: AtomicUsize::new(0),
         })
+    }
+
+    /// The same for the run of an agent inside a tool call.
+    pub(crate) fn nested(
+        self,
+        agent: &dyn AgentTool,
+    ) -> RestateDurableContext<'a, 'ctx, BoxedProvider> {
+        let (provider, tools) = (Arc::new(agent.provider()), agent.tools());
+        RestateDurableContext {
+            journal: self.journal,
+            local: LocalDurableContext::new(provider, tools.clone()),
+            tools,
+            running: self.running,
+            service: self.service,
+            options: self.options,
+            run_id: self.run_id,
+            inbox: self.inbox,
+            continuation: self.continuation,
+            requests: self.requests,
+            is_nested: true,
+            llm_calls: self.llm_calls,
+            batches: self.batches,
+        }
+    }
+
+    /// Fails in the run of an agent inside a tool call: the run around it waits.
+    fn check_may_wait(&self) -> Result<(), DurableError> {
+        match self.is_nested {
+            true => {
+                let text = "an agent inside a tool call cannot wait for a signal";
+                Err(DurableError::Other(text.into()))
+            }
+            false => Ok(()),
+        }
     }
 
     /// The invocation that goes on with the run, once there is one.
@@ -138,7 +175,7 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
         options: ActivityOptions,
     ) -> Result<ToolOutput, DurableError> {
         let call = ToolCall { id: ctx.call_id.clone(), name: tool_name.to_owned(), input };
-        execute_as_batch(self, &self.tools, call, ctx, options).await
+        execute_as_batch(self, &*self.tools, call, ctx, options).await
     }
 
     /// Waits for a signal that was sent to the run through the service's handler. One that came before
@@ -148,12 +185,14 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
         signal_name: &str,
         timeout: Duration,
     ) -> Result<Option<T>, DurableError> {
+        self.check_may_wait()?;
         parse_signal(self.inbox.receive(&self.journal, signal_name, timeout).await?)
     }
 
     fn should_continue_as_new(&self) -> bool {
         // The first is the opening itself: an invocation that did no more would begin others for ever.
-        self.options.continue_after.is_some_and(|most| self.journal.steps() >= most.max(2))
+        !self.is_nested
+            && self.options.continue_after.is_some_and(|most| self.journal.steps() >= most.max(2))
     }
 
     /// Begins a new invocation that goes on from `state`. A state that Restate would refuse, over 30 MiB
@@ -218,6 +257,7 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
         timeout: Duration,
     ) -> Result<Option<ApprovalDecisions>, DurableError> {
         self.journal.check()?;
+        self.check_may_wait()?;
         let ctx = self.journal.context();
         waiting::show(ctx, &self.service, &self.run_id, pending, signal_name);
         let decisions = self.wait_for_signal(signal_name, timeout).await;
@@ -232,9 +272,9 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
         self.journal.is_replaying()
     }
 
-    /// The id of the run's first invocation.
+    /// The id of the run's first invocation. An agent inside a tool call has the key of the call.
     fn run_id(&self) -> Option<&str> {
-        Some(&self.run_id)
+        (!self.is_nested).then_some(&self.run_id)
     }
 }
 

@@ -30,13 +30,15 @@ pub(crate) fn service<P: Provider + 'static>(host: Arc<Host<P>>) -> Option<Servi
         handler(RUN, Body::Json, Body::Json)?,
         handler(SIGNAL, Body::Json, Body::Nothing)?,
         handler(continuation::HANDLER, Body::Json, Body::Json)?,
-        handler(batch::HANDLER, Body::Json, Body::Json)?,
+        handler(batch::TOOL, Body::Json, Body::Json)?,
+        handler(batch::AGENT, Body::Json, Body::Json)?,
     ];
     let described = discovery::Service { handlers: handlers.into(), ..described };
     let private = || HandlerOptions::new().ingress_private(true);
     let options = timeouts(&host.options)
         .handler(continuation::HANDLER, private())
-        .handler(batch::HANDLER, private());
+        .handler(batch::TOOL, private())
+        .handler(batch::AGENT, private());
     Some(service_definition(Agent(host), described).options(options))
 }
 
@@ -97,10 +99,15 @@ impl<P: Provider + 'static> Service for Agent<P> {
                     let context = Context::from((&ctx, metadata));
                     ctx.handle_handler_result(host.resume(context, resume).await);
                 }
-                batch::HANDLER => {
+                batch::TOOL => {
                     let (Stored(request), metadata) = ctx.input().await;
                     let context = Context::from((&ctx, metadata));
                     ctx.handle_handler_result(host.tool(context, request).await);
+                }
+                batch::AGENT => {
+                    let (Stored(request), metadata) = ctx.input().await;
+                    let context = Context::from((&ctx, metadata));
+                    ctx.handle_handler_result(host.sub_agent(context, request).await);
                 }
                 other => return Err(Error::unknown_handler(ctx.service_name(), other)),
             }

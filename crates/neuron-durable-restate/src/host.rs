@@ -7,8 +7,8 @@ use futures_util::FutureExt;
 use neuron_runtime::{LocalDurableContext, StepRecord, ToolRequest};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    Durability, DurableAgent, DurableContext, DurableError, Provider, Start, ToolEffect, ToolError,
-    ToolInvocation, ToolOutput, UsageMeter,
+    AgentPath, Durability, DurableAgent, DurableContext, DurableError, Provider, Start,
+    ToolContext, ToolDyn, ToolEffect, ToolError, ToolInvocation, ToolOutput, ToolSet, UsageMeter,
 };
 use restate_sdk::context::Context;
 use restate_sdk::errors::{HandlerResult, TerminalError};
@@ -118,10 +118,11 @@ impl<P: Provider> Host<P> {
         ctx: Context<'_>,
         request: ToolRequest,
     ) -> HandlerResult<Written> {
+        let place = self.tools_of(&request)?;
         let journal = Journal::new(&ctx);
         let mut code = failure::FAILED;
         let ran = match self.may_run(&journal, &request).await {
-            Ok(true) => journal.step("tool", self.run_tool(&request)).await,
+            Ok(true) => journal.step("tool", self.run_tool(&request, place)).await,
             Ok(false) => {
                 code = failure::OUTCOME_UNKNOWN;
                 // If it returned, the journal has the result, and this is not polled.
@@ -154,13 +155,66 @@ impl<P: Provider> Host<P> {
         Ok(written == format!("\"{mine}\""))
     }
 
-    async fn run_tool(&self, request: &ToolRequest) -> Result<Vec<u8>, DurableError> {
+    /// Runs a tool that is an agent. Its steps are those of this invocation.
+    pub(crate) async fn sub_agent(
+        &self,
+        ctx: Context<'_>,
+        request: ToolRequest,
+    ) -> HandlerResult<Written> {
+        let (tools, mut tool_ctx) = self.tools_of(&request)?;
+        let tool = tools.get(&request.call.name);
+        let Some(agent) = tool.as_deref().and_then(ToolDyn::agent) else {
+            let text =
+                format!("`{}` was an agent when the call began, and is none", request.call.name);
+            return Err(text.into());
+        };
         let (token, _entered) = self.running.enter(&request.idempotency_key);
+        tool_ctx.cancellation_token = token;
+        let opened = RestateDurableContext::open(&ctx, self, None, Vec::new()).await;
+        let context = match opened {
+            Ok(context) => context.nested(agent),
+            Err(DurableError::Cancelled) => return Err(failure::call_cancelled().into()),
+            Err(error) => return Err(error.to_string().into()),
+        };
+        let fate = context.journal.fate();
+        let run = tools.call(&request.call, &tool_ctx, Some(Durability::new(context)));
+        let Ok(result) = AssertUnwindSafe(run).catch_unwind().await else {
+            return Err("the agent panicked".into());
+        };
+        // Middleware may have made anything of either.
+        if let Some(text) = fate.differs() {
+            return Err(text.into());
+        }
+        if fate.is_cancelled() {
+            return Err(failure::call_cancelled().into());
+        }
+        Ok(Written(self.record(&request, result, &tool_ctx.usage)?.into()))
+    }
+
+    /// The tools among which a call finds its own, and its context. Restate tries the call again until the code has the
+    /// agents around it.
+    fn tools_of(&self, request: &ToolRequest) -> HandlerResult<(Arc<dyn ToolSet>, ToolContext)> {
         let mut ctx = request.context();
+        self.agent.hand_on(&mut ctx);
+        let mut tools: Arc<dyn ToolSet> = self.tools.clone();
+        let found =
+            AgentPath::find(&request.agents, tools.clone(), |agent| agent.hand_on(&mut ctx))?;
+        if let Some(agent) = found.as_deref().and_then(ToolDyn::agent) {
+            tools = agent.tools();
+        }
+        Ok((tools, ctx))
+    }
+
+    async fn run_tool(
+        &self,
+        request: &ToolRequest,
+        (tools, mut ctx): (Arc<dyn ToolSet>, ToolContext),
+    ) -> Result<Vec<u8>, DurableError> {
+        let (token, _entered) = self.running.enter(&request.idempotency_key);
         ctx.cancellation_token = token;
         let meter = ctx.usage.clone();
         let invocation = ToolInvocation::new(request.call.clone(), ctx).with_effect(request.effect);
-        let local = LocalDurableContext::new(self.provider.clone(), self.tools.clone());
+        let local = LocalDurableContext::new(self.provider.clone(), tools);
         let mut ran = local.execute_tools(vec![invocation], request.options.clone()).await;
         let result = match ran.pop() {
             Some(Ok(output)) => Ok(output),

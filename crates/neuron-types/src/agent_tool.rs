@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::{
-    BoxedProvider, Durability, ToolCall, ToolContext, ToolDyn, ToolError, ToolOutput,
+    BoxedProvider, Durability, DurableError, ToolCall, ToolContext, ToolDyn, ToolError, ToolOutput,
     WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
 
@@ -103,15 +103,18 @@ impl AgentPath {
     ///
     /// # Errors
     ///
-    /// [`ToolError::NotFound`] with the first name that is missing or no agent.
+    /// [`DurableError::NonDeterminism`] with the first name that is missing or not an agent: the code has changed.
     pub fn find(
         path: &[String],
-        tools: &Arc<dyn ToolSet>,
+        mut tools: Arc<dyn ToolSet>,
         mut visit: impl FnMut(&dyn AgentTool),
-    ) -> Result<Option<Arc<dyn ToolDyn>>, ToolError> {
-        let (mut tools, mut found) = (tools.clone(), None);
+    ) -> Result<Option<Arc<dyn ToolDyn>>, DurableError> {
+        let mut found = None;
         for name in path {
-            let missing = || ToolError::NotFound(name.clone());
+            let missing = || DurableError::NonDeterminism {
+                expected: format!("the tool `{name}`, an agent"),
+                got: "no such agent among the tools".into(),
+            };
             let tool = tools.get(name).ok_or_else(missing)?;
             let agent = tool.agent().ok_or_else(missing)?;
             visit(agent);

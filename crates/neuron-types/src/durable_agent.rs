@@ -74,7 +74,9 @@ pub trait DurableAgent: WasmCompatSend + WasmCompatSync {
 
     /// Adds to the context of a call of the agent's tools what the agent hands on in its own process: hooks and
     /// permissions, for agents inside the call. An engine that runs tools in another process asks for it there.
-    /// Provided: adds nothing.
+    ///
+    /// Provided: adds nothing. Implement it if your agent has a permission policy or hooks and other agents among its
+    /// tools, by calling it for the `neuron_loop::Agent` that you run. Otherwise those agents run without that policy.
     fn hand_on(&self, ctx: &mut ToolContext) {
         let _ = ctx;
     }

@@ -121,6 +121,19 @@ async fn bind(port: u16) -> io::Result<tokio::net::TcpListener> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_workers() {
+    let plan = CrashPlan { boundaries: 12, random_rounds: 6, ..CrashPlan::default() };
+    check_killed_workers("conformance::killed_workers", plan, 12).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_workers_of_an_agent_inside_an_agent() {
+    let plan = CrashPlan { scenario: Scenario::team(), boundaries: 12, random_rounds: 2 };
+    let test = "conformance::killed_workers_of_an_agent_inside_an_agent";
+    check_killed_workers(test, plan, 12).await;
+}
+
+/// Kills workers that serve the runs of a plan, at least so often.
+async fn check_killed_workers(test: &str, plan: CrashPlan, kills: usize) {
     // A process that is to serve needs no server of its own.
     let server = match neuron_conformance::child_process::task() {
         Some(_) => None,
@@ -139,9 +152,7 @@ async fn killed_workers() {
         };
         (serde_json::to_string(&place).unwrap(), server)
     };
-    let plan = CrashPlan { boundaries: 12, random_rounds: 6, ..CrashPlan::default() };
-    let tally =
-        crash::check_killed_workers("conformance::killed_workers", plan, place, open, serve).await;
-    assert!(tally.kills >= 12, "{tally:?}");
+    let tally = crash::check_killed_workers(test, plan, place, open, serve).await;
+    assert!(tally.kills >= kills, "{tally:?}");
     println!("{tally:?}");
 }

@@ -109,7 +109,7 @@ async fn start(
         service.serve(listener, std::future::pending::<()>()).await.unwrap();
     });
     let port = told.await.unwrap();
-    Host { scenario: scenario.clone(), port, invocation, runtime: Some(runtime) }
+    Host { scenario: *scenario, port, invocation, runtime: Some(runtime) }
 }
 
 impl DurableEngine for Restate {
