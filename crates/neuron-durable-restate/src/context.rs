@@ -9,10 +9,10 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use neuron_runtime::{LocalDurableContext, RequestLog, StepRecord, execute_as_batch};
 use neuron_types::{
-    ActivityOptions, AgentTool, ApprovalDecisions, BoxedProvider, CompletionRequest,
-    CompletionResponse, DeltaSink, DurableContext, DurableError, PendingApproval, Provider,
-    ProviderError, RequestRef, ToolCall, ToolContext, ToolInvocation, ToolOutput, ToolSet,
-    parse_signal,
+    ActivityOptions, AgentResult, AgentTool, ApprovalDecisions, BoxedProvider, CompletionRequest,
+    CompletionResponse, DeltaSink, DurableContext, DurableError, LoopError, PendingApproval,
+    Provider, ProviderError, RequestRef, ToolCall, ToolContext, ToolInvocation, ToolOutput,
+    ToolSet, parse_signal,
 };
 use restate_sdk::context::Context;
 use serde::de::DeserializeOwned;
@@ -264,6 +264,13 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
         waiting::hide(ctx, &self.service, &self.run_id);
         self.journal.count(2);
         decisions
+    }
+
+    async fn run_ended(&self, result: Result<&AgentResult, &LoopError>) {
+        if let (true, Err(LoopError::Durable(error))) = (self.is_nested, result) {
+            // It is no result of the call, whatever becomes of it on the way.
+            self.journal.fate().fail(error);
+        }
     }
 
     /// Whether nothing has run in this attempt yet. What comes after a wait that was over before is told

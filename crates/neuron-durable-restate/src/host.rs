@@ -188,6 +188,9 @@ impl<P: Provider> Host<P> {
         if fate.is_cancelled() {
             return Err(failure::call_cancelled().into());
         }
+        if let Some(text) = fate.failed() {
+            return Err(TerminalError::new_with_code(failure::FAILED, text).into());
+        }
         Ok(Written(self.record(&request, result, &tool_ctx.usage)?.into()))
     }
 

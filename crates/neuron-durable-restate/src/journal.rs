@@ -166,11 +166,22 @@ pub(crate) struct Fate {
     /// Restate tells of a cancellation once.
     cancelled: Arc<AtomicBool>,
     differs: Arc<OnceLock<DurableError>>,
+    /// What of the engine ended the run of an agent inside a tool call.
+    failed: Arc<OnceLock<String>>,
 }
 
 impl Fate {
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancelled.load(SeqCst)
+    }
+
+    /// Notes what of the engine ended the run of an agent inside a tool call.
+    pub(crate) fn fail(&self, error: &DurableError) {
+        let _ = self.failed.set(error.to_string());
+    }
+
+    pub(crate) fn failed(&self) -> Option<&str> {
+        self.failed.get().map(String::as_str)
     }
 
     /// Where the run is not the one that the journal holds.

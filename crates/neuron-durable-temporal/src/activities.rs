@@ -11,8 +11,9 @@ use futures::FutureExt;
 use neuron_runtime::{Asked, StepRecord, ToolRequest};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    ActivityOptions, BoxedProvider, CacheControl, CompletionRequest, CompletionResponse,
-    DurableError, Provider, ProviderError, RequestRef, ToolError, ToolOutput,
+    ActivityOptions, AgentPath, AgentTool, BoxedProvider, CacheControl, CompletionRequest,
+    CompletionResponse, DurableAgent, DurableError, Provider, ProviderError, RequestRef,
+    ToolContext, ToolDyn, ToolError, ToolOutput, ToolSet,
 };
 use serde::{Deserialize, Serialize};
 use temporalio_macros::activities;
@@ -45,6 +46,9 @@ pub(crate) struct ModelRequest {
     /// `None` from an older release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) asked: Option<Asked>,
+    /// The agents inside which the call is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) agents: Vec<String>,
 }
 
 /// A call of the model that waits in this process.
@@ -60,6 +64,7 @@ pub(crate) struct LocalModelRequest {
 pub struct AgentActivities {
     provider: BoxedProvider,
     tools: Arc<ToolRegistry>,
+    agent: Option<Arc<dyn DurableAgent>>,
     options: TemporalOptions,
 }
 
@@ -71,20 +76,37 @@ impl AgentActivities {
         tools: impl Into<Arc<ToolRegistry>>,
         options: TemporalOptions,
     ) -> Self {
-        Self { provider: BoxedProvider::new(provider), tools: tools.into(), options }
+        let (provider, tools) = (BoxedProvider::new(provider), tools.into());
+        Self { provider, tools, agent: None, options }
+    }
+
+    /// Sets the agent of the workflow, whose hooks and permissions hold for agents inside tool calls. Default: none, so
+    /// that none hold.
+    #[must_use]
+    pub fn with_agent(self, agent: Arc<dyn DurableAgent>) -> Self {
+        Self { agent: Some(agent), ..self }
+    }
+
+    /// The provider of the agent in which a call of the model is.
+    fn provider_of(&self, agents: &[String]) -> Result<BoxedProvider, DurableError> {
+        let found = AgentPath::find(agents, self.tools.clone(), |_| {})?;
+        let agent = found.as_deref().and_then(ToolDyn::agent);
+        Ok(agent.map_or_else(|| self.provider.clone(), AgentTool::provider))
     }
 
     /// Makes an attempt at a call of the model.
     async fn attempt(
         &self,
+        agents: &[String],
         request: RequestRef<'_>,
         options: &ActivityOptions,
         asked: Option<&Asked>,
         ctx: &ActivityContext,
     ) -> Result<Json<StepRecord<CompletionResponse>>, ActivityError> {
+        let provider = self.provider_of(agents).map_err(|error| broken(&error))?;
         let limit = options.start_to_close_timeout;
         // The server would have it made again, as often as it takes a worker for lost.
-        let call = AssertUnwindSafe(async { self.provider.complete_ref(request).await });
+        let call = AssertUnwindSafe(async { provider.complete_ref(request).await });
         let call = tokio::time::timeout(limit, call.catch_unwind().map(unless_panicked));
         let Some(answered) = unless_cancelled(call, ctx).await else {
             return Err(ActivityError::cancelled());
@@ -121,7 +143,7 @@ impl AgentActivities {
             return Err(broken(&DurableError::Other(text.into())));
         };
         let request = RequestRef { cache: call.cache, ..call.request.view() };
-        self.attempt(request, &call.options, Some(&call.asked), &ctx).await
+        self.attempt(&call.agents, request, &call.options, Some(&call.asked), &ctx).await
     }
 
     /// Calls the model.
@@ -131,11 +153,11 @@ impl AgentActivities {
         ctx: ActivityContext,
         request: Json<ModelRequest>,
     ) -> Result<Json<StepRecord<CompletionResponse>>, ActivityError> {
-        let ModelRequest { request, cache, options, asked } =
+        let ModelRequest { request, cache, options, asked, agents } =
             request.read().map_err(|error| broken(&error))?;
         let _heartbeat = Heartbeat::start(&ctx);
         let request = RequestRef { cache, ..request.view() };
-        self.attempt(request, &options, asked.as_ref(), &ctx).await
+        self.attempt(&agents, request, &options, asked.as_ref(), &ctx).await
     }
 
     /// Runs a tool.
@@ -147,14 +169,15 @@ impl AgentActivities {
     ) -> Result<Json<StepRecord<ToolOutput>>, ActivityError> {
         let request = request.read().map_err(|error| broken(&error))?;
         let _heartbeat = Heartbeat::start(&ctx);
-        let tool_ctx = request.context();
+        let found = called(&request, self.agent.as_deref(), self.tools.clone());
+        let (tools, tool_ctx) = found.map_err(|error| broken(&error))?;
         let token = tool_ctx.cancellation_token.clone();
         // What the tool started elsewhere hears of it when this ends early.
         let _guard = token.clone().drop_guard();
         let limit = request.options.start_to_close_timeout;
         let name = &request.call.name;
         let run = async {
-            let run = self.tools.execute_call(&request.call, &tool_ctx);
+            let run = tools.call(&request.call, &tool_ctx, None);
             let Ok(ran) = tokio::time::timeout(limit, run).await else {
                 let text = format!("`{name}` exceeded its time limit of {limit:?}");
                 let error = std::io::Error::new(std::io::ErrorKind::TimedOut, text);
@@ -190,6 +213,23 @@ impl fmt::Debug for AgentActivities {
             .field("options", &self.options)
             .finish_non_exhaustive()
     }
+}
+
+/// The tools among which a call finds its own, and its context.
+pub(crate) fn called(
+    request: &ToolRequest,
+    agent: Option<&dyn DurableAgent>,
+    mut tools: Arc<dyn ToolSet>,
+) -> Result<(Arc<dyn ToolSet>, ToolContext), DurableError> {
+    let mut ctx = request.context();
+    if let Some(agent) = agent {
+        agent.hand_on(&mut ctx);
+    }
+    let found = AgentPath::find(&request.agents, tools.clone(), |agent| agent.hand_on(&mut ctx))?;
+    if let Some(agent) = found.as_deref().and_then(ToolDyn::agent) {
+        tools = agent.tools();
+    }
+    Ok((tools, ctx))
 }
 
 /// Waits for work. `None` if the engine cancels it first.

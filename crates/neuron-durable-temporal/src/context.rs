@@ -59,6 +59,9 @@ const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 ///   what changed: the run stands still until a worker with the old agent takes it, or
 ///   [`TemporalOptions::changed_agent`] lets it go on. Nothing is lost. Steps in another order are found by the
 ///   server's SDK (`[TMPRL1100]`).
+/// - The call of an [agent](neuron_types::AgentTool) is a child workflow, `neuron_sub_agent`, which does the same with the
+///   steps of that agent. A crash costs at most one call of its model. Time limits hold for its steps, and not for the call.
+///   Its child does not continue as new.
 /// - `run_id` is the id of the workflow's first execution, the same after it continues as new.
 /// - Deltas of a stream come when the answer is whole, one for each block.
 ///
@@ -71,7 +74,10 @@ pub struct TemporalDurableContext<W> {
     options: TemporalOptions,
     run_id: String,
     requests: RequestLog,
-    /// False for an execution that a release began which put the digest of a request into the id of its activity.
+    /// The agents inside which the run is, for that of an agent inside a tool call.
+    agents: Vec<String>,
+    /// False for an execution that a release began which put the digest of a request into the id of its activity, and ran
+    /// an agent inside a tool call as one activity.
     keeps_what_was_asked: bool,
     /// How many calls of the model, and how many batches of tools, the execution asked for: the keys.
     model_calls: AtomicUsize,
@@ -92,6 +98,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         Self {
             ctx: SendWrapper::new(ctx.clone()),
             requests: RequestLog::new(options.changed_agent),
+            agents: Vec::new(),
             keeps_what_was_asked: ctx.patched(KEEPS_WHAT_WAS_ASKED),
             options,
             run_id,
@@ -101,12 +108,32 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         }
     }
 
+    /// The same for the run of an agent inside a tool call.
+    pub(crate) fn nested(self, agents: Vec<String>) -> Self {
+        Self { agents, ..self }
+    }
+
+    fn is_nested(&self) -> bool {
+        !self.agents.is_empty()
+    }
+
+    /// Fails in the run of an agent inside a tool call: the run around it waits.
+    fn check_may_wait(&self) -> Result<(), DurableError> {
+        match self.is_nested() {
+            true => {
+                let text = "an agent inside a tool call cannot wait for a signal";
+                Err(DurableError::Other(text.into()))
+            }
+            false => Ok(()),
+        }
+    }
+
     /// Fails the workflow's task, which the server then tries again, until the agent is as it was. Nothing is lost, and
     /// nothing new is begun.
-    fn stall(&self, error: &DurableError) -> ! {
+    pub(crate) fn stall(&self, error: &DurableError) -> ! {
         let text = error.to_string();
         tracing::error!(run = %self.run_id, "{text}");
-        self.ctx.state_mut(|workflow| workflow.mailbox_mut().set_stalled());
+        self.ctx.state_mut(|workflow| workflow.mailbox_mut().set_stalled(text.clone()));
         // The SDK fails a task by a panic alone. This one is none that the program's hook for panics hears of.
         resume_unwind(Box::new(text))
     }
@@ -170,6 +197,7 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         signal_name: &str,
         timeout: Duration,
     ) -> Result<Option<T>, DurableError> {
+        self.check_may_wait()?;
         parse_signal(self.receive(signal_name, timeout.min(LONGEST)).await?)
     }
 
@@ -181,6 +209,7 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         signal_name: &str,
         timeout: Duration,
     ) -> Result<Option<ApprovalDecisions>, DurableError> {
+        self.check_may_wait()?;
         let mut shown = pending.clone();
         signals::leave_out_messages(&mut shown);
         self.ctx.state_mut(|state| state.mailbox_mut().set_pending(Some(shown)));
@@ -194,7 +223,7 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         // An execution that began with a long state must have got somewhere, or it would begin for ever.
         let is_long = self.ctx.continue_as_new_suggested()
             || self.options.continue_as_new_after.is_some_and(|most| steps >= most);
-        is_long && steps > 0
+        is_long && steps > 0 && !self.is_nested()
     }
 
     /// Leaves the state to the workflow, which continues as new with it.
@@ -224,7 +253,11 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
 
     /// Waits until the server has the last answer of the model. A workflow of your own needs no more, if
     /// it ends after a loop has run; [`AgentWorkflow`](crate::AgentWorkflow) waits in any case.
-    async fn run_ended(&self, _: Result<&AgentResult, &LoopError>) {
+    async fn run_ended(&self, result: Result<&AgentResult, &LoopError>) {
+        if let (true, Err(LoopError::Durable(error))) = (self.is_nested(), result) {
+            // It is no result of the call, whatever becomes of it on the way.
+            self.ctx.state_mut(|state| state.mailbox_mut().set_failure(error.to_string()));
+        }
         // A cancelled run keeps nothing.
         let _ = self.keep_answers().await;
     }
@@ -238,8 +271,9 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         self.ctx.is_replaying()
     }
 
+    /// An agent inside a tool call has the key of the call.
     fn run_id(&self) -> Option<&str> {
-        Some(&self.run_id)
+        (!self.is_nested()).then_some(&self.run_id)
     }
 }
 

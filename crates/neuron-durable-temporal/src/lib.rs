@@ -87,6 +87,7 @@ mod own_wakes;
 mod panic;
 mod retry;
 mod signal_input;
+mod sub_agent;
 mod workflow;
 
 mod error;
@@ -103,6 +104,7 @@ pub use outcome::{RunFailure, RunOutcome};
 pub use payload_store::{FilePayloadStore, PayloadStore};
 pub use replay::replay_history;
 pub use runs::{AgentRun, AgentRuns};
+pub use sub_agent::SubAgentWorkflow;
 pub use worker::{AgentWorker, AgentWorkerBuilder, ShutdownHandle};
 pub use workflow::{AgentWorkflow, RunInput};
 

@@ -14,6 +14,8 @@ pub(crate) struct LocalCall {
     pub(crate) cache: Option<CacheControl>,
     pub(crate) options: ActivityOptions,
     pub(crate) asked: Asked,
+    /// The agents inside which the call is: see [`AgentPath`](neuron_types::AgentPath).
+    pub(crate) agents: Vec<String>,
 }
 
 /// The requests that local activities of this process shall make.
@@ -77,6 +79,7 @@ mod tests {
             request: CompletionRequest::default(),
             cache: None,
             options: ActivityOptions::default(),
+            agents: Vec::new(),
         };
         let (first, second) = (calls.leave(call()), calls.clone().leave(call()));
         assert_ne!(first.number, second.number);

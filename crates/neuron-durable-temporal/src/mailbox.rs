@@ -44,7 +44,10 @@ pub struct Mailbox {
     next_state: Option<Value>,
     /// Whether an answer of the model came in the workflow's task that goes on: it is in no history yet.
     has_unkept_answer: bool,
-    is_stalled: bool,
+    /// Why the run does not fit its history, so that the workflow's task fails.
+    stalled: Option<String>,
+    /// What of the engine ended the run of an agent inside a tool call.
+    failure: Option<String>,
 }
 
 impl Mailbox {
@@ -71,13 +74,21 @@ impl Mailbox {
         self.next_state.take()
     }
 
-    pub(crate) fn set_stalled(&mut self) {
-        self.is_stalled = true;
+    pub(crate) fn set_stalled(&mut self, reason: String) {
+        self.stalled = Some(reason);
     }
 
-    /// Whether the run does not fit its history, so that the workflow's task fails.
-    pub(crate) fn is_stalled(&self) -> bool {
-        self.is_stalled
+    /// Why the run does not fit its history.
+    pub(crate) fn stalled(&self) -> Option<&str> {
+        self.stalled.as_deref()
+    }
+
+    pub(crate) fn set_failure(&mut self, failure: String) {
+        self.failure = Some(failure);
+    }
+
+    pub(crate) fn take_failure(&mut self) -> Option<String> {
+        self.failure.take()
     }
 
     pub(crate) fn set_next_state(&mut self, state: Value) {

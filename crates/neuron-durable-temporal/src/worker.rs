@@ -10,7 +10,7 @@ use temporalio_client::Client;
 use temporalio_sdk::{Runtime, Worker, WorkerOptions};
 
 use crate::payload_store::{PATIENCE, with_store};
-use crate::{AgentActivities, AgentWorkflow, TemporalError, TemporalOptions};
+use crate::{AgentActivities, AgentWorkflow, SubAgentWorkflow, TemporalError, TemporalOptions};
 
 /// A worker of Temporal that hosts one agent on a task queue: it owns the provider and the tools, and runs
 /// as many of the agent's runs at the same time as there are.
@@ -181,7 +181,9 @@ impl AgentWorkerBuilder {
             Some(store) => with_store(self.client, store.clone(), PATIENCE),
             None => self.client,
         };
-        let activities = AgentActivities::new(self.provider, self.tools, options.clone());
+        let activities = AgentActivities::new(self.provider, self.tools.clone(), options.clone())
+            .with_agent(agent.clone());
+        let nested = SubAgentWorkflow::new(agent.clone(), self.tools, options.clone());
         let worker = WorkerOptions::new(self.task_queue)
             .maybe_client_identity_override(self.identity)
             .sticky_queue_schedule_to_start_timeout(self.sticky_timeout)
@@ -191,6 +193,7 @@ impl AgentWorkerBuilder {
             .register_workflow_with_factory(move || {
                 AgentWorkflow::new(agent.clone(), options.clone())
             })
+            .and_then(|worker| worker.register_workflow_with_factory(move || nested.clone()))
             .map_err(failed)?
             .build();
         let runtime = Runtime::from_current_tokio(Default::default()).map_err(failed)?;

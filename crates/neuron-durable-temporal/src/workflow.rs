@@ -121,7 +121,9 @@ impl AgentWorkflow {
         let run = AssertUnwindSafe(async { agent.run(start, durability).await });
         let ended_by = with_own_wakes(run.catch_unwind()).await;
         let ended_by = match ended_by {
-            Err(panic) if ctx.state(|state| state.mailbox.is_stalled()) => resume_unwind(panic),
+            Err(panic) if ctx.state(|state| state.mailbox.stalled().is_some()) => {
+                resume_unwind(panic)
+            }
             ended_by => ended_by,
         };
         // A cancelled run keeps nothing.
@@ -215,7 +217,7 @@ fn ended(error: &LoopError, limit: usize) -> WorkflowTermination {
     WorkflowTermination::failed_application(failure)
 }
 
-fn failed(kind: &str, text: String) -> WorkflowTermination {
+pub(crate) fn failed(kind: &str, text: String) -> WorkflowTermination {
     let failure = ApplicationFailure::builder(std::io::Error::other(text))
         .type_name(kind.to_owned())
         .non_retryable(true)

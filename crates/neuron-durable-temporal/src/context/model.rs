@@ -59,8 +59,13 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         let policy = retry::server_policy(options.retry_policy.as_ref());
         let limit = options.start_to_close_timeout;
         // It waits there until the answer is here.
-        let call =
-            LocalCall { request: request.to_request(), cache: request.cache, options, asked };
+        let call = LocalCall {
+            request: request.to_request(),
+            cache: request.cache,
+            options,
+            asked,
+            agents: self.agents.clone(),
+        };
         let ticket = self.options.local_calls.leave(call);
         let input = Json::new(&LocalModelRequest { ticket: ticket.number })?;
         // The SDK's options belong to one thread: they must be gone before the await.
@@ -87,7 +92,8 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
     ) -> Result<Answer, DurableError> {
         let policy = retry::server_policy(options.retry_policy.as_ref());
         let (cache, request) = (request.cache, request.to_request());
-        let request = ModelRequest { request, cache, options, asked: Some(asked) };
+        let agents = self.agents.clone();
+        let request = ModelRequest { request, cache, options, asked: Some(asked), agents };
         let limit = request.options.start_to_close_timeout;
         let input = Json::new(&request)?;
         let (length, most) = (input.len(), self.options.state_limit());

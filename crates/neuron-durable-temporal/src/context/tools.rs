@@ -7,11 +7,13 @@ use neuron_types::{
     ActivityOptions, DurableError, ToolEffect, ToolError, ToolInvocation, ToolOutput, UsageMeter,
 };
 use send_wrapper::SendWrapper;
-use temporalio_sdk::{ActivityExecutionError, workflows};
+use temporalio_common::error::ChildWorkflowStartError;
+use temporalio_sdk::{ActivityExecutionError, ChildWorkflowOptions, ParentClosePolicy, workflows};
 
 use super::TemporalDurableContext;
 use crate::activities::{AgentActivities, BROKEN};
 use crate::json::Json;
+use crate::sub_agent::SubAgentWorkflow;
 use crate::{HasMailbox, retry};
 
 /// The most bytes of arguments that go to the server in one message, which takes 4 MiB with all around
@@ -22,6 +24,8 @@ const MOST_AT_ONCE: usize = 1 << 19;
 struct Call {
     name: String,
     effect: ToolEffect,
+    /// Whether the call is a child workflow.
+    is_agent: bool,
     meter: UsageMeter,
     id: String,
     /// The bytes of what follows from the history. The working directory and the environment are those of
@@ -66,7 +70,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         batch: usize,
         position: usize,
     ) -> Call {
-        let ToolInvocation { call, ctx, effect, .. } = invocation;
+        let ToolInvocation { call, ctx, effect, is_agent, .. } = invocation;
         let request = ToolRequest::new(invocation, options.clone(), &self.options.environment);
         let measured = Json::new(&(&request.call, &request.resumed)).map(|json| json.len());
         let length = measured.as_ref().copied().unwrap_or_default();
@@ -93,6 +97,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         Call {
             name: call.name.clone(),
             effect: *effect,
+            is_agent: *is_agent && self.keeps_what_was_asked,
             meter: ctx.usage.clone(),
             id,
             length,
@@ -119,8 +124,11 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         call: Call,
         options: &ActivityOptions,
     ) -> Result<ToolOutput, DurableError> {
-        let Call { name, effect, meter, id, request, .. } = call;
+        let Call { name, effect, is_agent, meter, id, request, .. } = call;
         let request = request?;
+        if is_agent {
+            return self.run_agent(name, id, request, &meter).await;
+        }
         let policy = match effect {
             ToolEffect::Pure | ToolEffect::Idempotent => {
                 retry::server_policy(options.retry_policy.as_ref())
@@ -151,6 +159,44 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
                 // The worker is lost, and with it what the tool did.
                 _ => self.options.unknown_outcome.of_call(&name),
             },
+        }
+    }
+}
+
+impl<W: HasMailbox> TemporalDurableContext<W> {
+    /// Runs an agent as a child workflow.
+    async fn run_agent(
+        &self,
+        name: String,
+        id: String,
+        request: Json<ToolRequest>,
+        meter: &UsageMeter,
+    ) -> Result<ToolOutput, DurableError> {
+        let child = {
+            let workflow_id = format!("{}/{id}", self.ctx.info().workflow_id());
+            let options = ChildWorkflowOptions::builder()
+                .workflow_id(workflow_id)
+                .parent_close_policy(ParentClosePolicy::RequestCancel)
+                .static_summary(name.clone())
+                .build();
+            SendWrapper::new(self.ctx.start_child_workflow(SubAgentWorkflow::run, request, options))
+        };
+        let started = match child.await {
+            Ok(started) => started,
+            Err(ChildWorkflowStartError::Cancelled(_)) => return Err(DurableError::Cancelled),
+            Err(error) => return Err(DurableError::ActivityFailed(error.to_string())),
+        };
+        self.answers_are_kept();
+        match SendWrapper::new(started.result()).await {
+            Ok(record) => {
+                let record: Json<StepRecord<ToolOutput>> = record;
+                record.read()?.into_tool(meter)
+            }
+            Err(_) if self.ctx.cancellation_token().is_cancelled() => Err(DurableError::Cancelled),
+            Err(error) => {
+                let text = format!("the agent `{name}` ended without a result: {error}");
+                Err(DurableError::ActivityFailed(text))
+            }
         }
     }
 }

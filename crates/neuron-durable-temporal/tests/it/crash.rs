@@ -85,6 +85,18 @@ async fn serve(address: String, scenario: Scenario, log: EffectLog) -> Infallibl
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_workers() {
+    let plan = CrashPlan { boundaries: 8, random_rounds: 4, ..CrashPlan::default() };
+    check_killed_workers("crash::killed_workers", plan, 10).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_workers_of_an_agent_inside_an_agent() {
+    let plan = CrashPlan { scenario: Scenario::team(), boundaries: 6, random_rounds: 1 };
+    check_killed_workers("crash::killed_workers_of_an_agent_inside_an_agent", plan, 6).await;
+}
+
+/// Kills workers that host the runs of a plan, at least so often.
+async fn check_killed_workers(test: &str, plan: CrashPlan, kills: usize) {
     let place = async || {
         let server = tokio::task::spawn_blocking(TemporalServer::shared).await.unwrap();
         (server.expect("a server").address(), ())
@@ -93,12 +105,10 @@ async fn killed_workers() {
     if !is_child && TemporalServer::shared().is_none() {
         return;
     }
-    let plan = CrashPlan { boundaries: 8, random_rounds: 4, ..CrashPlan::default() };
     let open = async |address: String| Engine { client: connect(&address).await };
-    let tally =
-        crash::check_killed_workers("crash::killed_workers", plan, place, open, serve).await;
+    let tally = crash::check_killed_workers(test, plan, place, open, serve).await;
     println!("{tally:?}");
-    assert!(tally.kills >= 10, "{tally:?}");
+    assert!(tally.kills >= kills, "{tally:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -45,7 +45,7 @@ impl Temporal {
                 };
                 let (model, tools) = (scenario.provider(log), scenario.tools(log));
                 let worker = bench.serve_with(model, tools, scenario.agent(log), &options());
-                Host { scenario: scenario.clone(), bench, worker }
+                Host { scenario: *scenario, bench, worker }
             }
         };
         let run = host.bench.runs.get(run_id);

@@ -1,0 +1,125 @@
+//! [`SubAgentWorkflow`]: the workflow of an agent inside a tool call.
+
+#![expect(
+    missing_docs,
+    missing_debug_implementations,
+    reason = "the SDK's macro writes items without them"
+)]
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use futures::FutureExt;
+use neuron_runtime::{StepRecord, ToolRequest};
+use neuron_types::{Durability, DurableAgent, ToolOutput, ToolSet};
+use temporalio_macros::{workflow, workflow_methods};
+use temporalio_sdk::{WorkflowContext, WorkflowResult, WorkflowTermination};
+
+use crate::activities::called;
+use crate::context::keep_answers;
+use crate::json::Json;
+use crate::own_wakes::with_own_wakes;
+use crate::panic::message;
+use crate::workflow::failed;
+use crate::{HasMailbox, Mailbox, TemporalDurableContext, TemporalOptions};
+
+/// The workflow `neuron_sub_agent`: the call of a tool that is an agent, a child of the workflow that makes the call.
+///
+/// A worker of your own registers it beside [`AgentWorkflow`](crate::AgentWorkflow), with the same options.
+#[workflow]
+pub struct SubAgentWorkflow {
+    agent: Arc<dyn DurableAgent>,
+    tools: Arc<dyn ToolSet>,
+    options: TemporalOptions,
+    mailbox: Mailbox,
+}
+
+impl SubAgentWorkflow {
+    /// What a worker's `register_workflow_with_factory` makes for each execution. `agent` is that of the outermost run, and
+    /// `tools` are those of its [activities](crate::AgentActivities).
+    #[must_use]
+    pub fn new(
+        agent: Arc<dyn DurableAgent>,
+        tools: Arc<dyn ToolSet>,
+        options: TemporalOptions,
+    ) -> Self {
+        Self { agent, tools, options, mailbox: Mailbox::new() }
+    }
+}
+
+impl Clone for SubAgentWorkflow {
+    /// Makes one that has not begun.
+    fn clone(&self) -> Self {
+        Self::new(self.agent.clone(), self.tools.clone(), self.options.clone())
+    }
+}
+
+impl HasMailbox for SubAgentWorkflow {
+    fn mailbox(&self) -> &Mailbox {
+        &self.mailbox
+    }
+
+    fn mailbox_mut(&mut self) -> &mut Mailbox {
+        &mut self.mailbox
+    }
+}
+
+#[workflow_methods(factory_only)]
+impl SubAgentWorkflow {
+    /// Drives the call.
+    #[run(name = "neuron_sub_agent")]
+    pub async fn run(
+        ctx: &mut WorkflowContext<Self>,
+        input: Json<ToolRequest>,
+    ) -> WorkflowResult<Json<StepRecord<ToolOutput>>> {
+        let read = input.read();
+        let request =
+            read.map_err(|error| failed("Input", format!("the call cannot be read: {error}")))?;
+        let (place, options) = ctx.state(|state| {
+            let place = called(&request, Some(&*state.agent), state.tools.clone());
+            (place, state.options.clone())
+        });
+        let durability = TemporalDurableContext::new(ctx, options.clone());
+        let (tools, tool_ctx) = match place {
+            Ok(place) => place,
+            Err(error) => durability.stall(&error),
+        };
+        let name = &request.call.name;
+        let agents = request.agents.iter().chain([name]).cloned().collect();
+        let durability = Durability::new(durability.nested(agents));
+        let run = async { tools.call(&request.call, &tool_ctx, Some(durability)).await };
+        let ran = with_own_wakes(AssertUnwindSafe(run).catch_unwind()).await;
+        // Middleware, which catches panics, may have made anything of it.
+        if let Some(reason) = ctx.state(|state| state.mailbox.stalled().map(str::to_owned)) {
+            resume_unwind(Box::new(reason));
+        }
+        let ran = ran.map_err(|panic| {
+            let message = message(&*panic);
+            tracing::error!(message, "the code around an agent panicked; its call ends");
+            failed("Panic", "the code around the agent panicked".into())
+        })?;
+        // A cancelled call keeps nothing.
+        let _ = keep_answers(ctx).await;
+        if ctx.cancellation_token().is_cancelled() {
+            return Err(WorkflowTermination::cancelled());
+        }
+        if let Some(text) = ctx.state_mut(|state| state.mailbox.take_failure()) {
+            return Err(failed("Durable", text));
+        }
+        let now = ctx.workflow_time().map(DateTime::<Utc>::from).unwrap_or_default();
+        let record = StepRecord::of_tool(ran, tool_ctx.usage.total(), now);
+        let json = record.to_json_within(name, options.record_limit);
+        Ok(Json::from_bytes(json.map_err(|error| failed("Outcome", error.to_string()))?))
+    }
+}
+
+impl fmt::Debug for SubAgentWorkflow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SubAgentWorkflow")
+            .field("options", &self.options)
+            .field("mailbox", &self.mailbox)
+            .finish_non_exhaustive()
+    }
+}
