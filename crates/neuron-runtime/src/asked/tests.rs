@@ -1,3 +1,5 @@
+//! Requests that are compared with recorded requests, and the texts of the errors.
+
 use neuron_types::{CompletionRequest, SystemPrompt, ToolDefinition};
 use serde_json::json;
 
