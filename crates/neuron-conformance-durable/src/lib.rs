@@ -28,6 +28,7 @@
 //! | [`record_limit`] | a result that is too long for a record is an error, and the call is not repeated |
 //! | [`growth`] | the journal grows with the new messages, not with the square of the turns |
 //! | [`continuing`] | a run that continues as new keeps its state and its limits |
+//! | [`effect_keys`] | calls with the same key are one effect |
 //! | [`sub_agents`] | the steps of agents inside tool calls are journaled, and their hooks, permissions and approvals hold |
 //! | [`cancelling`] | a waiting run can be cancelled, and has no further effects |
 //!
@@ -119,9 +120,9 @@ pub use effects::{Effect, EffectKind, EffectLog, check_effects};
 pub use engine::{DurableEngine, LocalEngine, RunFailure, run_with_signals};
 pub use model::ScenarioProvider;
 pub use parts::{
-    approvals, cancelling, changed_code, clock, continuing, growth, limits, model_errors,
-    parallel_tools, record_limit, replaying, retries, signals, streams, sub_agents, tool_errors,
-    tool_scopes,
+    approvals, cancelling, changed_code, clock, continuing, effect_keys, growth, limits,
+    model_errors, parallel_tools, record_limit, replaying, retries, signals, streams, sub_agents,
+    tool_errors, tool_scopes,
 };
 pub use scenario::{Scenario, ScenarioSignal};
 
@@ -189,7 +190,7 @@ macro_rules! durable_parts {
     ($tests:ident) => {
         $tests! {
             replaying tool_errors model_errors retries parallel_tools tool_scopes approvals limits
-            streams signals clock changed_code record_limit growth continuing cancelling sub_agents
+            streams signals clock changed_code record_limit growth continuing cancelling effect_keys sub_agents
         }
     };
 }

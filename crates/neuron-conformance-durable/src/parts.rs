@@ -146,6 +146,45 @@ pub async fn streams(engine: &impl DurableEngine) -> Verdict {
     Verdict::Holds
 }
 
+/// Checks that calls with the same [key](neuron_types::Tool::effect_key) are one effect, also in one response and after a
+/// run has continued as new.
+///
+/// # Panics
+///
+/// As [`replaying`].
+pub async fn effect_keys(engine: &impl DurableEngine) -> Verdict {
+    if !engine.keeps_runs() {
+        return NO_JOURNAL;
+    }
+    let trial = Trial::new(engine, "effect_keys", Kind::EffectKeys);
+    let first = trial.run().await;
+    let keys = trial.log.select(|kind| match kind {
+        EffectKind::ToolStarted { key, .. } => Some(key),
+        _ => None,
+    });
+    trial.case.equal(
+        "the effects",
+        keys,
+        ["17", "18", "19"].map(|key| format!("invoice {key}")).to_vec(),
+    );
+    let messages = &trial.case.ok(first.as_ref()).messages;
+    let blocks = messages.iter().flat_map(|message| &message.content);
+    let results: Vec<_> = blocks
+        .filter_map(|block| match block {
+            ContentBlock::ToolResult { content, .. } => {
+                Some(content.iter().map(ToString::to_string))
+            }
+            _ => None,
+        })
+        .map(String::from_iter)
+        .collect();
+    let expected =
+        [17, 17, 18, 19, 19, 17].map(|number| format!("settle: {{\"invoice\":{number}}}"));
+    trial.case.equal("the results", results, expected.to_vec());
+    trial.replayed(&first).await;
+    Verdict::Holds
+}
+
 /// Checks that agents inside tool calls have the same result and effects as without an engine, and a replay without
 /// effects. One needs an approval, which the run around it waits for, and the policy of that run denies a call.
 ///

@@ -71,6 +71,8 @@ pub(crate) enum Kind {
     Clock,
     /// Waits for a decision until it is cancelled.
     Cancelled,
+    /// The model plans the same effects again. The run continues as new after every second turn.
+    EffectKeys,
     /// An agent inside an agent, with twelve turns each.
     Team,
     /// Two agents at the same time, of which one needs an approval.
@@ -260,7 +262,7 @@ impl Scenario {
 
     /// Returns the number of turns after which an execution continues as new.
     pub(crate) fn continues_after(&self) -> Option<usize> {
-        matches!(self.kind, K::Continues | K::ContinuesToLimit).then_some(2)
+        matches!(self.kind, K::Continues | K::ContinuesToLimit | K::EffectKeys).then_some(2)
     }
 }
 
@@ -278,7 +280,7 @@ mod tests {
     fn a_scenario_is_found_by_its_name() {
         let names = "crash errors tool-fails parallel model-fails retries denied not-decided max-turns tool-limit \
             token-limit huge-result huge-answer continues continues-to-limit to-limit streams signals clock \
-            cancelled team team-asks long-17";
+            cancelled effect-keys team team-asks long-17";
         for name in names.split_whitespace() {
             let scenario = Scenario::named(name).unwrap();
             assert_eq!(scenario.name(), name);

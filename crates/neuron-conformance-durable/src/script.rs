@@ -104,6 +104,13 @@ fn lines(kind: Kind) -> &'static [&'static str] {
             DONE,
         ],
         Kind::HugeResult => &["I read it all. | read", DONE],
+        Kind::EffectKeys => &[
+            "I settle an invoice. | settle invoice=17",
+            "I settle it again, and another one. | settle invoice=17 | settle invoice=18",
+            "I settle another one twice. | settle invoice=19 | settle invoice=19",
+            "I settle the first again. | settle invoice=17",
+            DONE,
+        ],
         Kind::Team => &[
             "I look, and ask an agent. | look place=Oslo | planner prompt=Plan",
             "I ask once more. | look place=Bergen",

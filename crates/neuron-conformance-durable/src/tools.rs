@@ -21,7 +21,7 @@ use crate::team;
 pub(crate) const HUGE: usize = 3 << 20;
 
 /// All tools, with their effects.
-const TOOLS: [(&str, ToolEffect); 14] = [
+const TOOLS: [(&str, ToolEffect); 15] = [
     ("look", ToolEffect::Pure),
     ("book", ToolEffect::Idempotent),
     ("pay", ToolEffect::AtMostOnce),
@@ -35,6 +35,7 @@ const TOOLS: [(&str, ToolEffect); 14] = [
     ("snap", ToolEffect::AtMostOnce),
     ("read", ToolEffect::AtMostOnce),
     ("fetch", ToolEffect::Pure),
+    ("settle", ToolEffect::AtMostOnce),
     (PAUSE, ToolEffect::Pure),
 ];
 
@@ -126,6 +127,10 @@ impl ToolDyn for ScenarioTool {
         self.effect
     }
 
+    fn effect_key(&self, input: &Value) -> Option<String> {
+        Some(format!("invoice {}", input.get("invoice")?))
+    }
+
     fn call_dyn<'a>(
         &'a self,
         input: Value,
@@ -140,7 +145,7 @@ impl ToolDyn for ScenarioTool {
             self.log.append(EffectKind::ToolStarted {
                 tool: tool.clone(),
                 call_id: call_id.clone(),
-                key: ctx.idempotency_key.clone(),
+                key: self.effect_key(&input).unwrap_or_else(|| ctx.idempotency_key.clone()),
             });
             at("has begun");
             self.log.append(polled());

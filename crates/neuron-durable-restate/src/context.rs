@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use neuron_runtime::{LocalDurableContext, RequestLog, StepRecord, execute_as_batch};
+use neuron_runtime::{EffectKeys, LocalDurableContext, RequestLog, StepRecord, execute_as_batch};
 use neuron_types::{
     ActivityOptions, AgentResult, AgentTool, ApprovalDecisions, BoxedProvider, CompletionRequest,
     CompletionResponse, DeltaSink, DurableContext, DurableError, LoopError, PendingApproval,
@@ -48,6 +48,7 @@ pub struct RestateDurableContext<'a, 'ctx, P> {
     pub(crate) inbox: Inbox,
     continuation: Continuation<'ctx>,
     requests: RequestLog,
+    pub(crate) effects: EffectKeys,
     /// Whether the run is that of an agent inside a tool call.
     is_nested: bool,
     llm_calls: AtomicUsize,
@@ -75,6 +76,7 @@ impl<'a, 'ctx, P: Provider> RestateDurableContext<'a, 'ctx, P> {
             inbox: Inbox::new(signals),
             continuation: Continuation::default(),
             requests: RequestLog::new(host.options.changed_agent),
+            effects: EffectKeys::default(),
             is_nested: false,
             llm_calls: AtomicUsize::new(0),
             batches: AtomicUsize::new(0),
@@ -98,6 +100,7 @@ impl<'a, 'ctx, P: Provider> RestateDurableContext<'a, 'ctx, P> {
             inbox: self.inbox,
             continuation: self.continuation,
             requests: self.requests,
+            effects: self.effects,
             is_nested: true,
             llm_calls: self.llm_calls,
             batches: self.batches,
@@ -235,17 +238,20 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
         batch: Vec<ToolInvocation>,
         options: ActivityOptions,
     ) -> Vec<Result<ToolOutput, DurableError>> {
-        if batch.is_empty() {
-            return Vec::new();
-        }
-        let together = Batch {
-            key: format!("tools/{}", self.batches.fetch_add(1, SeqCst)),
-            service: &self.service,
-            environment: &self.options.environment,
-            options,
-            running: &self.running,
+        let run = |batch: Vec<ToolInvocation>| async move {
+            if batch.is_empty() {
+                return Vec::new();
+            }
+            let together = Batch {
+                key: format!("tools/{}", self.batches.fetch_add(1, SeqCst)),
+                service: &self.service,
+                environment: &self.options.environment,
+                options,
+                running: &self.running,
+            };
+            together.run(&self.journal, batch).await
         };
-        together.run(&self.journal, batch).await
+        self.effects.run(batch, run).await
     }
 
     /// Waits for the signal; meanwhile the service's second part answers what the run waits for, without

@@ -82,6 +82,7 @@ impl<P: Provider> Host<P> {
             Err(DurableError::Cancelled) => return Err(failure::cancelled().into()),
             Err(error) => return Err(error.to_string().into()),
         };
+        context.effects.restart(&start);
         let run_id = context.run_id.clone();
         let (fate, continuation) = (context.journal.fate(), context.continuation());
         let run = self.agent.run(start, Durability::new(context));

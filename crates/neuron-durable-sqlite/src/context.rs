@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use neuron_runtime::{LocalDurableContext, RequestLog, UnknownOutcome, execute_as_batch};
+use neuron_runtime::{
+    EffectKeys, LocalDurableContext, RequestLog, UnknownOutcome, execute_as_batch,
+};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse,
@@ -78,6 +80,7 @@ struct Shared<P> {
     tools: Arc<dyn ToolSet>,
     options: RunOptions,
     requests: RequestLog,
+    effects: EffectKeys,
 }
 
 impl<P: Provider> SqliteDurableContext<P> {
@@ -112,7 +115,8 @@ impl<P: Provider> SqliteDurableContext<P> {
     ) -> Self {
         let work = LocalDurableContext::new(provider, tools.clone());
         let requests = RequestLog::new(options.changed_agent);
-        Self { shared: Arc::new(Shared { journal, work, tools, options, requests }) }
+        let effects = EffectKeys::default();
+        Self { shared: Arc::new(Shared { journal, work, tools, options, requests, effects }) }
     }
 
     /// Returns what the agent is to run from: a run of an agent takes it. The steps that follow are
@@ -131,6 +135,7 @@ impl<P: Provider> SqliteDurableContext<P> {
     pub async fn start(&self, start: impl Into<Start>) -> Result<Start, DurableError> {
         let start = self.shared.journal.start(start.into()).await?;
         self.shared.requests.restart();
+        self.shared.effects.restart(&start);
         Ok(start)
     }
 
@@ -255,9 +260,10 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
     /// [`DurableError::ContinueAsNew`]. [`start`](SqliteDurableContext::start), here or when the run is opened
     /// again, goes on from the state.
     async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
-        let snapshot: RunSnapshot =
+        let mut snapshot: RunSnapshot =
             serde_json::from_value(state).map_err(|error| DurableError::Other(Box::new(error)))?;
         snapshot.check_version()?;
+        snapshot.effects = self.shared.effects.to_stored();
         let execution = self.journal().continue_as_new(snapshot.into()).await?;
         let id = &self.journal().place().id;
         Err(DurableError::ContinueAsNew(format!("execution {execution} of the run {id:?}")))
@@ -299,7 +305,7 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         batch: Vec<ToolInvocation>,
         options: ActivityOptions,
     ) -> Vec<Result<ToolOutput, DurableError>> {
-        self.call_tools(batch, options).await
+        self.shared.effects.run(batch, |batch| self.call_tools(batch, options)).await
     }
 
     /// Waits for the signal; [`SqliteRuns::inspect`] shows the calls meanwhile.

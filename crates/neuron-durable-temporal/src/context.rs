@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use neuron_runtime::RequestLog;
+use neuron_runtime::{EffectKeys, RequestLog};
 use neuron_types::{
     ActivityOptions, AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse,
-    DurableContext, DurableError, LoopError, PendingApproval, RequestRef, ToolCall, ToolContext,
-    ToolInvocation, ToolOutput, parse_signal,
+    DurableContext, DurableError, LoopError, PendingApproval, RequestRef, Start, ToolCall,
+    ToolContext, ToolInvocation, ToolOutput, parse_signal,
 };
 use send_wrapper::SendWrapper;
 use serde::de::DeserializeOwned;
@@ -74,6 +74,7 @@ pub struct TemporalDurableContext<W> {
     options: TemporalOptions,
     run_id: String,
     requests: RequestLog,
+    effects: EffectKeys,
     /// The agents inside which the run is, for that of an agent inside a tool call.
     agents: Vec<String>,
     /// False for an execution that a release began which put the digest of a request into the id of its activity, and ran
@@ -98,6 +99,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         Self {
             ctx: SendWrapper::new(ctx.clone()),
             requests: RequestLog::new(options.changed_agent),
+            effects: EffectKeys::default(),
             agents: Vec::new(),
             keeps_what_was_asked: ctx.patched(KEEPS_WHAT_WAS_ASKED),
             options,
@@ -106,6 +108,13 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
             batches: AtomicUsize::new(0),
             steps: AtomicUsize::new(0),
         }
+    }
+
+    /// Takes over the [effects](neuron_types::Tool::effect_key) that an earlier execution had.
+    #[must_use]
+    pub fn starting_from(self, start: &Start) -> Self {
+        self.effects.restart(start);
+        self
     }
 
     /// The same for the run of an agent inside a tool call.
@@ -187,7 +196,7 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         batch: Vec<ToolInvocation>,
         options: ActivityOptions,
     ) -> Vec<Result<ToolOutput, DurableError>> {
-        self.run_tools(batch, options).await
+        self.effects.run(batch, |batch| self.run_tools(batch, options)).await
     }
 
     /// Waits for a signal that the workflow got. One that came before counts. Each goes to one waiter,
@@ -227,7 +236,13 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
     }
 
     /// Leaves the state to the workflow, which continues as new with it.
-    async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
+    async fn continue_as_new(&self, mut state: Value) -> Result<(), DurableError> {
+        let effects = self.effects.to_stored();
+        if !effects.is_empty() {
+            let effects = serde_json::to_value(effects);
+            let effects = effects.map_err(|error| DurableError::Other(error.into()))?;
+            state.as_object_mut().map(|state| state.insert("effects".to_owned(), effects));
+        }
         let (length, limit) = (Json::new(&state)?.len(), self.options.state_limit());
         if length > limit {
             let text = format!(

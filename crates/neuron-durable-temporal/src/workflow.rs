@@ -115,7 +115,8 @@ impl AgentWorkflow {
         }
         ctx.state_mut(|state| state.mailbox.put_first(signals));
         let (agent, options) = ctx.state(|state| (state.agent.clone(), state.options.clone()));
-        let durability = Durability::new(TemporalDurableContext::new(ctx, options.clone()));
+        let context = TemporalDurableContext::new(ctx, options.clone()).starting_from(&start);
+        let durability = Durability::new(context);
         // A task that panics the SDK would try again for ever, and pay its answers each time. One whose agent changed is to
         // be tried again.
         let run = AssertUnwindSafe(async { agent.run(start, durability).await });

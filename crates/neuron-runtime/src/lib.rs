@@ -11,7 +11,8 @@
 //! | which tool calls may run | [`PermissionRules`], [`CombinedPolicy`] |
 //! | signatures on calls that wait for an approval | `ApprovalKey` (feature `signed-approvals`) |
 //! | code for a durable engine, on one machine | [`LocalDurableContext`], [`LocalSignals`] |
-//! | adapters for durable engines | [`StepRecord`], [`RequestLog`], [`ToolRequest`], [`llm_digest`], [`tool_digest`], [`execute_as_batch`] |
+//! | listing, inspecting, cancelling and signalling the runs of a durable engine | [`DurableRuns`] |
+//! | adapters for durable engines | [`StepRecord`], [`RequestLog`], [`EffectKeys`], [`ToolRequest`], [`llm_digest`], [`tool_digest`], [`execute_as_batch`], `while_held` |
 //! | tools that run programs, and where they run | [`Sandbox`], [`CommandTool`], [`NoOpSandbox`], `ProcessSandbox` (feature `process-sandbox`) |
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
@@ -26,11 +27,15 @@ mod asked;
 mod batch_of_one;
 mod combined_policy;
 mod digest;
+mod effect_keys;
 mod guardrail;
 mod guardrail_hook;
 mod guardrail_text;
+#[cfg(not(target_family = "wasm"))]
+mod lease;
 mod local_durable;
 mod permission_rules;
+mod runs;
 mod sandbox;
 mod steps;
 mod tracing_hook;
@@ -41,6 +46,7 @@ pub use asked::{Asked, ChangedAgent, RequestLog};
 pub use batch_of_one::execute_as_batch;
 pub use combined_policy::CombinedPolicy;
 pub use digest::{check_tool_call, llm_digest, tool_digest};
+pub use effect_keys::EffectKeys;
 #[cfg(not(target_family = "wasm"))]
 pub use file_sessions::FileSessionStorage;
 pub use guardrail::{
@@ -49,6 +55,8 @@ pub use guardrail::{
 };
 pub use guardrail_hook::{GuardrailHook, GuardrailHookBuilder};
 pub use in_memory_sessions::InMemorySessionStorage;
+#[cfg(not(target_family = "wasm"))]
+pub use lease::while_held;
 pub use local_durable::{LocalDurableContext, LocalSignals};
 pub use neuron_types::{
     Sandbox, Session, SessionRevision, SessionState, SessionStorage, SessionSummary,
@@ -58,6 +66,7 @@ pub use permission_rules::{
     AnnotationCondition, ArgumentCondition, ArgumentPattern, PermissionEffect, PermissionRule,
     PermissionRules,
 };
+pub use runs::{DurableRuns, RunStatus, RunSummary, RunsError, WaitEvent, WaitsFor};
 pub use sandbox::{CommandTool, Confined, NoOpSandbox};
 #[cfg(feature = "process-sandbox")]
 pub use sandbox::{ProcessSandbox, ProcessSandboxBuilder};

@@ -74,6 +74,8 @@ pub struct ToolInvocation {
     pub ctx: ToolContext,
     /// What running the tool twice would do, as the tool declares it.
     pub effect: ToolEffect,
+    /// The key of its effect, as the tool gives it: see [`Tool::effect_key`](crate::Tool::effect_key).
+    pub effect_key: Option<String>,
     /// Whether the tool is an [agent](crate::AgentTool), whose steps a context journals one by one.
     pub is_agent: bool,
     /// What a context that runs the tool in this process polls it inside.
@@ -86,14 +88,18 @@ impl ToolInvocation {
     #[must_use]
     pub fn new(call: ToolCall, ctx: ToolContext) -> Self {
         let (effect, scope) = (ToolEffect::AtMostOnce, CallScope::default());
-        Self { call, ctx, effect, is_agent: false, scope }
+        Self { call, ctx, effect, effect_key: None, is_agent: false, scope }
     }
 
     /// Takes over what the tool declares, if there is such a tool.
     #[must_use]
     pub fn of_tool(self, tool: Option<&dyn ToolDyn>) -> Self {
-        let is_agent = tool.is_some_and(|tool| tool.agent().is_some());
-        Self { effect: tool.map_or(self.effect, ToolDyn::effect), is_agent, ..self }
+        let Some(tool) = tool else {
+            return self;
+        };
+        let (effect, is_agent) = (tool.effect(), tool.agent().is_some());
+        let effect_key = tool.effect_key(&self.call.input);
+        Self { effect, effect_key, is_agent, ..self }
     }
 
     /// Sets what the tool declares about running twice.

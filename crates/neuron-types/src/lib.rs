@@ -157,7 +157,7 @@ pub use request_settings::RequestSettings;
 pub use resource::{EmbeddedResource, ResourceLink};
 pub use response::{CompletionResponse, StopReason};
 pub use retry::Retry;
-pub use run_snapshot::RunSnapshot;
+pub use run_snapshot::{KnownEffect, RunSnapshot};
 pub use sandbox::{BoxedSandbox, Sandbox, SandboxLimit};
 pub use scope::{InScopes, Operation, OperationKind, OperationScope, Outcome, Scopes};
 pub use session::{Session, SessionState, SessionSummary};

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{DurableError, Message, TokenUsage};
+use crate::{DurableError, Message, TokenUsage, ToolOutput};
 
 /// The state of a run between two turns: what a new execution of it starts from.
 ///
@@ -33,6 +33,9 @@ pub struct RunSnapshot {
     /// beginning of an answer that the user gave.
     #[serde(default)]
     pub is_paused: bool,
+    /// The effects of the run whose tools gave them keys, in the form of the durable context.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub effects: Vec<KnownEffect>,
     /// The rest of the state, in the form of the loop. `null` if there is nothing.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub loop_state: Value,
@@ -60,6 +63,18 @@ pub struct RunSnapshot {
     pub failing_turns: BTreeMap<String, usize>,
 }
 
+/// An effect of a run whose tool gave it a [key](crate::Tool::effect_key).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KnownEffect {
+    /// The name of the tool.
+    pub tool: String,
+    /// The key.
+    pub key: String,
+    /// The result. `None` if nobody knows it: the process ended before the tool returned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<ToolOutput>,
+}
+
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -84,6 +99,7 @@ impl RunSnapshot {
             pauses: 0,
             is_paused: false,
             failing_turns: BTreeMap::new(),
+            effects: Vec::new(),
             loop_state: Value::Null,
         }
     }

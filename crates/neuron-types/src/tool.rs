@@ -106,6 +106,19 @@ pub trait Tool: WasmCompatSend + WasmCompatSync {
         ToolEffect::AtMostOnce
     }
 
+    /// Returns a key for the effect of a call, such as the number of an invoice that it pays. Calls of a run with the same
+    /// key are one effect, also if the model plans the same payment again in another call. Provided: `None`, each call has
+    /// an effect of its own.
+    ///
+    /// The tool finds the key in [`ToolContext::idempotency_key`], for a service that compares such keys. That holds for
+    /// all runs. Within a run, a durable context with a journal gives the later call the result of the first one, and does not run it. If
+    /// the first one failed, the later one runs. If nobody knows what came of it, the later one does not run, unless it
+    /// may run [twice](Self::effect). Runs of agents inside tool calls are runs of their own.
+    fn effect_key(&self, args: &Self::Args) -> Option<String> {
+        let _ = args;
+        None
+    }
+
     /// Whether no other call of the same answer may run beside this tool's. Provided: `false`.
     fn runs_alone(&self) -> bool {
         false
@@ -198,6 +211,13 @@ pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
         ToolEffect::AtMostOnce
     }
 
+    /// Returns a key for the effect of a call, as [`Tool::effect_key`] does. The tool itself takes it for its idempotency
+    /// key. Provided: `None`.
+    fn effect_key(&self, input: &Value) -> Option<String> {
+        let _ = input;
+        None
+    }
+
     /// Returns the agent that the tool is. Durable contexts journal its steps one by one. Provided: `None`.
     fn agent(&self) -> Option<&dyn AgentTool> {
         None
@@ -269,7 +289,9 @@ impl<T: Tool> ToolDyn for T {
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             let args: T::Args = tool_arguments::read(T::NAME, input)?;
-            match self.call(args, ctx).await {
+            let key = Tool::effect_key(self, &args);
+            let keyed = key.map(|key| ctx.with_effect_key(key));
+            match self.call(args, keyed.as_deref().unwrap_or(ctx)).await {
                 Ok(output) => self.map_output(output),
                 Err(error) => Err(self.map_error(error)),
             }
@@ -278,6 +300,10 @@ impl<T: Tool> ToolDyn for T {
 
     fn effect(&self) -> ToolEffect {
         Tool::effect(self)
+    }
+
+    fn effect_key(&self, input: &Value) -> Option<String> {
+        Tool::effect_key(self, &tool_arguments::read(T::NAME, input).ok()?)
     }
 
     fn runs_alone(&self) -> bool {

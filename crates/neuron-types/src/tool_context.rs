@@ -43,7 +43,7 @@ pub struct ToolContext {
     /// The id of the run; the loop chooses one if it is empty.
     pub run_id: String,
     /// The same for every attempt of one call, and different for every other call of one agent;
-    /// empty outside a tool call.
+    /// empty outside a tool call. A tool that gives its effects [keys](crate::Tool::effect_key) finds that key.
     ///
     /// An agent that runs inside a tool call takes it as its [`run_id`](Self::run_id). Several
     /// agents inside one call need contexts with different ones.
@@ -55,6 +55,13 @@ pub struct ToolContext {
     pub usage: UsageMeter,
     /// Values of any type that layers hand to the tools below them.
     pub extensions: Extensions,
+}
+
+impl ToolContext {
+    /// The same context for a call whose effect has a key.
+    pub(crate) fn with_effect_key(&self, key: String) -> Box<Self> {
+        Box::new(Self { idempotency_key: key, ..self.clone() })
+    }
 }
 
 /// The current directory, no session, no environment, a fresh cancellation token, an empty meter.

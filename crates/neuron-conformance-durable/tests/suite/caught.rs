@@ -56,6 +56,8 @@ caught! {
     what_is_huge_is_paid_again: HugeIsNotRecorded by record_limit: "run again";
     usage_begins_anew: ContinuesWithoutUsage by continuing: "the usage";
     limits_begin_anew: ContinuesWithoutTurns by continuing: "the turns";
+    effects_run_again: ForgetsEffects by effect_keys: "the effects";
+    effects_are_forgotten_in_between: ContinuesWithoutEffects by effect_keys: "the effects";
     nobody_continues: ContinuesWithoutEnd by continuing: "the outcome";
     deltas_come_twice: DeltasTwice by streams: "deltas are wrong";
     deltas_do_not_come: NoDeltas by streams: "streamed, and not";

@@ -20,7 +20,7 @@ async fn a_journal_that_holds() {
         work
     }
     let report = is_send(suite).await;
-    assert_eq!(report.verdicts.len(), 17);
+    assert_eq!(report.verdicts.len(), 18);
     assert!(report.not_applicable().is_empty(), "{report}");
 }
 
@@ -43,6 +43,7 @@ async fn no_journal() {
         "growth",
         "continuing",
         "cancelling",
+        "effect_keys",
     ];
     assert_eq!(report.not_applicable(), expected, "{report}");
     let text = report.to_string();

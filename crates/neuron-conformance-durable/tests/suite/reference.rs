@@ -14,8 +14,8 @@ use neuron_conformance_durable::{
     DurableEngine, EffectLog, RunFailure, Scenario, ScenarioProvider, boundary,
 };
 use neuron_runtime::{
-    Asked, LocalDurableContext, RequestLog, StepRecord, execute_as_batch, outcome_unknown,
-    tool_digest,
+    Asked, EffectKeys, LocalDurableContext, RequestLog, StepRecord, execute_as_batch,
+    outcome_unknown, tool_digest,
 };
 use neuron_types::*;
 use serde::de::DeserializeOwned;
@@ -65,6 +65,9 @@ impl DurableEngine for Reference {
             let journal = Journal::open(journal, self.path(run_id, "signals"), self.mutation);
             let state = journal.state.clone();
             let context = JournalContext::new(run_id, scenario, log, journal);
+            if self.mutation != "ContinuesWithoutEffects" {
+                context.effects.restart(&start);
+            }
             match agent.run(start, Durability::new(context)).await {
                 Err(LoopError::Durable(DurableError::ContinueAsNew(_)))
                     if self.mutation != "ContinuesWithoutEnd" =>
@@ -188,6 +191,7 @@ struct JournalContext {
     /// Calls the model and the tools.
     local: LocalDurableContext<ScenarioProvider>,
     tools: Arc<neuron_tool::ToolRegistry>,
+    effects: EffectKeys,
     /// Number of steps of each kind.
     steps: Mutex<HashMap<&'static str, usize>>,
     /// The newest time of the journal.
@@ -199,10 +203,34 @@ impl JournalContext {
         let tools = scenario.tools(log);
         let local = LocalDurableContext::new(Arc::new(scenario.provider(log)), tools.clone());
         let run_id = run_id.to_owned();
-        let context =
-            Self { run_id, journal, local, tools, steps: Mutex::default(), now: AtomicI64::new(0) };
+        let (steps, effects, now) = (Mutex::default(), EffectKeys::default(), AtomicI64::new(0));
+        let context = Self { run_id, journal, local, tools, effects, steps, now };
         context.stamp("start");
         context
+    }
+
+    async fn run_tools(
+        &self,
+        batch: Vec<ToolInvocation>,
+        options: ActivityOptions,
+    ) -> Vec<Result<ToolOutput, DurableError>> {
+        let batch_key = self.next_key("tools");
+        let options = match self.journal.mutation {
+            "NoRetries" => ActivityOptions { retry_policy: None, ..options },
+            _ => options,
+        };
+        let first = batch.first().map(|invocation| invocation.scope.clone()).unwrap_or_default();
+        let calls = batch.into_iter().enumerate().map(|(index, mut invocation)| {
+            if self.journal.is("RunsInOneScope") {
+                invocation.scope = first.clone();
+            }
+            self.tool(format!("{batch_key}/{index}"), invocation, options.clone())
+        });
+        if self.journal.is("ResultsAsTheyCome") {
+            let calls = calls.collect::<futures_util::stream::FuturesUnordered<_>>();
+            return futures_util::StreamExt::collect(calls).await;
+        }
+        join_all(calls).await
     }
 
     /// Returns the key of the next step of a kind.
@@ -458,23 +486,10 @@ impl DurableContext for JournalContext {
         batch: Vec<ToolInvocation>,
         options: ActivityOptions,
     ) -> Vec<Result<ToolOutput, DurableError>> {
-        let batch_key = self.next_key("tools");
-        let options = match self.journal.mutation {
-            "NoRetries" => ActivityOptions { retry_policy: None, ..options },
-            _ => options,
-        };
-        let first = batch.first().map(|invocation| invocation.scope.clone()).unwrap_or_default();
-        let calls = batch.into_iter().enumerate().map(|(index, mut invocation)| {
-            if self.journal.is("RunsInOneScope") {
-                invocation.scope = first.clone();
-            }
-            self.tool(format!("{batch_key}/{index}"), invocation, options.clone())
-        });
-        if self.journal.is("ResultsAsTheyCome") {
-            let calls = calls.collect::<futures_util::stream::FuturesUnordered<_>>();
-            return futures_util::StreamExt::collect(calls).await;
+        match self.journal.is("ForgetsEffects") {
+            true => self.run_tools(batch, options).await,
+            false => self.effects.run(batch, |batch| self.run_tools(batch, options)).await,
         }
-        join_all(calls).await
     }
 
     async fn wait_for_signal<T: DeserializeOwned + WasmCompatSend>(
@@ -489,7 +504,8 @@ impl DurableContext for JournalContext {
         false
     }
 
-    async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
+    async fn continue_as_new(&self, mut state: Value) -> Result<(), DurableError> {
+        state["effects"] = json!(self.effects.to_stored());
         *self.journal.state.lock().unwrap() = Some(state);
         Err(DurableError::ContinueAsNew(self.run_id.clone()))
     }

@@ -1,0 +1,149 @@
+//! [`EffectKeys`]: calls that are one effect, because their tool gives them the same key.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use neuron_types::{
+    DurableError, KnownEffect, Start, ToolEffect, ToolInvocation, ToolOutput, WasmCompatSend,
+};
+
+use crate::outcome_unknown;
+
+/// The effects of a run whose tools give them keys: see [`Tool::effect_key`](neuron_types::Tool::effect_key). For
+/// implementations of [`DurableContext::execute_tools`](neuron_types::DurableContext::execute_tools).
+///
+/// It follows from the results of the run's calls, so that a replay builds it again.
+#[derive(Debug, Default)]
+pub struct EffectKeys(Mutex<Known>);
+
+/// The result of each effect, by tool and key. `None` if nobody knows it.
+type Known = BTreeMap<(String, String), Option<ToolOutput>>;
+
+/// Where the result of a call comes from.
+enum Source {
+    /// The call runs.
+    Runs,
+    /// An earlier call has had the effect.
+    Known(ToolOutput),
+    /// The call with this number, of those that run.
+    Same(usize),
+}
+
+impl EffectKeys {
+    /// Forgets all, and takes over what the state of an earlier execution has.
+    pub fn restart(&self, start: &Start) {
+        let mut known = self.lock();
+        known.clear();
+        if let Start::Snapshot(snapshot) = start {
+            let entry = |effect: &KnownEffect| {
+                ((effect.tool.clone(), effect.key.clone()), effect.output.clone())
+            };
+            known.extend(snapshot.effects.iter().map(entry));
+        }
+    }
+
+    /// Returns the effects for the state of a run that continues as new.
+    #[must_use]
+    pub fn to_stored(&self) -> Vec<KnownEffect> {
+        let known = self.lock();
+        let stored = known.iter().map(|((tool, key), output)| KnownEffect {
+            tool: tool.clone(),
+            key: key.clone(),
+            output: output.clone(),
+        });
+        stored.collect()
+    }
+
+    /// Runs the calls of a batch whose effect is new, with `run`. The others have the results of the calls that had the
+    /// effect. A call whose earlier result is an error runs.
+    ///
+    /// If nobody knows what came of the earlier call, a call that must not run twice does not run.
+    ///
+    /// # Cancel safety
+    ///
+    /// That of `run`.
+    pub async fn run<F>(
+        &self,
+        batch: Vec<ToolInvocation>,
+        run: impl FnOnce(Vec<ToolInvocation>) -> F + WasmCompatSend,
+    ) -> Vec<Result<ToolOutput, DurableError>>
+    where
+        F: Future<Output = Vec<Result<ToolOutput, DurableError>>> + WasmCompatSend,
+    {
+        if batch.iter().all(|invocation| invocation.effect_key.is_none()) {
+            return run(batch).await;
+        }
+        let (mut runs, mut sources) = (Vec::new(), Vec::new());
+        let mut keys = Vec::new();
+        for invocation in batch {
+            let key = invocation.effect_key.clone();
+            let key = key.map(|key| (invocation.call.name.clone(), key));
+            let source = key.as_ref().and_then(|key| self.known(key, invocation.effect, &keys));
+            if source.is_none() {
+                runs.push(invocation);
+                keys.push(key);
+            }
+            sources.push(source.unwrap_or(Source::Runs));
+        }
+        let results = if runs.is_empty() { Vec::new() } else { run(runs).await };
+        for (key, result) in keys.into_iter().zip(&results) {
+            if let (Some(key), Ok(output)) = (key, result) {
+                self.note(key, output);
+            }
+        }
+        let same = |number: usize| match results.get(number) {
+            Some(Ok(output)) => Ok(output.clone()),
+            Some(Err(error)) => Err(error.again()),
+            None => Err(missing()),
+        };
+        let copies: Vec<_> = sources
+            .into_iter()
+            .map(|source| match source {
+                Source::Runs => None,
+                Source::Known(output) => Some(Ok(output)),
+                Source::Same(number) => Some(same(number)),
+            })
+            .collect();
+        let mut results = results.into_iter();
+        let of =
+            |copy: Option<_>| copy.or_else(|| results.next()).unwrap_or_else(|| Err(missing()));
+        copies.into_iter().map(of).collect()
+    }
+
+    fn known(
+        &self,
+        key: &(String, String),
+        effect: ToolEffect,
+        before: &[Option<(String, String)>],
+    ) -> Option<Source> {
+        if let Some(number) = before.iter().position(|earlier| earlier.as_ref() == Some(key)) {
+            return Some(Source::Same(number));
+        }
+        match self.lock().get(key)? {
+            Some(output) => Some(Source::Known(output.clone())),
+            None => {
+                (effect == ToolEffect::AtMostOnce).then(|| Source::Known(outcome_unknown(&key.0)))
+            }
+        }
+    }
+
+    fn note(&self, key: (String, String), output: &ToolOutput) {
+        if output.content == outcome_unknown(&key.0).content {
+            self.lock().insert(key, None);
+        } else if !output.is_error {
+            self.lock().insert(key, Some(output.clone()));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn missing() -> DurableError {
+    DurableError::ActivityFailed("a call gave nothing".into())
+}
+
+#[cfg(test)]
+mod tests;

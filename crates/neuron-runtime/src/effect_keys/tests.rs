@@ -1,0 +1,100 @@
+//! Calls with equal keys, within a batch, across batches and across executions.
+
+use neuron_types::{
+    DurableError, RunSnapshot, Start, ToolCall, ToolContext, ToolEffect, ToolError, ToolInvocation,
+    ToolOutput,
+};
+use serde_json::Value;
+
+use super::EffectKeys;
+use crate::outcome_unknown;
+
+fn pay(id: &str, key: Option<&str>, effect: ToolEffect) -> ToolInvocation {
+    let call = ToolCall { id: id.into(), name: "pay".into(), input: Value::Null };
+    let mut invocation = ToolInvocation::new(call, ToolContext::default()).with_effect(effect);
+    invocation.effect_key = key.map(str::to_owned);
+    invocation
+}
+
+/// Runs a batch whose calls give their ids. Returns the ids of those that ran, and the results.
+async fn run(keys: &EffectKeys, batch: Vec<ToolInvocation>) -> (Vec<String>, Vec<String>) {
+    let mut ran = Vec::new();
+    let results = keys.run(batch, async |calls: Vec<ToolInvocation>| {
+        ran = calls.iter().map(|call| call.call.id.clone()).collect();
+        calls.iter().map(|call| answer(&call.call.id)).collect()
+    });
+    let results = results.await;
+    let text = |result: Result<ToolOutput, DurableError>| match result {
+        Ok(output) => output.content[0].to_string(),
+        Err(error) => error.to_string(),
+    };
+    (ran, results.into_iter().map(text).collect())
+}
+
+fn answer(id: &str) -> Result<ToolOutput, DurableError> {
+    match id {
+        "fails" => Ok(ToolOutput::error("no money")),
+        "breaks" => Err(DurableError::Tool(ToolError::ExecutionFailed("it broke".into()))),
+        "unknown" => Ok(outcome_unknown("pay")),
+        id => Ok(ToolOutput::text(id)),
+    }
+}
+
+#[tokio::test]
+async fn calls_with_one_key_are_one_effect() {
+    const ONCE: ToolEffect = ToolEffect::AtMostOnce;
+    let keys = EffectKeys::default();
+    let batch = vec![
+        pay("a", Some("17"), ONCE),
+        pay("b", None, ONCE),
+        pay("c", Some("17"), ONCE),
+        pay("d", Some("18"), ONCE),
+    ];
+    let (ran, results) = run(&keys, batch).await;
+    assert_eq!((ran.join(" "), results.join(" ")), ("a b d".into(), "a b a d".into()));
+
+    let again = vec![pay("e", Some("18"), ONCE), pay("f", Some("19"), ONCE)];
+    let (ran, results) = run(&keys, again).await;
+    assert_eq!((ran.join(" "), results.join(" ")), ("f".into(), "d f".into()));
+    let (ran, results) = run(&keys, vec![pay("g", Some("17"), ONCE)]).await;
+    assert_eq!((ran.len(), results.join(" ")), (0, "a".into()));
+
+    let mut snapshot = RunSnapshot::new("run", Vec::new());
+    snapshot.effects = keys.to_stored();
+    let next = EffectKeys::default();
+    next.restart(&Start::from(snapshot));
+    assert_eq!(next.to_stored(), keys.to_stored());
+    let (ran, _) = run(&next, vec![pay("h", Some("17"), ONCE)]).await;
+    assert!(ran.is_empty());
+    next.restart(&Start::Continue);
+    let (ran, _) = run(&next, vec![pay("i", Some("17"), ONCE)]).await;
+    assert_eq!(ran, ["i"]);
+}
+
+#[tokio::test]
+async fn a_call_runs_after_one_that_failed() {
+    for first in ["fails", "breaks"] {
+        let keys = EffectKeys::default();
+        let (_, results) = run(
+            &keys,
+            vec![
+                pay(first, Some("17"), ToolEffect::AtMostOnce),
+                pay("beside", Some("17"), ToolEffect::AtMostOnce),
+            ],
+        )
+        .await;
+        assert_ne!(results[1], "beside", "{first}");
+        let (ran, _) = run(&keys, vec![pay("again", Some("17"), ToolEffect::AtMostOnce)]).await;
+        assert_eq!(ran, ["again"], "{first}");
+    }
+}
+
+#[tokio::test]
+async fn after_an_unknown_outcome_only_what_may_be_repeated_runs() {
+    let keys = EffectKeys::default();
+    let _ = run(&keys, vec![pay("unknown", Some("17"), ToolEffect::AtMostOnce)]).await;
+    let (ran, results) = run(&keys, vec![pay("a", Some("17"), ToolEffect::AtMostOnce)]).await;
+    assert!(ran.is_empty() && results[0].contains("unknown"), "{results:?}");
+    let (ran, _) = run(&keys, vec![pay("b", Some("17"), ToolEffect::Idempotent)]).await;
+    assert_eq!(ran, ["b"]);
+}

@@ -1,0 +1,123 @@
+//! [`while_held`]: work that goes on only while this process holds its run.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use neuron_types::{DurableError, WasmCompatSend, clock};
+
+/// Polls `work` only while this process holds its run: for durable contexts whose runs another process takes over after
+/// a lease.
+///
+/// `prove` proves to the engine that the run is still held, and renews the lease. It is called before the first poll of
+/// `work`, then at every third of the lease, and before the first poll after a pause of more than half of the lease. So
+/// a process that was stopped or hung begins nothing once it goes on, if another one holds the run by then.
+///
+/// Outside of a tokio runtime there is no clock: the lease is renewed when `work` is polled.
+///
+/// # Errors
+///
+/// The error of `prove`. `work` is dropped then.
+///
+/// # Cancel safety
+///
+/// That of `work`.
+#[cfg(not(target_family = "wasm"))]
+pub async fn while_held<T, F>(
+    lease: Duration,
+    prove: impl Fn() -> F + WasmCompatSend,
+    work: impl Future<Output = T> + WasmCompatSend,
+) -> Result<T, DurableError>
+where
+    F: Future<Output = Result<(), DurableError>> + WasmCompatSend,
+{
+    let mut work = pin!(work);
+    let mut proven = Instant::now();
+    prove().await?;
+    loop {
+        let mut beat = pin!(clock::sleep(lease / 3));
+        let mut has_clock = true;
+        let done = poll_fn(|cx| {
+            if proven.elapsed() > lease / 2 {
+                return Poll::Ready(None);
+            }
+            if let Poll::Ready(done) = work.as_mut().poll(cx) {
+                return Poll::Ready(Some(done));
+            }
+            if has_clock && let Poll::Ready(is_due) = beat.as_mut().poll(cx) {
+                has_clock = false;
+                if is_due {
+                    return Poll::Ready(None);
+                }
+            }
+            Poll::Pending
+        });
+        if let Some(done) = done.await {
+            return Ok(done);
+        }
+        // From before the proof: the engine may count from then.
+        let now = Instant::now();
+        prove().await?;
+        proven = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    use super::*;
+
+    const LEASE: Duration = Duration::from_millis(300);
+
+    fn lost() -> DurableError {
+        DurableError::Other("lost".into())
+    }
+
+    #[tokio::test]
+    async fn work_that_takes_long_renews_the_lease() {
+        let proofs = AtomicUsize::new(0);
+        let prove = || async {
+            proofs.fetch_add(1, SeqCst);
+            Ok(())
+        };
+        let done = while_held(LEASE, prove, clock::sleep(LEASE * 2)).await.unwrap();
+        assert!(done && proofs.load(SeqCst) >= 4, "{proofs:?}");
+    }
+
+    #[tokio::test]
+    async fn nothing_begins_after_a_pause_in_which_the_run_was_lost() {
+        let (proofs, polls) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let prove = || async {
+            match proofs.fetch_add(1, SeqCst) {
+                0 => Ok(()),
+                _ => Err(lost()),
+            }
+        };
+        let work = poll_fn(|cx| {
+            polls.fetch_add(1, SeqCst);
+            cx.waker().wake_by_ref();
+            // As long as a process that was stopped.
+            std::thread::sleep(LEASE);
+            Poll::<()>::Pending
+        });
+        let error = while_held(LEASE, prove, work).await.unwrap_err();
+        assert_eq!((error.to_string(), polls.load(SeqCst)), (lost().to_string(), 1));
+    }
+
+    #[tokio::test]
+    async fn nothing_begins_without_a_proof() {
+        let polls = AtomicUsize::new(0);
+        let work = async { polls.fetch_add(1, SeqCst) };
+        while_held(LEASE, || async { Err(lost()) }, work).await.unwrap_err();
+        assert_eq!(polls.load(SeqCst), 0);
+    }
+
+    #[test]
+    fn work_ends_without_a_runtime() {
+        let work = while_held(LEASE, || async { Ok(()) }, async { 7 });
+        let done = futures_util::FutureExt::now_or_never(work);
+        assert_eq!(done.unwrap().unwrap(), 7);
+    }
+}
