@@ -14,8 +14,10 @@ use sha2::{Digest, Sha256};
 /// A state that leaves the process may come back changed: another path in the arguments, a call of
 /// another run, one that was approved a year ago. With a key the agent decides only on what it asked
 /// itself: a HMAC-SHA-256 covers the run's id, the call's id, the tool's name, the arguments, the
-/// schema of the tool's arguments, and the end of the signature's life. A wrong one is
-/// [`ApprovalError::Signature`], and nothing runs. The conversation is not covered.
+/// schema of the tool's arguments, the question that a person is shown, and the end of the signature's life. A wrong one
+/// is [`ApprovalError::Signature`], and nothing runs. The conversation is not covered.
+///
+/// Signatures of earlier releases do not cover the question and are refused.
 ///
 /// # Example
 ///
@@ -61,11 +63,12 @@ impl ApprovalKey {
         let schema = tool.map(|tool| sorted(&tool.input_schema));
         let schema = schema.map(|schema| hexadecimal(&Sha256::digest(schema.to_string())));
         let signed = json!([
-            "neuron approval 1",
+            "neuron approval 2",
             run_id,
             call.id,
             call.name,
             sorted(&call.input),
+            pending.reason,
             schema,
             expires_at.map(|end| end.timestamp()),
         ]);
@@ -177,12 +180,12 @@ mod tests {
     #[test]
     fn the_code_is_pinned() {
         // Computed once with another implementation of the standard:
-        // printf '%s' '["neuron approval 1","run-1","c0","delete",{"deep":{"a":[2,3],"b":1},"path":"/tmp/a"},null,1060]'
+        // printf '%s' '["neuron approval 2","run-1","c0","delete",{"deep":{"a":[2,3],"b":1},"path":"/tmp/a"},"sure?",null,1060]'
         //     | openssl dgst -sha256 -hmac secret
         let (_, calls) = signed();
         assert_eq!(
             calls[0].signature.as_ref().unwrap().code,
-            "5902b571f1be3ccdf11db5dc5935ea9cb3f98bfeeef19cfe2fed2f2b258417cb"
+            "fd46f4b855997c40ec8e28ea1d6cc956740faf95de7ee2cfb9c92ff7b9f706a4"
         );
     }
 
@@ -203,7 +206,8 @@ mod tests {
     #[test]
     fn whatever_is_changed_the_signature_is_wrong() {
         let (key, calls) = signed();
-        let changes: [&dyn Fn(&mut PendingCall); 7] = [
+        let changes: [&dyn Fn(&mut PendingCall); 8] = [
+            &|pending| pending.reason = "may I read it?".into(),
             &|pending| pending.call.id = "c1".into(),
             &|pending| pending.call.name = "delete_all".into(),
             &|pending| pending.call.input["path"] = json!("/"),

@@ -35,12 +35,15 @@ impl EffectKeys {
     pub fn restart(&self, start: &Start) {
         let mut known = self.lock();
         known.clear();
-        if let Start::Snapshot(snapshot) = start {
-            let entry = |effect: &KnownEffect| {
-                ((effect.tool.clone(), effect.key.clone()), effect.output.clone())
-            };
-            known.extend(snapshot.effects.iter().map(entry));
-        }
+        let effects = match start {
+            Start::Snapshot(snapshot) => &*snapshot.effects,
+            Start::Resume { effects, .. } => effects,
+            _ => &[],
+        };
+        let entry = |effect: &KnownEffect| {
+            ((effect.tool.clone(), effect.key.clone()), effect.output.clone())
+        };
+        known.extend(effects.iter().map(entry));
     }
 
     /// Returns the effects for the state of a run that continues as new.

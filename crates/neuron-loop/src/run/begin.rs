@@ -8,7 +8,7 @@ use neuron_types::{
 };
 
 use super::Live;
-use crate::conversation::from_snapshot;
+use crate::conversation::{from_pending, from_snapshot};
 use crate::ledger::Ledger;
 use crate::parts::{Parts, RunScope};
 
@@ -40,6 +40,11 @@ pub(super) fn begin(
         Start::Continue if live.waits && ledger.waits() => {}
         Start::Continue => ledger.begin_continued(run_id())?,
         Start::Decide(decisions) => accept(parts, ledger, &decisions)?,
+        Start::Resume { pending, decisions, effects: _ } => {
+            let mut other = from_pending(*pending)?;
+            accept(parts, &mut other, &decisions)?;
+            *ledger = other;
+        }
         Start::Snapshot(snapshot) => {
             let mut other = from_snapshot(*snapshot)?;
             other.begin_continued(run_id())?;

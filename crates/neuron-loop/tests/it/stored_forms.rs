@@ -36,6 +36,26 @@ async fn a_pending_approval_of_the_first_version_goes_on() {
 }
 
 #[tokio::test]
+async fn resume_starts_from_a_pending_approval_and_its_decisions() {
+    let pending: PendingApproval = serde_json::from_str(PENDING_1).unwrap();
+    let start = |decisions: ApprovalDecisions| Start::Resume {
+        pending: Box::new(pending.clone()),
+        decisions,
+        effects: Vec::new(),
+    };
+    let (agent, _, log) = agent([Reply::text("done").usage(usage(5, 1))]);
+    let mut chat = Conversation::new();
+    // Decisions that do not fit change nothing.
+    let wrong = agent.run(&mut chat, start(ApprovalDecisions::new().approve("c9"))).await;
+    assert!(wrong.is_err() && chat == Conversation::new());
+    let stored = serde_json::to_string(&start(ApprovalDecisions::approve_all(&pending))).unwrap();
+    let start: Start = serde_json::from_str(&stored).unwrap();
+    let result = agent.run(&mut chat, start).await.unwrap();
+    assert_eq!((result.turns, result.usage), (3, usage(35, 6)));
+    assert_eq!((log.count("start c1"), log.count("start c2")), (1, 0));
+}
+
+#[tokio::test]
 async fn a_snapshot_of_the_first_version_goes_on() {
     let snapshot: RunSnapshot = serde_json::from_str(SNAPSHOT_1).unwrap();
     let (agent, provider, _) = agent([Reply::text("done").usage(usage(5, 1))]);
