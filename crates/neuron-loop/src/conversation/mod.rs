@@ -5,7 +5,7 @@ mod stored;
 use neuron_types::{ApprovalError, Message, PendingApproval, TokenUsage};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use stored::{from_pending, from_snapshot, session_parts, snapshot};
+pub(crate) use stored::{decided_before, from_pending, from_snapshot, session_parts, snapshot};
 
 use crate::ledger::Ledger;
 

@@ -71,6 +71,20 @@ pub(crate) fn session_parts(
     Ok((settled, state))
 }
 
+/// Returns the id of a call on which a person decided in this conversation, and that does not wait any more in the
+/// stored one.
+pub(crate) fn decided_before(ledger: &Ledger, state: &SessionState) -> Option<String> {
+    let mut decided = ledger.decided_calls().peekable();
+    decided.peek()?;
+    let stored = state.custom.get(SESSION_KEY).cloned();
+    let stored: StoredConversation = serde_json::from_value(stored?).ok()?;
+    let waits = |id: &str| {
+        stored.ledger.tally.run.id == ledger.tally.run.id
+            && stored.ledger.pending_calls().any(|pending| pending.call.id == id)
+    };
+    decided.find(|pending| !waits(&pending.call.id)).map(|pending| pending.call.id.clone())
+}
+
 impl Conversation {
     /// Reads the conversation of a session. Where it holds only messages, or does not fit together, the messages are
     /// repaired, and its next run is another one.

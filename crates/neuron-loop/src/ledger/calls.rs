@@ -131,6 +131,15 @@ impl Ledger {
         states.iter().filter_map(CallState::pending)
     }
 
+    /// The calls on which a person decided and that have not begun.
+    pub(crate) fn decided_calls(&self) -> impl Iterator<Item = &PendingCall> {
+        let states = self.batch().map_or(&[][..], |batch| &batch.calls);
+        states.iter().filter_map(|state| match state {
+            CallState::Asked(asked) if asked.decision.is_some() => Some(&asked.pending),
+            _ => None,
+        })
+    }
+
     /// The state of the run that waits, as a stored form. `None` if no call waits.
     pub(crate) fn pending(&self) -> Option<PendingApproval> {
         let calls: Vec<PendingCall> = self.pending_calls().cloned().collect();

@@ -89,7 +89,10 @@ pub(crate) async fn drive(
         *progress = Progress::Ending { scopes, is_announced, is_told: false, outcome };
     }
     if let Progress::Ending { is_told: false, outcome: Err(error), .. } = progress
-        && !matches!(error, LoopError::Storage(_) | LoopError::ApprovalRequired(_))
+        && !matches!(
+            error,
+            LoopError::Storage(_) | LoopError::ApprovalRequired(_) | LoopError::Approval(_)
+        )
         && let Some(session) = store
         && let Err(error) = Box::pin(session.write(ledger, false)).await
     {

@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use neuron_types::{
-    LoopError, Session, SessionRevision, SessionState, StorageError, VersionedSessionStorage,
-    VersionedSessionStorageDyn, transcript,
+    ApprovalError, LoopError, Session, SessionRevision, SessionState, StorageError,
+    VersionedSessionStorage, VersionedSessionStorageDyn, transcript,
 };
 
-use crate::conversation::{Conversation, session_parts};
+use crate::conversation::{Conversation, decided_before, session_parts};
 use crate::ledger::Ledger;
 use crate::lock::lock;
 
@@ -89,6 +89,14 @@ impl<'s> SessionHandle<'s> {
         self.write(&conversation.ledger, false).await
     }
 
+    /// Checks that the stored conversation waits for the decisions that this one has. A pending approval that was stored
+    /// elsewhere can be used once.
+    fn check_decisions(&self, ledger: &Ledger) -> Result<(), ApprovalError> {
+        let known = lock(&self.0.position);
+        let used = known.as_ref().and_then(|known| decided_before(ledger, &known.state));
+        used.map_or(Ok(()), |id| Err(ApprovalError::AlreadyDecided { id }))
+    }
+
     pub(super) async fn write(
         &self,
         ledger: &Ledger,
@@ -122,12 +130,19 @@ impl<'s> SessionHandle<'s> {
 }
 
 /// Stores the conversation of a run, if it has a session.
+///
+/// # Errors
+///
+/// [`LoopError::Approval`] if the session has the outcome of a call that was decided on now; errors of the storage.
 pub(super) async fn store(
     session: Option<&SessionHandle<'_>>,
     ledger: &Ledger,
 ) -> Result<(), LoopError> {
     match session {
-        Some(session) => Ok(Box::pin(session.write(ledger, true)).await?),
+        Some(session) => {
+            session.check_decisions(ledger)?;
+            Ok(Box::pin(session.write(ledger, true)).await?)
+        }
         None => Ok(()),
     }
 }

@@ -217,19 +217,21 @@ async fn killed_at_any_write_a_run_goes_on_in_another_process_and_repeats_no_cal
     assert_eq!(places, 8);
 }
 
+struct AsksAlways;
+
+impl PermissionPolicy for AsksAlways {
+    fn check(&self, _: &str, _: &serde_json::Value) -> PermissionDecision {
+        PermissionDecision::Ask("sure?".into())
+    }
+}
+
 #[tokio::test]
 async fn a_run_that_waits_for_an_approval_is_found_waiting() {
-    struct Asks;
-    impl PermissionPolicy for Asks {
-        fn check(&self, _: &str, _: &serde_json::Value) -> PermissionDecision {
-            PermissionDecision::Ask("sure?".into())
-        }
-    }
     let (storage, log) = (InMemorySessionStorage::new(), Log::default());
     let build = |replies: Vec<Reply>| {
         let builder = Agent::builder(ScriptedProvider::new(replies)).tools(registry(&log));
         builder
-            .permission_policy(Asks)
+            .permission_policy(AsksAlways)
             // Only calls that this agent signed can be decided on.
             .approval_signer(ApprovalKey::new("secret"))
             .config(|config| config.pause_for_approval = true)
@@ -246,6 +248,43 @@ async fn a_run_that_waits_for_an_approval_is_found_waiting() {
     second.run(&mut chat, decisions).store(&session).await.unwrap();
     assert_eq!(log.count("start c0"), 1);
     assert_eq!(storage.load("s").await.unwrap().messages, chat.messages());
+}
+
+/// A pending approval that was stored beside the session was used as often as somebody resumed it.
+#[tokio::test]
+async fn a_pending_approval_is_used_once_if_a_session_remembers_it() {
+    for loads in [false, true] {
+        let (storage, log) = (InMemorySessionStorage::new(), Log::default());
+        let build = |replies: Vec<Reply>| {
+            let builder = Agent::builder(ScriptedProvider::new(replies)).tools(registry(&log));
+            let builder = builder.permission_policy(AsksAlways);
+            builder.config(|config| config.pause_for_approval = true).build()
+        };
+        let mut chat = Conversation::new();
+        build(vec![calls([json!({})])]).run(&mut chat, "go").await.unwrap_err();
+        let pending = chat.pending().unwrap();
+        let resume = async |reply: &str| {
+            let session = SessionHandle::new(&storage, "s");
+            if loads {
+                session.load().await.unwrap();
+            }
+            let mut chat = Conversation::try_from(pending.clone()).unwrap();
+            let decisions = ApprovalDecisions::approve_all(&pending);
+            build(vec![Reply::text(reply)]).run(&mut chat, decisions).store(&session).await
+        };
+        assert_eq!(resume("first").await.unwrap().response, "first");
+        let stored = storage.load("s").await.unwrap();
+        let error = resume("second").await.unwrap_err().to_string();
+        assert!(error.contains(if loads { "decided on before" } else { "changed" }), "{error}");
+        assert_eq!((log.count("start c0"), storage.load("s").await.unwrap()), (1, stored));
+
+        // Also after another run of the conversation.
+        let session = SessionHandle::new(&storage, "s");
+        let mut chat = session.load().await.unwrap();
+        build(vec![Reply::text("more")]).run(&mut chat, "And?").store(&session).await.unwrap();
+        resume("third").await.unwrap_err();
+        assert_eq!(log.count("start c0"), 1);
+    }
 }
 
 /// Otherwise the session says that the outcomes of these calls are unknown.

@@ -7,6 +7,14 @@ pub enum ApprovalError {
     /// The agent waits for no approval: it never did, it went on already, or another run began.
     #[error("the agent waits for no approval")]
     NothingPending,
+    /// The session says that the call was decided on before. Its outcome is there.
+    #[error(
+        "the pending call `{id}` was decided on before: load the session, which has the outcome"
+    )]
+    AlreadyDecided {
+        /// The call's id.
+        id: String,
+    },
     /// A decision is on a call that is not pending.
     #[error("no call `{id}` is pending")]
     UnknownCall {
