@@ -135,6 +135,7 @@ fn expand_tool(
         args: quote!(#args),
         output: quote_spanned!(span=> #as_result::Output),
         error: quote_spanned!(span=> #as_result::Error),
+        effect_key: None,
         call: quote_spanned!(span=> #as_result::into_result(#name(#(#values),*).await)),
         span: name.span(),
     }

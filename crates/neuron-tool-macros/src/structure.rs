@@ -100,6 +100,7 @@ fn expand_tool(
         args: quote_spanned!(span=> #support::Parsed<#name>),
         output: quote_spanned!(span=> #run::Output),
         error: quote_spanned!(span=> #run::Error),
+        effect_key: Some(quote_spanned!(span=> #run::effect_key(&#args.0))),
         call: quote_spanned!(span=> #run::run(#args.0, #ctx).await),
         span,
     }
@@ -119,6 +120,13 @@ fn expand_tool(
 
             fn effect(&self) -> #support::ToolEffect {
                 #support::Tool::effect(&#tool)
+            }
+
+            fn effect_key(
+                &self,
+                #args: &Self::Args,
+            ) -> ::core::option::Option<::std::string::String> {
+                #support::Tool::effect_key(&#tool, #args)
             }
 
             fn runs_alone(&self) -> bool {

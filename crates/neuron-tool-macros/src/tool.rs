@@ -74,6 +74,8 @@ pub(crate) struct ToolImpl<'a> {
     pub(crate) args: TokenStream,
     pub(crate) output: TokenStream,
     pub(crate) error: TokenStream,
+    /// The key of the effect, from a reference to [`args`], if the tool can have keys.
+    pub(crate) effect_key: Option<TokenStream>,
     /// The result, from [`args`] and [`ctx`].
     pub(crate) call: TokenStream,
     /// Where the compiler shows what is wrong with the future.
@@ -83,7 +85,7 @@ pub(crate) struct ToolImpl<'a> {
 impl ToolImpl<'_> {
     /// Writes it out.
     pub(crate) fn expand(&self) -> TokenStream {
-        let Self { support, tool, description, args, output, error, call, span } = self;
+        let Self { support, tool, description, args, output, error, effect_key, call, span } = self;
         let Description { name, title, text, effect, runs_alone, strict } = description;
         let strict = strict.then(|| quote!(.strict()));
         let effect = effect.as_ref().map(|effect| {
@@ -101,6 +103,16 @@ impl ToolImpl<'_> {
             }
         });
         let (own_args, own_ctx) = (self::args(), ctx());
+        let effect_key = effect_key.as_ref().map(|key| {
+            quote_spanned! {*span=>
+                fn effect_key(
+                    &self,
+                    #own_args: &Self::Args,
+                ) -> ::core::option::Option<::std::string::String> {
+                    #key
+                }
+            }
+        });
         let call = quote_spanned! {*span=>
             async fn call(
                 &self,
@@ -122,6 +134,8 @@ impl ToolImpl<'_> {
                 }
 
                 #effect
+
+                #effect_key
 
                 #runs_alone
 

@@ -93,6 +93,36 @@ async fn the_struct_itself_is_the_same_tool() {
     assert_eq!(output.unwrap(), " instance 9 9 None");
 }
 
+/// Pays an invoice.
+#[derive(Tool, schemars::JsonSchema)]
+struct Pay {
+    invoice: u32,
+}
+
+impl RunTool for Pay {
+    type Output = String;
+    type Error = ToolError;
+
+    fn effect_key(&self) -> Option<String> {
+        Some(format!("invoice {}", self.invoice)).filter(|_| self.invoice > 0)
+    }
+
+    async fn run(self, ctx: &ToolContext) -> Result<String, ToolError> {
+        Ok(format!("paid as {:?}", ctx.idempotency_key))
+    }
+}
+
+#[tokio::test]
+async fn effect_key_of_a_struct_is_its_idempotency_key() {
+    let key = |invoice: Value| ToolDyn::effect_key(&PayTool, &json!({ "invoice": invoice }));
+    assert_eq!(key(json!(17)).as_deref(), Some("invoice 17"));
+    assert_eq!(ToolDyn::effect_key(&Pay { invoice: 1 }, &json!({ "invoice": 17 })), key(json!(17)));
+    // Arguments that do not fit have no effect.
+    assert_eq!((key(json!(0)), key(json!("x"))), (None, None));
+    assert_eq!(text(PayTool, json!({ "invoice": 17 })).await, "paid as \"invoice 17\"");
+    assert_eq!(text(PayTool, json!({ "invoice": 0 })).await, "paid as \"\"");
+}
+
 mod both {
     use super::*;
     use serde::Deserialize;

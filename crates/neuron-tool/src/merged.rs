@@ -79,6 +79,10 @@ impl ToolDyn for Merged {
         tool.map_or(ToolEffect::default(), |tool| tool.effect())
     }
 
+    fn effect_key(&self, input: &Value) -> Option<String> {
+        self.registry.get(&self.original.name)?.effect_key(input)
+    }
+
     fn runs_alone(&self) -> bool {
         self.registry.get(&self.original.name).is_some_and(|tool| tool.runs_alone())
     }

@@ -57,6 +57,12 @@ pub trait RunTool: Sized {
     /// What can go wrong.
     type Error;
 
+    /// Returns a key for the effect of the call: see [`Tool::effect_key`](neuron_types::Tool::effect_key). Provided:
+    /// `None`.
+    fn effect_key(&self) -> Option<String> {
+        None
+    }
+
     /// Runs the tool with these arguments.
     ///
     /// # Errors

@@ -288,6 +288,9 @@ async fn merged_tools_keep_their_middleware_order_and_effects_under_their_new_na
         fn effect(&self) -> ToolEffect {
             ToolEffect::Pure
         }
+        fn effect_key(&self, input: &Value) -> Option<String> {
+            input.as_str().map(str::to_owned)
+        }
     }
     let mut other = named(["b", "a"]);
     other.register_dyn(Arc::new(Pure));
@@ -308,6 +311,7 @@ async fn merged_tools_keep_their_middleware_order_and_effects_under_their_new_na
     assert_eq!(answer(&registry, "y_a").await, "outer(y_a) inner(a) own(a) a id {}");
     let tool = registry.get("x_pure").unwrap();
     assert_eq!((tool.name(), tool.effect()), ("x_pure", ToolEffect::Pure));
+    assert_eq!(tool.effect_key(&json!("key")).as_deref(), Some("key"));
     assert_eq!(registry.get("x_a").unwrap().effect(), ToolEffect::AtMostOnce);
 }
 

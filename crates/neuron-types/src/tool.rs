@@ -111,9 +111,11 @@ pub trait Tool: WasmCompatSend + WasmCompatSync {
     /// an effect of its own.
     ///
     /// The tool finds the key in [`ToolContext::idempotency_key`], for a service that compares such keys. That holds for
-    /// all runs. Within a run, a durable context with a journal gives the later call the result of the first one, and does not run it. If
-    /// the first one failed, the later one runs. If nobody knows what came of it, the later one does not run, unless it
-    /// may run [twice](Self::effect). Runs of agents inside tool calls are runs of their own.
+    /// all runs, so the key must name the effect for the service and not only within the run.
+    ///
+    /// In a run with a journal, a later call has the result of the first one and does not run. If the first call failed,
+    /// the later call runs. If the outcome of the first call is unknown, the later call does not run, unless it may run
+    /// [twice](Self::effect). An agent inside a tool call is a run of its own.
     fn effect_key(&self, args: &Self::Args) -> Option<String> {
         let _ = args;
         None

@@ -58,8 +58,10 @@ pub struct ToolContext {
 }
 
 impl ToolContext {
-    /// The same context for a call whose effect has a key.
-    pub(crate) fn with_effect_key(&self, key: String) -> Box<Self> {
+    /// Returns the context for a call whose effect has a [key](crate::Tool::effect_key), with that key as its idempotency
+    /// key.
+    #[must_use]
+    pub fn with_effect_key(&self, key: String) -> Box<Self> {
         Box::new(Self { idempotency_key: key, ..self.clone() })
     }
 }

@@ -85,6 +85,13 @@ pub trait CommandTool: WasmCompatSend + WasmCompatSync {
         ToolEffect::AtMostOnce
     }
 
+    /// Returns a key for the effect of a call: see [`Tool::effect_key`](neuron_types::Tool::effect_key). Provided:
+    /// `None`.
+    fn effect_key(&self, args: &Self::Args) -> Option<String> {
+        let _ = args;
+        None
+    }
+
     /// Whether no other call of the same answer may run beside this tool's. Provided: `false`.
     fn runs_alone(&self) -> bool {
         false
@@ -156,6 +163,10 @@ impl<T: CommandTool> ToolDyn for Confined<T> {
         self.0.effect()
     }
 
+    fn effect_key(&self, input: &Value) -> Option<String> {
+        self.0.effect_key(&read::<T>(input).ok()?)
+    }
+
     fn runs_alone(&self) -> bool {
         self.0.runs_alone()
     }
@@ -169,7 +180,11 @@ impl<T: CommandTool> ToolDyn for Confined<T> {
         input: &Value,
         ctx: &ToolContext,
     ) -> Option<Result<ToolCommand, ToolError>> {
-        Some(read::<T>(input).and_then(|args| self.0.command(args, ctx)))
+        Some(read::<T>(input).and_then(|args| {
+            let key = self.0.effect_key(&args);
+            let keyed = key.map(|key| ctx.with_effect_key(key));
+            self.0.command(args, keyed.as_deref().unwrap_or(ctx))
+        }))
     }
 
     fn command_output(&self, output: CommandOutput) -> Result<ToolOutput, ToolError> {
@@ -181,4 +196,39 @@ fn read<T: CommandTool>(input: &Value) -> Result<T::Args, ToolError> {
     read_json(input.clone()).map_err(|mismatch| {
         ToolError::InvalidInput(format!("arguments of `{}`: {mismatch}", T::NAME))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    struct Pay;
+
+    impl CommandTool for Pay {
+        const NAME: &'static str = "pay";
+        type Args = String;
+
+        fn definition(&self) -> ToolDefinition {
+            unreachable!("the model is not asked")
+        }
+
+        fn command(&self, _: String, ctx: &ToolContext) -> Result<ToolCommand, ToolError> {
+            Ok(ToolCommand::new("pay").arg(&ctx.idempotency_key))
+        }
+
+        fn effect_key(&self, invoice: &String) -> Option<String> {
+            Some(format!("invoice {invoice}"))
+        }
+    }
+
+    #[test]
+    fn command_sees_the_effect_key_as_its_idempotency_key() {
+        let (tool, ctx) = (Confined(Pay), ToolContext::default());
+        assert_eq!(tool.effect_key(&json!("17")).as_deref(), Some("invoice 17"));
+        assert_eq!(tool.effect_key(&json!(17)), None);
+        let command = tool.command_dyn(&json!("17"), &ctx).unwrap().unwrap();
+        assert_eq!(command.args, ["invoice 17"]);
+    }
 }
