@@ -42,6 +42,7 @@
 //! }
 //! ```
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -239,9 +240,10 @@ async fn check<E: DurableEngine>(
     tally
 }
 
-/// Returns a result whose unknown outcomes are replaced by the expected ones, and their number.
+/// Returns a result whose unknown outcomes are replaced by the expected ones, and the number of effects with an unknown
+/// outcome. Calls with equal arguments are one effect.
 fn with_known_outcomes(result: &AgentResult, expected: &AgentResult) -> (AgentResult, usize) {
-    let (mut known, mut unknown) = (result.clone(), 0);
+    let (mut known, mut unknown) = (result.clone(), BTreeSet::new());
     for (message, expected) in known.messages.iter_mut().zip(&expected.messages) {
         for (block, expected) in message.content.iter_mut().zip(&expected.content) {
             let ContentBlock::ToolResult { tool_use_id, content, is_error: true } = &*block else {
@@ -252,11 +254,11 @@ fn with_known_outcomes(result: &AgentResult, expected: &AgentResult) -> (AgentRe
             let is_at_most_once = tools::effect_of(call.name) == ToolEffect::AtMostOnce;
             if is_at_most_once && *content == outcome_unknown(call.name).content {
                 *block = expected.clone();
-                unknown += 1;
+                unknown.insert((call.name, call.input.to_string()));
             }
         }
     }
-    (known, unknown)
+    (known, unknown.len())
 }
 
 /// The rounds of one test.

@@ -111,6 +111,14 @@ impl Scenario {
         Self::of(K::Team)
     }
 
+    /// Returns the scenario for crashes between calls with equal [effect keys](neuron_types::Tool::effect_key).
+    ///
+    /// The model plans a payment again, in the same turn, in later turns, and after the run continued as new.
+    #[must_use]
+    pub fn effect_keys() -> Self {
+        Self::of(K::EffectKeys)
+    }
+
     /// Returns a scenario of so many turns, with a tool result of four kilobytes in all turns but the last.
     #[must_use]
     pub fn long(turns: usize) -> Self {

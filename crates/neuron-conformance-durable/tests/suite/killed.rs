@@ -32,6 +32,31 @@ async fn an_engine_that_holds() {
     assert!(tally.unknown_outcomes > 0, "{tally:?}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_runs_with_effect_keys_pay_once() {
+    let tally = crash::check_killed_runs(
+        "killed::killed_runs_with_effect_keys_pay_once",
+        CrashPlan { scenario: Scenario::effect_keys(), ..CrashPlan::default() },
+        directory,
+        async |place| Reference::new(place),
+    )
+    .await;
+    println!("{tally:?}");
+    assert!(tally.boundaries > 20 && tally.unknown_outcomes > 0, "{tally:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[should_panic(expected = "the call with an idempotency key")]
+async fn effects_with_one_key_run_again() {
+    crash::check_killed_runs(
+        "killed::effects_with_one_key_run_again",
+        CrashPlan { scenario: Scenario::effect_keys(), random_rounds: 0, ..CrashPlan::default() },
+        directory,
+        async |place| Reference::broken(place, "ForgetsEffects"),
+    )
+    .await;
+}
+
 /// A test per mutation, with a piece of the message.
 macro_rules! caught {
     ($($name:ident: $mutation:ident: $says:literal;)*) => {$(

@@ -28,6 +28,15 @@ async fn at_every_boundary_and_at_any_moment_a_killed_run_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_runs_with_effect_keys_pay_once() {
+    const TEST: &str = "crash::killed_runs_with_effect_keys_pay_once";
+    let plan = CrashPlan { scenario: Scenario::effect_keys(), ..CrashPlan::default() };
+    let tally = crash::check_killed_runs(TEST, plan, somewhere, open).await;
+    println!("{tally:?}");
+    assert!(tally.boundaries > 20 && tally.unknown_outcomes > 0, "{tally:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_goes_on_that_was_killed_at_any_boundary_of_an_agent_inside_an_agent() {
     const TEST: &str =
         "crash::a_run_goes_on_that_was_killed_at_any_boundary_of_an_agent_inside_an_agent";
