@@ -104,7 +104,7 @@ mod versions;
 pub use context::SqliteDurableContext;
 pub use error::JournalError;
 pub use neuron_runtime::{ChangedAgent, UnknownOutcome};
-pub use neuron_sqlite::{SqliteError, SqliteOptions, Synchronous};
+pub use neuron_sqlite::{SqliteError, SqliteOptions, Synchronous, accept_older};
 pub use run_builder::RunBuilder;
 pub use run_info::{
     QueuedSignal, RunDetails, RunOutcome, RunStatus, RunSummary, StepInfo, StepKind, WaitsFor,

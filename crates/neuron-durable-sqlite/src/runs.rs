@@ -71,9 +71,26 @@ impl SqliteRuns {
         options: SqliteOptions,
     ) -> Result<Self, JournalError> {
         let path = path.as_ref().to_owned();
-        let database = Database::open(path, RUNS, options).await?;
+        let database = Database::open_witnessed(path, RUNS, options).await?;
         let locks = Locks::of(&database)?;
         Ok(Self { database, locks, signals: Arc::default() })
+    }
+
+    /// Writes a copy of all runs, as they are at one moment, to a new file. Others go on reading and writing.
+    ///
+    /// The copy is a complete database of its own, and is on the disk before it has its name. A run that goes on in both
+    /// databases does its effects in both.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::Database`] if there is a file at the path, its folder does not exist, or the database is damaged.
+    /// No file is then left at the path.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the copy is written all the same or not at all.
+    pub async fn backup(&self, path: impl AsRef<Path>) -> Result<(), JournalError> {
+        Ok(self.database.backup(path).await?)
     }
 
     /// Begins to open a run, or to create it: set options, then [`open`](RunBuilder::open) it.

@@ -9,11 +9,11 @@ use neuron_types::{
     ToolContext, ToolDyn, ToolEffect, ToolError, ToolInvocation, ToolOutput,
 };
 
-use crate::SqliteDurableContext;
 use crate::journal::{Kind, Turn, other};
 use crate::model_step::read;
 use crate::step_row::{StepRow, time};
 use crate::texts::text;
+use crate::{JournalError, SqliteDurableContext};
 
 /// A call, and its step.
 struct Call {
@@ -27,6 +27,13 @@ struct Call {
 enum Intent {
     Insert(StepRow),
     Update(StepRow),
+}
+
+impl Intent {
+    fn is_at_most_once(&self) -> bool {
+        let (Self::Insert(step) | Self::Update(step)) = self;
+        step.effect == Some(ToolEffect::AtMostOnce)
+    }
 }
 
 impl<P: Provider> SqliteDurableContext<P> {
@@ -57,6 +64,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         let turn = journal.turn().await?;
         let (calls, intents) = self.prepare(&turn, batch)?;
         if !intents.is_empty() {
+            let is_once = intents.iter().any(Intent::is_at_most_once);
             let write = journal.write_step(move |transaction, place| {
                 intents.iter().try_for_each(|intent| match intent {
                     Intent::Insert(step) => step.insert(transaction, place.run),
@@ -64,6 +72,10 @@ impl<P: Provider> SqliteDurableContext<P> {
                 })
             });
             write.await?;
+            if is_once {
+                // A journal that lost the intent would let the call run again.
+                journal.database().sync_witness().await.map_err(JournalError::from)?;
+            }
         }
         let ran = join_all(calls.into_iter().map(|call| self.call_tool(call, options.clone())));
         let ran = ran.await;

@@ -235,6 +235,25 @@ impl Database {
         result.await.ok_or_else(|| self.stopped())?
     }
 
+    /// Syncs the [witness](Self::open_witnessed). A loss of the commits that were made before is then noticed, also after a
+    /// power failure. Without a witness, and with [`Synchronous::Normal`](crate::Synchronous::Normal), it does nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`SqliteError::Io`] if the witness was removed or cannot be synced.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the witness may not be synced.
+    pub async fn sync_witness(&self) -> Result<(), SqliteError> {
+        if self.shared.files.witness.is_none() {
+            return Ok(());
+        }
+        let shared = self.shared.clone();
+        let sync = move || shared.files.witness.as_ref().map_or(Ok(()), Witness::sync);
+        off_executor(sync).await.ok_or_else(|| self.stopped())?
+    }
+
     /// Gives the space of what was deleted back to the file system.
     ///
     /// # Errors

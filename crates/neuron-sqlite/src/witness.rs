@@ -5,8 +5,8 @@
 //! writer notes the number in the witness. A database whose number is lower than the witness's has lost commits.
 //!
 //! The witness never runs ahead. A process or machine that stops between a commit and its note leaves a witness that is
-//! behind, which is no error. So the witness needs no sync of its own. With [`Synchronous::Normal`] a commit is not
-//! synced, and is not noted.
+//! behind, which is no error. So a note needs no sync, unless its commit must not be lost unnoticed: that of an effect
+//! that must not happen twice, say. With [`Synchronous::Normal`] a commit is not synced, and is not noted.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -138,6 +138,15 @@ impl Witness {
         if self.synchronous == Synchronous::Full {
             let _ = self.write(number);
         }
+    }
+
+    /// Syncs the notes.
+    pub(crate) fn sync(&self) -> Result<(), SqliteError> {
+        if self.synchronous != Synchronous::Full {
+            return Ok(());
+        }
+        let opened = OpenOptions::new().write(true).open(&self.path);
+        opened.and_then(|file| file.sync_data()).map_err(|source| self.fail(source))
     }
 
     fn write(&self, number: u64) -> io::Result<()> {

@@ -1,5 +1,6 @@
 //! The journal seen from outside: by those who drive runs, kill them, look at them, and damage their files.
 
+mod backup;
 mod changed_agent;
 mod conformance;
 mod crash;

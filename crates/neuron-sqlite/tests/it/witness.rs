@@ -226,6 +226,22 @@ async fn commits_that_are_not_synced_are_not_noted() {
 }
 
 #[tokio::test]
+async fn witness_that_was_removed_cannot_be_synced() {
+    let (folder, path) = place();
+    let notes = open(&path).await.unwrap();
+    add(&notes, "one").await.unwrap();
+    notes.sync_witness().await.unwrap();
+    fs::remove_file(folder.path().join("notes.db-witness")).unwrap();
+    let error = notes.sync_witness().await.unwrap_err();
+    assert!(matches!(error, SqliteError::Io { .. }), "{error:?}");
+    // The next commit makes another one.
+    add(&notes, "two").await.unwrap();
+    notes.sync_witness().await.unwrap();
+    let other = Database::open(":memory:", NOTES, patient()).await.unwrap();
+    other.sync_witness().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_database_of_before_is_counted_from_its_first_write() {
     let (folder, path) = place();
     let notes = Database::open(&path, NOTES, patient()).await.unwrap();
