@@ -150,6 +150,20 @@ impl ScenarioAgent {
         told.push(format!("ordered: {is_ordered}"));
         told
     }
+
+    /// Records values that differ in each execution.
+    async fn record_values(
+        &self,
+        durability: &impl DurableContext,
+    ) -> Result<Vec<String>, LoopError> {
+        let mut told = Vec::new();
+        for name in ["first", "second", "third"] {
+            let value = json!({ "entries": self.log.effects().len() });
+            told.push(durability.record(name, value).await?.to_string());
+            durability.sleep(Duration::from_millis(20)).await;
+        }
+        Ok(told)
+    }
 }
 
 impl DurableAgent for ScenarioAgent {
@@ -163,6 +177,7 @@ impl DurableAgent for ScenarioAgent {
         Box::pin(async move {
             let result = match self.scenario.kind {
                 Kind::Signals => self.wait(&durability).await.map(result_of),
+                Kind::Records => self.record_values(&durability).await.map(result_of),
                 Kind::Clock => Ok(result_of(self.look_at_clock(&durability).await)),
                 _ => self.run_loop(start, durability).await,
             };

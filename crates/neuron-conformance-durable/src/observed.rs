@@ -186,6 +186,10 @@ impl DurableContext for Observed<'_> {
         self.inner.is_replaying()
     }
 
+    async fn record(&self, name: &str, value: Value) -> Result<Value, DurableError> {
+        self.step("a value", self.inner.record(name, value)).await
+    }
+
     fn run_id(&self) -> Option<&str> {
         self.inner.run_id()
     }

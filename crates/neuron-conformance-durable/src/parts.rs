@@ -225,6 +225,20 @@ pub async fn clock(engine: &impl DurableEngine) -> Verdict {
     if engine.keeps_runs() { Verdict::Holds } else { NO_JOURNAL }
 }
 
+/// Checks that a replay has the [recorded](neuron_types::DurableContext::record) values, and not those of its own time.
+///
+/// # Panics
+///
+/// As [`replaying`].
+pub async fn recorded_values(engine: &impl DurableEngine) -> Verdict {
+    let trial = Trial::new(engine, "recorded_values", Kind::Records);
+    let first = trial.run().await;
+    let values = &trial.case.ok(first.as_ref()).response;
+    trial.case.holds(values.matches("entries").count() == 3, format_args!("recorded {values}"));
+    trial.replayed(&first).await;
+    if engine.keeps_runs() { Verdict::Holds } else { NO_JOURNAL }
+}
+
 /// Checks that changed code is detected before it has an effect, and that the original code resumes the run.
 ///
 /// # Panics

@@ -69,6 +69,8 @@ pub(crate) enum Kind {
     Signals,
     /// The engine's clock.
     Clock,
+    /// Values from outside of the run.
+    Records,
     /// Waits for a decision until it is cancelled.
     Cancelled,
     /// The model plans the same effects again. The run continues as new after every second turn.
@@ -287,7 +289,7 @@ mod tests {
     #[test]
     fn a_scenario_is_found_by_its_name() {
         let names = "crash errors tool-fails parallel model-fails retries denied not-decided max-turns tool-limit \
-            token-limit huge-result huge-answer continues continues-to-limit to-limit streams signals clock \
+            token-limit huge-result huge-answer continues continues-to-limit to-limit streams signals clock records \
             cancelled effect-keys team team-asks long-17";
         for name in names.split_whitespace() {
             let scenario = Scenario::named(name).unwrap();

@@ -56,6 +56,7 @@ caught! {
     what_is_huge_is_paid_again: HugeIsNotRecorded by record_limit: "run again";
     usage_begins_anew: ContinuesWithoutUsage by continuing: "the usage";
     limits_begin_anew: ContinuesWithoutTurns by continuing: "the turns";
+    values_are_not_recorded: RecordsNothing by recorded_values: "run again: message";
     effects_run_again: ForgetsEffects by effect_keys: "the effects";
     effects_are_forgotten_in_between: ContinuesWithoutEffects by effect_keys: "the effects";
     nobody_continues: ContinuesWithoutEnd by continuing: "the outcome";

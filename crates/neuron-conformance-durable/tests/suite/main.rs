@@ -20,7 +20,7 @@ async fn a_journal_that_holds() {
         work
     }
     let report = is_send(suite).await;
-    assert_eq!(report.verdicts.len(), 18);
+    assert_eq!(report.verdicts.len(), 19);
     assert!(report.not_applicable().is_empty(), "{report}");
 }
 
@@ -38,6 +38,7 @@ async fn no_journal() {
     let expected = [
         "replaying",
         "clock",
+        "recorded_values",
         "changed_code",
         "record_limit",
         "growth",

@@ -492,6 +492,16 @@ impl DurableContext for JournalContext {
         }
     }
 
+    async fn record(&self, name: &str, value: Value) -> Result<Value, DurableError> {
+        match self.journal.find(name, "")? {
+            Found::Ended(recorded) if !self.journal.is("RecordsNothing") => Ok(recorded),
+            _ => {
+                self.journal.write(name, "", Some(value.clone()));
+                Ok(value)
+            }
+        }
+    }
+
     async fn wait_for_signal<T: DeserializeOwned + WasmCompatSend>(
         &self,
         signal_name: &str,
