@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
+use crate::descriptors::Kept;
 use crate::witness::Witness;
 use crate::{Schema, SqliteError, SqliteOptions, header, open_files};
 
@@ -16,15 +17,17 @@ const KEPT_LOG: i64 = 16 << 20;
 /// The pause before another try where SQLite itself does not wait.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Opens a database, checks that it is one of this schema, and brings it up to date.
+/// Opens a database, checks that it is one of this schema, and brings it up to date. `kept` is to be dropped after all
+/// connections to it.
 pub(crate) fn open(
     path: &Path,
     schema: &Schema,
     options: &SqliteOptions,
     witness: Option<&Witness>,
+    kept: &mut Vec<Kept>,
 ) -> Result<Connection, SqliteError> {
     open_files::check_links(path)?;
-    header::inspect(path, schema)?;
+    header::inspect(path, schema, kept)?;
     if let Some(witness) = witness {
         witness.check_file()?;
     }
@@ -35,7 +38,11 @@ pub(crate) fn open(
             Err(SqliteError::Busy { .. }) if start.elapsed() < options.busy_timeout => {
                 thread::sleep(PAUSE);
             }
-            opened => return opened,
+            opened => {
+                // Also one that was made by this.
+                kept.push(Kept::at(path));
+                return opened;
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 
+use crate::descriptors::Kept;
 use crate::off_executor::off_executor;
 use crate::open_files::OpenFiles;
 use crate::witness::Witness;
@@ -29,6 +30,8 @@ struct Shared {
     /// None in memory, where there is but one connection.
     readers: Option<Readers>,
     files: Files,
+    /// After the connections.
+    _kept: Vec<Kept>,
 }
 
 /// What is checked around each transaction.
@@ -126,6 +129,7 @@ impl Database {
         is_witnessed: bool,
     ) -> Result<Self, SqliteError> {
         let is_in_memory = path.as_os_str() == ":memory:";
+        let mut kept = Vec::new();
         let (path, writer, files) = if is_in_memory {
             let writer = connection::open_in_memory(&path, schema, &options)?;
             (path, writer, Files::default())
@@ -133,7 +137,7 @@ impl Database {
             // Readers come later, when the working directory may be another one.
             let path = path::absolute(&path).map_err(|source| SqliteError::Io { path, source })?;
             let witness = is_witnessed.then(|| Witness::of(&path, &options));
-            let writer = connection::open(&path, schema, &options, witness.as_ref())?;
+            let writer = connection::open(&path, schema, &options, witness.as_ref(), &mut kept)?;
             let files = Files { open: Some(OpenFiles::of(&path)), witness };
             (path, writer, files)
         };
@@ -142,7 +146,7 @@ impl Database {
             idle: Mutex::default(),
         });
         let writer = Arc::new(AsyncMutex::new(writer));
-        Ok(Self { shared: Arc::new(Shared { path, options, writer, readers, files }) })
+        Ok(Self { shared: Arc::new(Shared { path, options, writer, readers, files, _kept: kept }) })
     }
 
     /// Where it is.

@@ -1,10 +1,11 @@
 //! What a file says of itself before SQLite opens it: SQLite would repair or complete even what is
 //! not ours.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::path::Path;
 
+use crate::descriptors::{self, Kept};
 use crate::{Schema, SqliteError, open_files};
 
 /// The header of every SQLite database: <https://sqlite.org/fileformat2.html#the_database_header>.
@@ -12,16 +13,20 @@ const LENGTH: usize = 100;
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// Checks that a path is free, or leads to a database of this schema or an older version of it. Reads
-/// and writes nothing else.
-pub(crate) fn inspect(path: &Path, schema: &Schema) -> Result<(), SqliteError> {
-    match verdict(path, schema) {
+/// and writes nothing else. What it read is kept in `kept`.
+pub(crate) fn inspect(
+    path: &Path,
+    schema: &Schema,
+    kept: &mut Vec<Kept>,
+) -> Result<(), SqliteError> {
+    match verdict(path, schema, kept) {
         // It may be that another process created or ended its work on the database meanwhile.
-        Err(_) => verdict(path, schema),
+        Err(_) => verdict(path, schema, kept),
         whole => whole,
     }
 }
 
-fn verdict(path: &Path, schema: &Schema) -> Result<(), SqliteError> {
+fn verdict(path: &Path, schema: &Schema, kept: &mut Vec<Kept>) -> Result<(), SqliteError> {
     let fail = |source| SqliteError::Io { path: path.into(), source };
     let no_database =
         |reason: &str| Err(SqliteError::NotADatabase { path: path.into(), reason: reason.into() });
@@ -38,7 +43,8 @@ fn verdict(path: &Path, schema: &Schema) -> Result<(), SqliteError> {
     if !metadata.is_file() {
         return no_database("it is no regular file");
     }
-    let header = read_header(path).map_err(fail)?;
+    let (header, descriptor) = descriptors::read(path, LENGTH).map_err(fail)?;
+    kept.push(descriptor);
     if header.is_empty() {
         return check_log(path, "empty");
     }
@@ -87,12 +93,6 @@ fn check_log(path: &Path, state: &str) -> Result<(), SqliteError> {
         }),
         false => Ok(()),
     }
-}
-
-fn read_header(path: &Path) -> io::Result<Vec<u8>> {
-    let mut header = Vec::with_capacity(LENGTH);
-    File::open(path)?.take(LENGTH as u64).read_to_end(&mut header)?;
-    Ok(header)
 }
 
 /// Whether something of a write is in a file beside the database.

@@ -73,6 +73,7 @@
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod database;
+mod descriptors;
 mod options;
 mod schema;
 

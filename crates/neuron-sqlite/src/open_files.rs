@@ -69,15 +69,15 @@ fn replaced(path: &Path, reason: &'static str) -> SqliteError {
 }
 
 /// Identifies a file, whatever its name is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct FileId {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct FileId {
     #[cfg(unix)]
     id: (u64, u64),
 }
 
 #[cfg(unix)]
 impl FileId {
-    fn of(metadata: &fs::Metadata) -> Self {
+    pub(crate) fn of(metadata: &fs::Metadata) -> Self {
         use std::os::unix::fs::MetadataExt;
         Self { id: (metadata.dev(), metadata.ino()) }
     }

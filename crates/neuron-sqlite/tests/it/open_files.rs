@@ -83,3 +83,34 @@ async fn a_symbolic_link_leads_to_the_database_and_its_witness() {
     std::os::unix::fs::symlink(&other, &link).unwrap();
     refused(&linked, "deleted or replaced").await;
 }
+
+/// Set for the process that [`another_process_leaves_the_log_of_a_database_that_is_open_twice`] starts.
+const DATABASE: &str = "NEURON_TEST_DATABASE";
+
+/// The second opening read the header and closed the file, which dropped the locks of the first one. Another process then
+/// deleted the log when it closed the database.
+#[tokio::test]
+async fn another_process_leaves_the_log_of_a_database_that_is_open_twice() {
+    const TEST: &str =
+        "open_files::another_process_leaves_the_log_of_a_database_that_is_open_twice";
+    if let Some(path) = std::env::var_os(DATABASE) {
+        assert_eq!(all(&open(path.as_ref()).await.unwrap()).await.unwrap(), ["one"]);
+        return;
+    }
+    for is_new in [true, false] {
+        let (_folder, path) = place();
+        if !is_new {
+            drop(open(&path).await.unwrap());
+        }
+        let notes = open(&path).await.unwrap();
+        add(&notes, "one").await.unwrap();
+        drop(open(&path).await.unwrap());
+        let again = open(&path).await.unwrap();
+        let mut other = std::process::Command::new(std::env::current_exe().unwrap());
+        let other = other.args(["--exact", TEST]).env(DATABASE, &path).output().unwrap();
+        assert!(other.status.success(), "{other:?}");
+        add(&notes, "two").await.unwrap();
+        drop(notes);
+        assert_eq!(all(&again).await.unwrap(), ["one", "two"]);
+    }
+}
