@@ -1,8 +1,8 @@
 //! The stored forms of a conversation.
 
 use neuron_types::{
-    ApprovalError, DurableError, LoopError, Message, PendingApproval, RunSnapshot, Session,
-    SessionState, StopReason, StorageError, TokenUsage, transcript,
+    ApprovalError, DurableError, LoopError, Message, PendingApproval, PendingCall, RunSnapshot,
+    Session, SessionState, StopReason, StorageError, TokenUsage, transcript,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -78,11 +78,22 @@ pub(crate) fn decided_before(ledger: &Ledger, state: &SessionState) -> Option<St
     decided.peek()?;
     let stored = state.custom.get(SESSION_KEY).cloned();
     let stored: StoredConversation = serde_json::from_value(stored?).ok()?;
-    let waits = |id: &str| {
-        stored.ledger.tally.run.id == ledger.tally.run.id
-            && stored.ledger.pending_calls().any(|pending| pending.call.id == id)
+    let place = |ledger: &Ledger| {
+        let run = &ledger.tally.run;
+        (run.id.clone(), run.number, run.turn)
     };
-    decided.find(|pending| !waits(&pending.call.id)).map(|pending| pending.call.id.clone())
+    let is_there = place(&stored.ledger) == place(ledger);
+    // An agent inside the call may wait for something else by now.
+    let question = |pending: &PendingCall| {
+        let mut question = pending.clone();
+        question.signature = None;
+        question
+    };
+    let waits = |decided: &PendingCall| {
+        let decided = question(decided);
+        is_there && stored.ledger.pending_calls().any(|stored| question(stored) == decided)
+    };
+    decided.find(|pending| !waits(pending)).map(|pending| pending.call.id.clone())
 }
 
 impl Conversation {

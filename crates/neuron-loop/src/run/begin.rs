@@ -2,12 +2,13 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
+use chrono::{DateTime, Utc};
 use neuron_types::{
     ApprovalDecision, ApprovalDecisions, ApprovalError, Durability, DurableContext, LoopError,
     Start, ToolContext, ToolEffect,
 };
 
-use super::Live;
+use super::{Live, SessionHandle};
 use crate::conversation::{from_pending, from_snapshot};
 use crate::ledger::Ledger;
 use crate::parts::{Parts, RunScope};
@@ -16,9 +17,11 @@ use crate::parts::{Parts, RunScope};
 ///
 /// # Errors
 ///
-/// [`LoopError::Approval`] when decisions do not fit; errors of a run that cannot continue. Then no run has begun.
+/// [`LoopError::Approval`] when decisions do not fit, or the session has their outcome; errors of a run that cannot
+/// continue. Then no run has begun.
 pub(super) fn begin(
     parts: Parts<'_>,
+    session: Option<&SessionHandle<'_>>,
     ledger: &mut Ledger,
     live: &mut Live<'_>,
 ) -> Result<(), LoopError> {
@@ -37,12 +40,22 @@ pub(super) fn begin(
             ledger.begin(run_id());
             ledger.add_message(message);
         }
-        Start::Continue if live.waits && ledger.waits() => {}
+        Start::Continue if live.waits && ledger.waits() => {
+            // They are signed anew, so a changed question must not get this far. A life that is over is no reason.
+            verify(parts, ledger, Some(&|| DateTime::<Utc>::MIN_UTC))?;
+        }
         Start::Continue => ledger.begin_continued(run_id())?,
-        Start::Decide(decisions) => accept(parts, ledger, &decisions)?,
+        Start::Decide(decisions) => {
+            accept(parts, ledger, &decisions)?;
+            let is_new = session.map_or(Ok(()), |session| session.check_decisions(ledger));
+            is_new.inspect_err(|_| {
+                ledger.undecide();
+            })?;
+        }
         Start::Resume { pending, decisions, effects: _ } => {
             let mut other = from_pending(*pending)?;
             accept(parts, &mut other, &decisions)?;
+            session.map_or(Ok(()), |session| session.check_decisions(&other))?;
             *ledger = other;
         }
         Start::Snapshot(snapshot) => {
@@ -65,7 +78,8 @@ pub(super) fn accept(
     ledger: &mut Ledger,
     decisions: &ApprovalDecisions,
 ) -> Result<(), ApprovalError> {
-    check_signatures(parts, ledger)?;
+    let engine = parts.durability.map(|engine| || engine.now());
+    verify(parts, ledger, engine.as_ref().map(|time| time as &dyn Fn() -> _))?;
     let pending = ledger.pending().ok_or(ApprovalError::NothingPending)?;
     pending.check(decisions)?;
     for pending in &pending.calls {
@@ -83,15 +97,18 @@ pub(super) fn accept(
     Ok(())
 }
 
-/// Checks the signatures of calls that are to be decided on, if the agent signs.
-fn check_signatures(parts: Parts<'_>, ledger: &Ledger) -> Result<(), ApprovalError> {
+/// Checks the signatures of calls that are to be decided on, if the agent signs. Their lives are measured by `time`, and
+/// by the system's clock without it.
+fn verify(
+    parts: Parts<'_>,
+    ledger: &Ledger,
+    time: Option<&dyn Fn() -> DateTime<Utc>>,
+) -> Result<(), ApprovalError> {
     let Some(signer) = &parts.definition.signer else {
         return Ok(());
     };
     ledger.pending_calls().try_for_each(|pending| {
         let tool = parts.definition.tools.definition(&pending.call.name);
-        let engine = parts.durability.map(|engine| || engine.now());
-        let time = engine.as_ref().map(|time| time as &dyn Fn() -> _);
         signer.verify(&ledger.tally.run.id, pending, tool, time)
     })
 }

@@ -36,7 +36,7 @@ pub(crate) async fn drive(
     reader: Reader<'_>,
 ) -> Option<Driven> {
     if let Progress::New = live.progress
-        && let Err(error) = begin(parts, ledger, live)
+        && let Err(error) = begin(parts, store, ledger, live)
     {
         live.progress = Progress::Over;
         return Some(Err(error));
@@ -89,10 +89,7 @@ pub(crate) async fn drive(
         *progress = Progress::Ending { scopes, is_announced, is_told: false, outcome };
     }
     if let Progress::Ending { is_told: false, outcome: Err(error), .. } = progress
-        && !matches!(
-            error,
-            LoopError::Storage(_) | LoopError::ApprovalRequired(_) | LoopError::Approval(_)
-        )
+        && !matches!(error, LoopError::Storage(_) | LoopError::ApprovalRequired(_))
         && let Some(session) = store
         && let Err(error) = Box::pin(session.write(ledger, false)).await
     {

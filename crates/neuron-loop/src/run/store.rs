@@ -89,9 +89,9 @@ impl<'s> SessionHandle<'s> {
         self.write(&conversation.ledger, false).await
     }
 
-    /// Checks that the stored conversation waits for the decisions that this one has. A pending approval that was stored
-    /// elsewhere can be used once.
-    fn check_decisions(&self, ledger: &Ledger) -> Result<(), ApprovalError> {
+    /// Checks that the stored conversation waits for the decisions with which a run begins. A pending approval that was
+    /// stored elsewhere can be used once.
+    pub(super) fn check_decisions(&self, ledger: &Ledger) -> Result<(), ApprovalError> {
         let known = lock(&self.0.position);
         let used = known.as_ref().and_then(|known| decided_before(ledger, &known.state));
         used.map_or(Ok(()), |id| Err(ApprovalError::AlreadyDecided { id }))
@@ -130,19 +130,12 @@ impl<'s> SessionHandle<'s> {
 }
 
 /// Stores the conversation of a run, if it has a session.
-///
-/// # Errors
-///
-/// [`LoopError::Approval`] if the session has the outcome of a call that was decided on now; errors of the storage.
 pub(super) async fn store(
     session: Option<&SessionHandle<'_>>,
     ledger: &Ledger,
 ) -> Result<(), LoopError> {
     match session {
-        Some(session) => {
-            session.check_decisions(ledger)?;
-            Ok(Box::pin(session.write(ledger, true)).await?)
-        }
+        Some(session) => Ok(Box::pin(session.write(ledger, true)).await?),
         None => Ok(()),
     }
 }

@@ -287,6 +287,96 @@ async fn a_pending_approval_is_used_once_if_a_session_remembers_it() {
     }
 }
 
+/// A decided call that had not begun when the run was dropped counted as decided on before.
+#[tokio::test(start_paused = true)]
+async fn decided_calls_go_on_after_a_drop_with_the_same_session() {
+    let (storage, log) = (InMemorySessionStorage::new(), Log::default());
+    let replies = [calls([json!({ "delay": 1000 }), json!({})]), Reply::text("done")];
+    let agent = Agent::builder(ScriptedProvider::new(replies))
+        .tools(registry(&log))
+        .permission_policy(AsksAlways)
+        .config(|config| {
+            config.pause_for_approval = true;
+            config.parallel_tool_execution = false;
+        })
+        .build();
+    let session = SessionHandle::new(&storage, "s");
+    let mut chat = Conversation::new();
+    agent.run(&mut chat, "go").store(&session).await.unwrap_err();
+    let decisions = ApprovalDecisions::approve_all(&chat.pending().unwrap());
+    {
+        let run = agent.run(&mut chat, decisions).store(&session);
+        let mut run = pin!(run.into_future());
+        while log.count("start c0") == 0 {
+            tokio::select! {
+                _ = run.as_mut() => panic!("it ended"),
+                () = tokio::time::sleep(Duration::from_millis(10)) => {}
+            }
+        }
+    }
+    let result = agent.run(&mut chat, Start::Continue).store(&session).await.unwrap();
+    assert_eq!(result.response, "done");
+    assert_eq!((log.count("start c0"), log.count("start c1")), (1, 1));
+}
+
+/// An old question about an agent inside a call was used for its next one, and ran what was approved before.
+#[tokio::test]
+async fn pending_approval_of_an_earlier_question_is_refused() {
+    let (storage, log) = (InMemorySessionStorage::new(), Log::default());
+    let session = || SessionHandle::new(&storage, "s");
+    let build = |replies: Vec<Reply>| {
+        let builder = Agent::builder(ScriptedProvider::new(replies)).tools(registry(&log));
+        let builder = builder.permission_policy(AsksAlways);
+        builder.config(|config| config.pause_for_approval = true).build()
+    };
+    let mut chat = Conversation::new();
+    // The provider names the calls of each turn alike.
+    build(vec![calls([json!({ "text": "a" })])]).run(&mut chat, "go").await.unwrap_err();
+    let old = chat.pending().unwrap();
+    let first = ApprovalDecisions::approve_all(&old);
+    let agent = build(vec![calls([json!({ "text": "b" })])]);
+    agent.run(&mut chat, first.clone()).store(&session()).await.unwrap_err();
+    assert_eq!(
+        (chat.pending().unwrap().calls[0].call.id.as_str(), log.count("start c0")),
+        ("c0", 1)
+    );
+
+    let session = session();
+    session.load().await.unwrap();
+    let mut stale = Conversation::try_from(old).unwrap();
+    let error = agent.run(&mut stale, first.clone()).store(&session).await.unwrap_err();
+    assert!(error.to_string().contains("decided on before"), "{error}");
+    assert!(stale.pending().is_some() && log.count("start c0") == 1);
+    let mut chat = session.load().await.unwrap();
+    build(vec![Reply::text("done")]).run(&mut chat, first).store(&session).await.unwrap();
+    assert_eq!(log.count("start c0"), 2);
+}
+
+/// The signature of a changed question was made anew while the run waited on.
+#[tokio::test]
+async fn question_that_was_changed_in_its_session_is_not_signed() {
+    let (storage, log) = (InMemorySessionStorage::new(), Log::default());
+    let agent = Agent::builder(ScriptedProvider::new([calls([json!({})])]))
+        .tools(registry(&log))
+        .permission_policy(AsksAlways)
+        .approval_signer(ApprovalKey::new("secret"))
+        .config(|config| config.pause_for_approval = true)
+        .build();
+    let mut chat = Conversation::new();
+    let session = SessionHandle::new(&storage, "s");
+    agent.run(&mut chat, "go").store(&session).await.unwrap_err();
+    let stored = serde_json::to_string(&chat).unwrap();
+    for (what, with) in [("sure?", "may I look?"), ("\"signature\"", "\"other\"")] {
+        assert!(stored.contains(what), "{stored}");
+        let mut changed: Conversation = serde_json::from_str(&stored.replace(what, with)).unwrap();
+        let before = changed.clone();
+        let run = agent.run(&mut changed, Start::Continue).wait_for_approval();
+        let error = run.await.unwrap_err().to_string();
+        assert!(error.contains("signature") || error.contains("not signed"), "{error}");
+        assert_eq!(changed, before);
+    }
+}
+
 /// Otherwise the session says that the outcomes of these calls are unknown.
 #[tokio::test(start_paused = true)]
 async fn what_a_failed_or_cancelled_run_left_is_stored() {
