@@ -21,10 +21,17 @@ pub struct Asked {
     pub conversation: String,
     /// Digest of all other fields.
     pub settings: String,
-    /// The other fields as JSON texts, those of a tool under `tools.NAME`. Long texts are cut. Empty if the fields are
-    /// those of the call before.
+    /// The other fields as JSON texts, those of a tool under `tools.NAME`. Long texts are cut, and of `extra` there is only
+    /// a digest. Empty if an earlier call of the journal has the same settings, or a record had no room for them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub fields: BTreeMap<String, String>,
+}
+
+impl Asked {
+    /// Returns the request without its fields.
+    pub(crate) fn without_fields(&self) -> Self {
+        Self { fields: BTreeMap::new(), ..self.clone() }
+    }
 }
 
 /// What a run does if its agent asks for something else than the journal has: the prompt, a tool or the model changed
@@ -32,7 +39,8 @@ pub struct Asked {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ChangedAgent {
-    /// The run stops with [`DurableError::NonDeterminism`], which names each field that changed. It goes on once the
+    /// The run stops with [`DurableError::NonDeterminism`], which names each field that changed, with the beginning of its old
+    /// and its new value. The default model of a provider is no field. It goes on once the
     /// agent is as it was, or is allowed to [go on](Self::GoOn).
     #[default]
     Refuse,
@@ -55,10 +63,10 @@ pub struct RequestLog {
 #[derive(Default)]
 struct State {
     conversation: Option<Conversation>,
-    /// The settings of the last call in the journal.
-    settings: String,
-    fields: BTreeMap<String, String>,
-    has_warned: bool,
+    /// The fields of the settings that the journal has, by their digests.
+    known: BTreeMap<String, BTreeMap<String, String>>,
+    /// The settings of which a log line told last: those of the journal, and those of the agent.
+    warned: Option<(String, String)>,
 }
 
 /// The part of a conversation that was read.
@@ -90,7 +98,7 @@ impl RequestLog {
         let mut state = self.state();
         let conversation = state.conversation_digest(request)?;
         let digest = digest::of(&settings)?;
-        let fields = match digest == state.settings {
+        let fields = match state.known.contains_key(&digest) {
             true => BTreeMap::new(),
             false => difference::fields(settings)?,
         };
@@ -117,13 +125,13 @@ impl RequestLog {
             state.keep(recorded);
             return Ok(());
         }
-        let new = match asked.fields.is_empty() {
-            true => state.fields.clone(),
-            false => asked.fields.clone(),
-        };
         state.keep(recorded);
-        let (expected, got) = difference::texts((recorded, &state.fields), (asked, &new));
-        self.differs(&mut state, format!("{key} with {expected}"), got)
+        let old = state.known.get(&recorded.settings);
+        let known = state.known.get(&asked.settings);
+        let new = Some(&asked.fields).filter(|fields| !fields.is_empty()).or(known);
+        let (expected, got) = difference::texts((recorded, old), (asked, new));
+        let settings = (recorded.settings.clone(), asked.settings.clone());
+        self.differs(&mut state, settings, format!("{key} with {expected}"), got)
     }
 
     /// Compares a call with the [digest](crate::llm_digest) that older releases kept of it.
@@ -142,7 +150,8 @@ impl RequestLog {
             true => Ok(()),
             false => {
                 let expected = format!("{key} with a request of digest {recorded}");
-                self.differs(&mut self.state(), expected, format!("digest {digest}"))
+                let settings = Default::default();
+                self.differs(&mut self.state(), settings, expected, format!("digest {digest}"))
             }
         }
     }
@@ -150,14 +159,17 @@ impl RequestLog {
     fn differs(
         &self,
         state: &mut State,
+        settings: (String, String),
         expected: String,
         got: String,
     ) -> Result<(), DurableError> {
         match self.changed_agent {
             ChangedAgent::Refuse => Err(DurableError::NonDeterminism { expected, got }),
             ChangedAgent::GoOn => {
-                if !std::mem::replace(&mut state.has_warned, true) {
+                let settings = Some(settings);
+                if state.warned != settings {
                     tracing::warn!(%expected, %got, "the agent changed, and the run goes on");
+                    state.warned = settings;
                 }
                 Ok(())
             }
@@ -172,8 +184,7 @@ impl RequestLog {
 impl State {
     fn keep(&mut self, asked: &Asked) {
         if !asked.fields.is_empty() {
-            self.settings.clone_from(&asked.settings);
-            self.fields.clone_from(&asked.fields);
+            self.known.insert(asked.settings.clone(), asked.fields.clone());
         }
     }
 
@@ -203,7 +214,7 @@ fn read(hash: Sha256, messages: &[Message]) -> Result<Sha256, DurableError> {
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("settings", &self.settings).finish_non_exhaustive()
+        f.debug_struct("State").field("known", &self.known.keys()).finish_non_exhaustive()
     }
 }
 

@@ -8,7 +8,12 @@ use neuron_types::{
     DurableError, KnownEffect, Start, ToolEffect, ToolInvocation, ToolOutput, WasmCompatSend,
 };
 
+use neuron_tool::panic_output;
+
 use crate::outcome_unknown;
+
+/// The most bytes of a result that later calls get whole.
+const LONGEST_OUTPUT: usize = 4096;
 
 /// The effects of a run whose tools give them keys: see [`Tool::effect_key`](neuron_types::Tool::effect_key). For
 /// implementations of [`DurableContext::execute_tools`](neuron_types::DurableContext::execute_tools).
@@ -59,9 +64,10 @@ impl EffectKeys {
     }
 
     /// Runs the calls of a batch whose effect is new, with `run`. The others have the results of the calls that had the
-    /// effect. A call whose earlier result is an error runs.
+    /// effect, or a short text in the place of a long result. A call whose earlier result is an error runs.
     ///
-    /// If nobody knows what came of the earlier call, a call that must not run twice does not run.
+    /// If nobody knows what came of the earlier call, a call that must not run twice does not run. This holds after a
+    /// panic, a time limit, a result that was too long for its record, and a process that ended.
     ///
     /// # Cancel safety
     ///
@@ -91,8 +97,8 @@ impl EffectKeys {
         }
         let results = if runs.is_empty() { Vec::new() } else { run(runs).await };
         for (key, result) in keys.into_iter().zip(&results) {
-            if let (Some(key), Ok(output)) = (key, result) {
-                self.note(key, output);
+            if let Some(key) = key {
+                self.note(key, result);
             }
         }
         let same = |number: usize| match results.get(number) {
@@ -131,16 +137,35 @@ impl EffectKeys {
         }
     }
 
-    fn note(&self, key: (String, String), output: &ToolOutput) {
-        if output.content == outcome_unknown(&key.0).content {
-            self.lock().insert(key, None);
-        } else if !output.is_error {
-            self.lock().insert(key, Some(output.clone()));
-        }
+    fn note(&self, key: (String, String), result: &Result<ToolOutput, DurableError>) {
+        let known = match result {
+            Ok(output) if !output.is_error => Some(brief(output)),
+            Ok(output) if is_uncertain(&key.0, output) => None,
+            Err(DurableError::Tool(error)) if error.is_uncertain() => None,
+            _ => return,
+        };
+        self.lock().insert(key, known);
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns `true` for the error results of calls that may have had their effect.
+fn is_uncertain(tool: &str, output: &ToolOutput) -> bool {
+    [outcome_unknown(tool), panic_output(tool)].iter().any(|known| known.content == output.content)
+}
+
+/// The result for later calls. A long one would be in the state of each new execution.
+fn brief(output: &ToolOutput) -> ToolOutput {
+    let bytes = serde_json::to_vec(output).map_or(usize::MAX, |json| json.len());
+    match bytes <= LONGEST_OUTPUT {
+        true => output.clone(),
+        false => ToolOutput::text(format!(
+            "An earlier call had this effect, and succeeded. This call did not run. The result of {bytes} bytes is that \
+             of the earlier call."
+        )),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use neuron_types::{DurableError, WasmCompatSend, clock};
 
@@ -12,18 +12,18 @@ use neuron_types::{DurableError, WasmCompatSend, clock};
 ///
 /// `prove` proves to the engine that the run is still held, and renews the lease. It is called before the first poll of
 /// `work`, then at every third of the lease, and before the first poll after a pause of more than half of the lease. So
-/// a process that was stopped or hung begins nothing once it goes on, if another one holds the run by then.
+/// a process that was stopped or hung, or whose machine slept, begins nothing once it goes on, if another one holds the
+/// run by then.
 ///
 /// Outside of a tokio runtime there is no clock: the lease is renewed when `work` is polled.
 ///
 /// # Errors
 ///
-/// The error of `prove`. `work` is dropped then.
+/// The error of `prove`, and [`DurableError::Other`] if it takes longer than the lease. `work` is dropped then.
 ///
 /// # Cancel safety
 ///
 /// That of `work`.
-#[cfg(not(target_family = "wasm"))]
 pub async fn while_held<T, F>(
     lease: Duration,
     prove: impl Fn() -> F + WasmCompatSend,
@@ -32,14 +32,15 @@ pub async fn while_held<T, F>(
 where
     F: Future<Output = Result<(), DurableError>> + WasmCompatSend,
 {
+    let lease = lease.max(SHORTEST);
     let mut work = pin!(work);
-    let mut proven = Instant::now();
-    prove().await?;
     loop {
+        let proven = proven(lease, &prove).await?;
         let mut beat = pin!(clock::sleep(lease / 3));
-        let mut has_clock = true;
+        let (mut is_first, mut has_clock) = (true, true);
         let done = poll_fn(|cx| {
-            if proven.elapsed() > lease / 2 {
+            // However slow the proof was, it lets the work go on.
+            if !std::mem::take(&mut is_first) && proven.age() > lease / 2 {
                 return Poll::Ready(None);
             }
             if let Poll::Ready(done) = work.as_mut().poll(cx) {
@@ -56,10 +57,43 @@ where
         if let Some(done) = done.await {
             return Ok(done);
         }
-        // From before the proof: the engine may count from then.
-        let now = Instant::now();
-        prove().await?;
-        proven = now;
+    }
+}
+
+/// The shortest lease that can be proven.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// Proves that the run is held. Returns the moment before the proof, from which the engine may count.
+async fn proven<F>(lease: Duration, prove: &impl Fn() -> F) -> Result<Moment, DurableError>
+where
+    F: Future<Output = Result<(), DurableError>>,
+{
+    loop {
+        let moment = Moment::now();
+        let Some(proof) = clock::within(lease, prove()).await else {
+            let text =
+                format!("it took longer than the lease of {lease:?} to prove that the run is held");
+            return Err(DurableError::Other(text.into()));
+        };
+        proof?;
+        // Otherwise the process was stopped meanwhile.
+        if moment.age() < lease {
+            return Ok(moment);
+        }
+    }
+}
+
+/// A moment by two clocks: one stands still while the machine sleeps, and the other may be set.
+struct Moment(Instant, SystemTime);
+
+impl Moment {
+    fn now() -> Self {
+        Self(Instant::now(), SystemTime::now())
+    }
+
+    fn age(&self) -> Duration {
+        // A clock that was set back says nothing.
+        self.0.elapsed().max(self.1.elapsed().unwrap_or(Duration::MAX))
     }
 }
 
@@ -112,6 +146,40 @@ mod tests {
         let work = async { polls.fetch_add(1, SeqCst) };
         while_held(LEASE, || async { Err(lost()) }, work).await.unwrap_err();
         assert_eq!(polls.load(SeqCst), 0);
+    }
+
+    #[tokio::test]
+    async fn slow_proof_lets_the_work_go_on() {
+        let polls = AtomicUsize::new(0);
+        let prove = || async {
+            clock::sleep(LEASE * 2 / 3).await;
+            Ok(())
+        };
+        let work = poll_fn(|cx| {
+            cx.waker().wake_by_ref();
+            match polls.fetch_add(1, SeqCst) {
+                0..3 => Poll::Pending,
+                _ => Poll::Ready(()),
+            }
+        });
+        while_held(LEASE, prove, work).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn proof_that_hangs_is_an_error() {
+        let prove = || std::future::pending::<Result<(), DurableError>>();
+        let error = while_held(LEASE, prove, async { unreachable!("not held") }).await;
+        let error = error.map(|()| ()).unwrap_err();
+        assert!(error.to_string().contains("longer than the lease of 300ms"), "{error}");
+    }
+
+    #[test]
+    fn moment_of_a_clock_that_was_set_is_old() {
+        let day = Duration::from_secs(24 * 3600);
+        let slept = Moment(Instant::now(), SystemTime::now() - day);
+        let set_back = Moment(Instant::now(), SystemTime::now() + day);
+        assert!(slept.age() >= day && set_back.age() == Duration::MAX);
+        assert!(Moment::now().age() < day);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use neuron_types::{
     ActivityOptions, AgentPath, CompletionResponse, DurableError, ErrorRecord, ProviderError,
     ResumedApproval, TokenUsage, ToolCall, ToolContext, ToolEffect, ToolError, ToolInvocation,
-    ToolOutput, UsageMeter, stored_json,
+    ToolOutput, UncertainEffect, UsageMeter, stored_json,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -153,9 +153,9 @@ impl StepRecord<CompletionResponse> {
         result.map_err(|error| DurableError::Provider(error.into_provider_error()))
     }
 
-    /// Writes the record, which must not have more bytes than `limit`. A longer one, or one that is nested
-    /// too deeply, becomes the record of an error that says so, so that the call is not made again for
-    /// nothing.
+    /// Writes the record, which must not have more bytes than `limit`. A longer record has no
+    /// [fields](Asked::fields) of the request. If it is still too long, or nested too deeply, it becomes the record of an
+    /// error that says so, so that the call is not made again for nothing.
     ///
     /// # Errors
     ///
@@ -163,11 +163,25 @@ impl StepRecord<CompletionResponse> {
     pub fn to_json_within(&self, limit: usize) -> Result<Vec<u8>, DurableError> {
         let text = match self.to_json() {
             Ok(json) if json.len() <= limit => return Ok(json),
-            Ok(json) => too_long("the model's answer", json.len(), limit),
+            Ok(_) => {
+                let json = self.clone().without_fields().to_json()?;
+                if json.len() <= limit {
+                    return Ok(json);
+                }
+                too_long("the model's answer", json.len(), limit)
+            }
             Err(error) => not_json("the model's answer", &error),
         };
         let record = Self::of_llm(Err(ProviderError::Other(text.into())), self.ended_at());
-        Self { asked: self.asked.clone(), ..record }.to_json()
+        let record = Self { asked: self.asked.clone(), ..record };
+        match record.to_json()? {
+            json if json.len() <= limit => Ok(json),
+            _ => record.without_fields().to_json(),
+        }
+    }
+
+    fn without_fields(self) -> Self {
+        Self { asked: self.asked.as_ref().map(Asked::without_fields), ..self }
     }
 }
 
@@ -218,7 +232,7 @@ impl StepRecord<ToolOutput> {
             Ok(json) => too_long(&what(), json.len(), limit),
             Err(error) => not_json(&what(), &error),
         };
-        let error = ToolError::ExecutionFailed(text.into());
+        let error = ToolError::ExecutionFailed(Box::new(UncertainEffect(text)));
         Self::of_tool(Err(error), self.usage.clone(), self.ended_at()).to_json()
     }
 }

@@ -1,6 +1,6 @@
 //! Copies of a database that others go on to use.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::Path;
 
@@ -12,12 +12,14 @@ use crate::{SqliteError, open_files};
 pub(crate) fn write(source: &Connection, path: &Path, to: &Path) -> Result<(), SqliteError> {
     let fail = |source| SqliteError::Io { path: to.into(), source };
     let unfinished = open_files::beside(to, "-unfinished");
+    // Another backup to this path must not publish the file of this one.
+    let file = lock(&unfinished).map_err(fail)?;
     check_free(to).map_err(fail)?;
-    remove(&unfinished).map_err(fail)?;
+    // A backup that was interrupted left it.
+    file.set_len(0).map_err(fail)?;
     let copied = copy(source, path, &unfinished).and_then(|()| {
-        let file = OpenOptions::new().write(true).open(&unfinished);
         // SQLite does not sync it.
-        file.and_then(|file| file.sync_all())
+        file.sync_all()
             .and_then(|()| check_free(to))
             .and_then(|()| fs::rename(&unfinished, to))
             .and_then(|()| open_files::sync_folder(to))
@@ -42,6 +44,18 @@ fn copy(source: &Connection, path: &Path, to: &Path) -> Result<(), SqliteError> 
         return Err(SqliteError::Corrupt { path: path.into(), reason: check, source: None });
     }
     source.execute("VACUUM INTO ?1", [utf8]).map(drop).map_err(fail)
+}
+
+fn lock(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            let reason = "another backup writes to this path; choose another one";
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, reason))
+        }
+        Err(TryLockError::Error(error)) => Err(error),
+    }
 }
 
 fn check_free(path: &Path) -> io::Result<()> {

@@ -135,8 +135,10 @@ impl Witness {
 
     /// Notes that a transaction was committed. It is committed even if this fails: the witness is then behind.
     pub(crate) fn note(&self, number: u64) {
-        if self.synchronous == Synchronous::Full {
-            let _ = self.write(number);
+        if self.synchronous == Synchronous::Full
+            && let Err(error) = self.write(number)
+        {
+            tracing::warn!(path = %self.path.display(), %error, "the witness of a database is behind");
         }
     }
 
@@ -166,6 +168,8 @@ impl Witness {
         for _ in 0..LINES {
             file.write_all(line(0).as_bytes())?;
         }
+        // Whoever may write to the database may write to its witness, as with SQLite's own files.
+        file.set_permissions(fs::metadata(&self.database)?.permissions())?;
         file.sync_all()?;
         fs::rename(&unfinished, &self.path)?;
         open_files::sync_folder(&self.path)?;

@@ -115,6 +115,7 @@ mod text;
 pub use middleware::{Next, ToolCall, ToolMiddleware, tool_middleware_fn};
 pub use neuron_types::Tool;
 pub use output_store::{MemoryOutputStore, OutputPiece, OutputStore};
+pub use panic::panic_output;
 pub use registry::ToolRegistry;
 #[cfg(feature = "macros")]
 pub use run_tool::RunTool;

@@ -12,6 +12,12 @@
 //! For one that needs no type, there is [`tool_middleware_fn`]; one that others configure is a struct
 //! that implements [`ToolMiddleware`]. What is there already is in [`builtin`](crate::builtin).
 //!
+//! # Replay
+//!
+//! In a durable run, the middleware around an [agent](neuron_types::AgentTool) runs again each time that the run is
+//! replayed, because the agent does. It must have no effects there that cannot be repeated: a slot of a rate is spent and a
+//! time limit begins anew. Around any other tool it runs with the tool, once.
+//!
 //! # Order
 //!
 //! What is added first is outermost: it sees the call first and the result last. Global middleware

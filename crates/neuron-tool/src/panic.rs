@@ -33,6 +33,12 @@ fn output(tool: &str, panic: &(dyn Any + Send)) -> ToolOutput {
     let message = message.or(panic.downcast_ref::<&str>().copied()).unwrap_or_default();
     // Of no span: whoever exports spans exports what is logged within them.
     tracing::error!(parent: None, tool, panic = message, "a tool panicked; the model is told that the call failed");
+    panic_output(tool)
+}
+
+/// Returns the result of a call whose tool panicked: an error for the model. It is unknown whether the call took effect.
+#[must_use]
+pub fn panic_output(tool: &str) -> ToolOutput {
     ToolOutput::error(format!(
         "`{tool}` failed unexpectedly; whether the call took effect is unknown"
     ))

@@ -20,7 +20,8 @@ pub trait ToolSet: fmt::Debug + WasmCompatSend + WasmCompatSync {
 
     /// Runs a call through the middleware. A panic is an error for the model.
     ///
-    /// With a durable context, an [agent](ToolDyn::agent) runs by [`AgentTool::call_in`]. Other tools ignore it.
+    /// With a durable context, an [agent](ToolDyn::agent) runs by [`AgentTool::call_in`], outside of a sandbox of the set:
+    /// its own tools run in the sandbox of theirs. Other tools ignore the context.
     ///
     /// # Errors
     ///

@@ -1,6 +1,7 @@
 //! The trait through which a durable engine takes over a run's side effects.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -98,7 +99,9 @@ impl ToolInvocation {
             return self;
         };
         let (effect, is_agent) = (tool.effect(), tool.agent().is_some());
-        let effect_key = tool.effect_key(&self.call.input);
+        // A panic ends the call alone, which panics again.
+        let effect_key = AssertUnwindSafe(|| tool.effect_key(&self.call.input));
+        let effect_key = catch_unwind(effect_key).unwrap_or_default();
         Self { effect, effect_key, is_agent, ..self }
     }
 

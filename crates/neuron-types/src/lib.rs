@@ -125,7 +125,7 @@ pub use embedding::{
 pub use error::{
     ApprovalError, ContextError, DurableError, EmbeddingError, ErrorRecord, HookError, LoopError,
     McpError, MediaError, PermissionRuleError, ProviderError, RegistryError, SandboxError,
-    StorageError, StreamError, SubAgentError, ToolError, Unsent,
+    StorageError, StreamError, SubAgentError, ToolError, UncertainEffect, Unsent,
 };
 pub use history::{History, HistoryKey};
 pub use hook::{BoxedHook, HookAction, HookEvent, HookScope, ObservabilityHook, OuterCall};

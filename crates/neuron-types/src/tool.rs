@@ -113,8 +113,10 @@ pub trait Tool: WasmCompatSend + WasmCompatSync {
     /// The tool finds the key in [`ToolContext::idempotency_key`], for a service that compares such keys. That holds for
     /// all runs, so the key must name the effect for the service and not only within the run.
     ///
+    /// The key follows from the arguments alone. A tool whose keys change is a changed agent for the runs in flight.
+    ///
     /// In a run with a journal, a later call has the result of the first one and does not run. If the first call failed,
-    /// the later call runs. If the outcome of the first call is unknown, the later call does not run, unless it may run
+    /// the later call runs. So a failure means that there was no effect. If the outcome of the first call is unknown, the later call does not run, unless it may run
     /// [twice](Self::effect). An agent inside a tool call is a run of its own.
     fn effect_key(&self, args: &Self::Args) -> Option<String> {
         let _ = args;

@@ -31,6 +31,10 @@ pub(super) fn fields(settings: RequestRef<'_>) -> Result<Fields, DurableError> {
     for (name, value) in values {
         match (name.as_str(), value) {
             ("messages", _) => {}
+            // It may have a vendor's tokens.
+            ("extra", value) => {
+                fields.insert(name, format!("digest {}", digest::of(&value)?));
+            }
             ("tools", Value::Array(tools)) => {
                 for tool in tools {
                     let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
@@ -58,10 +62,15 @@ fn kept(text: &str) -> Result<String, DurableError> {
 }
 
 /// What the journal has, and what the agent asks for now, where they differ.
-pub(super) fn texts(old: (&Asked, &Fields), new: (&Asked, &Fields)) -> (String, String) {
+pub(super) fn texts(
+    old: (&Asked, Option<&Fields>),
+    new: (&Asked, Option<&Fields>),
+) -> (String, String) {
     let (mut expected, mut got) = (Vec::new(), Vec::new());
     let ((asked, fields), (new_asked, new_fields)) = (old, new);
-    if asked.settings != new_asked.settings {
+    if asked.settings == new_asked.settings {
+        // The messages alone.
+    } else if let (Some(fields), Some(new_fields)) = (fields, new_fields) {
         let names: BTreeSet<_> = fields.keys().chain(new_fields.keys()).collect();
         let mut differ =
             names.into_iter().filter(|name| fields.get(*name) != new_fields.get(*name));
@@ -79,6 +88,10 @@ pub(super) fn texts(old: (&Asked, &Fields), new: (&Asked, &Fields)) -> (String, 
             }
             (more, _) => got.push(format!("and {more} more fields differ")),
         }
+    } else {
+        let text = |asked: &Asked| format!("settings: digest {}", asked.settings);
+        expected.push(text(asked));
+        got.push(text(new_asked));
     }
     let conversation = |asked: &Asked| (asked.messages, asked.conversation.clone());
     if conversation(asked) != conversation(new_asked) {

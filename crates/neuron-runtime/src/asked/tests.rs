@@ -95,14 +95,12 @@ fn a_long_field_is_shown_around_the_place_that_differs() {
 }
 
 #[test]
-fn fields_are_kept_once_and_again_when_they_change() {
+fn fields_are_kept_once_for_each_settings() {
     let log = RequestLog::default();
     let mut request = request();
     let mut kept = Vec::new();
     for turn in 0..6 {
-        if turn == 3 {
-            request.temperature = None;
-        }
+        request.temperature = Some(0.5).filter(|_| turn < 3 || turn == 5);
         let asked = log.ask(request.view()).unwrap();
         log.keep(&asked);
         request.messages.push(Message::assistant(format!("{turn}")));
@@ -182,12 +180,43 @@ fn a_record_keeps_what_was_asked_also_when_its_answer_is_too_long() {
     }));
     let record = StepRecord::of_llm(Ok(answer.unwrap()), Default::default());
     let record = record.with_asked(asked.clone());
-    for limit in [100, 100_000] {
+    let within = |limit: usize| {
         let json = record.to_json_within(limit).unwrap();
-        let read = StepRecord::<neuron_types::CompletionResponse>::from_json(&json).unwrap();
+        StepRecord::<neuron_types::CompletionResponse>::from_json(&json).unwrap()
+    };
+    for limit in [1000, 100_000] {
+        let read = within(limit);
         assert_eq!(read.asked, Some(asked.clone()));
-        assert_eq!(read.ok.is_some(), limit > 100);
+        assert_eq!(read.ok.is_some(), limit > 1000);
     }
+    // The fields give way to an answer, and to an error.
+    let whole = record.to_json().unwrap().len();
+    for (limit, has_answer) in [(whole - 1, true), (100, false)] {
+        let read = within(limit);
+        assert_eq!((read.ok.is_some(), read.asked), (has_answer, Some(asked.without_fields())));
+    }
+}
+
+#[test]
+fn settings_without_their_fields_differ_by_digest() {
+    let log = RequestLog::default();
+    let recorded = log.ask(request().view()).unwrap().without_fields();
+    let mut changed = request();
+    changed.model = "large".into();
+    let asked = log.ask(changed.view()).unwrap();
+    let error = log.replay("model/0", &asked, &recorded).unwrap_err().to_string();
+    assert!(error.contains(&format!("settings: digest {}", recorded.settings)), "{error}");
+}
+
+#[test]
+fn extra_fields_are_kept_as_a_digest() {
+    let mut secret = request();
+    secret.extra = Some(json!({ "token": "s3cret" }));
+    let asked = RequestLog::default().ask(secret.view()).unwrap();
+    assert!(asked.fields["extra"].starts_with("digest "), "{:?}", asked.fields);
+    assert!(!serde_json::to_string(&asked).unwrap().contains("s3cret"));
+    let text = error(&secret, &request());
+    assert!(text.contains("extra: digest ") && text.contains("no extra"), "{text}");
 }
 
 #[test]

@@ -36,6 +36,12 @@ fn answer(id: &str) -> Result<ToolOutput, DurableError> {
         "fails" => Ok(ToolOutput::error("no money")),
         "breaks" => Err(DurableError::Tool(ToolError::ExecutionFailed("it broke".into()))),
         "unknown" => Ok(outcome_unknown("pay")),
+        "panics" => Ok(neuron_tool::panic_output("pay")),
+        "late" => {
+            let late = std::io::Error::new(std::io::ErrorKind::TimedOut, "too late");
+            Err(DurableError::Tool(ToolError::ExecutionFailed(Box::new(late))))
+        }
+        "long" => Ok(ToolOutput::text("x".repeat(5000))),
         id => Ok(ToolOutput::text(id)),
     }
 }
@@ -83,7 +89,7 @@ async fn a_call_runs_after_one_that_failed() {
             ],
         )
         .await;
-        assert_ne!(results[1], "beside", "{first}");
+        assert_eq!(results[0], results[1], "{first}");
         let (ran, _) = run(&keys, vec![pay("again", Some("17"), ToolEffect::AtMostOnce)]).await;
         assert_eq!(ran, ["again"], "{first}");
     }
@@ -91,10 +97,22 @@ async fn a_call_runs_after_one_that_failed() {
 
 #[tokio::test]
 async fn after_an_unknown_outcome_only_what_may_be_repeated_runs() {
+    for first in ["unknown", "panics", "late"] {
+        let keys = EffectKeys::default();
+        let _ = run(&keys, vec![pay(first, Some("17"), ToolEffect::AtMostOnce)]).await;
+        let (ran, results) = run(&keys, vec![pay("a", Some("17"), ToolEffect::AtMostOnce)]).await;
+        assert!(ran.is_empty() && results[0].contains("unknown"), "{first}: {results:?}");
+        let (ran, _) = run(&keys, vec![pay("b", Some("17"), ToolEffect::Idempotent)]).await;
+        assert_eq!(ran, ["b"]);
+    }
+}
+
+#[tokio::test]
+async fn result_that_is_long_is_kept_in_short() {
     let keys = EffectKeys::default();
-    let _ = run(&keys, vec![pay("unknown", Some("17"), ToolEffect::AtMostOnce)]).await;
+    let (_, results) = run(&keys, vec![pay("long", Some("17"), ToolEffect::AtMostOnce)]).await;
+    assert_eq!(results[0].len(), 5000);
     let (ran, results) = run(&keys, vec![pay("a", Some("17"), ToolEffect::AtMostOnce)]).await;
-    assert!(ran.is_empty() && results[0].contains("unknown"), "{results:?}");
-    let (ran, _) = run(&keys, vec![pay("b", Some("17"), ToolEffect::Idempotent)]).await;
-    assert_eq!(ran, ["b"]);
+    assert!(ran.is_empty() && results[0].contains("did not run"), "{results:?}");
+    assert!(serde_json::to_string(&keys.to_stored()).unwrap().len() < 500);
 }

@@ -121,3 +121,18 @@ async fn a_damaged_database_gives_no_backup() {
     assert!(matches!(error, SqliteError::Corrupt { .. }), "{error:?}");
     assert!(!copy.exists() && !folder.path().join("copy.db-unfinished").exists());
 }
+
+/// A second backup removed the file of the first one, which then published what the second one had written so far.
+#[tokio::test]
+async fn backup_to_a_path_of_another_backup_is_refused() {
+    let (folder, path) = place();
+    let (notes, copy) = (open(&path).await.unwrap(), folder.path().join("copy.db"));
+    add(&notes, "one").await.unwrap();
+    let other = fs::File::create(folder.path().join("copy.db-unfinished")).unwrap();
+    other.lock().unwrap();
+    let error = notes.backup(&copy).await.unwrap_err().to_string();
+    assert!(error.contains("another backup writes to this path"), "{error}");
+    other.unlock().unwrap();
+    notes.backup(&copy).await.unwrap();
+    assert_eq!(all(&open(&copy).await.unwrap()).await.unwrap(), ["one"]);
+}

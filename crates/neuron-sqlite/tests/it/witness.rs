@@ -297,3 +297,16 @@ async fn writers_and_readers_at_the_same_time_lose_nothing() {
     let witness = fs::read_to_string(path.with_extension("db-witness")).unwrap();
     assert!(witness.contains("commit 00000000000000000120, "), "{witness}");
 }
+
+/// A witness that one user made kept another user, who may write to the database, from noting commits.
+#[cfg(unix)]
+#[tokio::test]
+async fn witness_has_the_permissions_of_its_database() {
+    use std::os::unix::fs::PermissionsExt;
+    let (folder, path) = place();
+    drop(open(&path).await.unwrap());
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o664)).unwrap();
+    add(&open(&path).await.unwrap(), "one").await.unwrap();
+    let witness = fs::metadata(folder.path().join("notes.db-witness")).unwrap();
+    assert_eq!(witness.permissions().mode() & 0o777, 0o664);
+}

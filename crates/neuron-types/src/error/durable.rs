@@ -1,6 +1,6 @@
 //! What goes wrong between the loop and a durable engine.
 
-use crate::{BoxError, ProviderError, ToolError};
+use crate::{BoxError, ErrorRecord, ProviderError, ToolError};
 
 /// What goes wrong between the loop and a durable engine.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +50,9 @@ impl DurableError {
                 Self::NonDeterminism { expected: expected.clone(), got: got.clone() }
             }
             Self::Other(source) => Self::Other(source.to_string().into()),
-            error => Self::ActivityFailed(error.to_string()),
+            Self::Provider(error) => Self::Provider(ErrorRecord::from(error).into_provider_error()),
+            Self::Tool(error) => Self::Tool(ErrorRecord::from(error).into_tool_error()),
+            Self::ActivityFailed(text) => Self::ActivityFailed(text.clone()),
         }
     }
 

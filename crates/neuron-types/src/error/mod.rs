@@ -26,4 +26,4 @@ pub use record::ErrorRecord;
 pub use runtime::{SandboxError, StorageError};
 pub use stream::StreamError;
 pub use sub_agent::SubAgentError;
-pub use tool::{RegistryError, ToolError};
+pub use tool::{RegistryError, ToolError, UncertainEffect};

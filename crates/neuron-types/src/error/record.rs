@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BoxError, ProviderError, ToolError};
+use crate::{BoxError, ProviderError, ToolError, UncertainEffect};
 
 /// A provider's or a tool's error in a form that can be stored.
 ///
@@ -34,11 +34,19 @@ pub struct ErrorRecord {
     /// Milliseconds: the delay of a rate limit, or how long a timeout took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub millis: Option<u64>,
+    /// Set if the call may have had its effect all the same: [`ToolError::is_uncertain`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_uncertain: bool,
 }
 
 impl ErrorRecord {
     fn new(kind: &str, detail: impl ToString) -> Self {
-        Self { kind: kind.to_owned(), detail: detail.to_string(), millis: None }
+        Self {
+            kind: kind.to_owned(),
+            detail: detail.to_string(),
+            millis: None,
+            is_uncertain: false,
+        }
     }
 
     /// Returns the provider error that this record was made from.
@@ -76,6 +84,9 @@ impl ErrorRecord {
                 Ok(pending) => ToolError::ApprovalRequired(pending),
                 Err(error) => ToolError::ExecutionFailed(Box::new(error)),
             },
+            _ if self.is_uncertain => {
+                ToolError::ExecutionFailed(Box::new(UncertainEffect(self.detail)))
+            }
             _ => ToolError::ExecutionFailed(text(self.detail)),
         }
     }
@@ -107,7 +118,9 @@ impl From<&ProviderError> for ErrorRecord {
 impl From<&ToolError> for ErrorRecord {
     fn from(error: &ToolError) -> Self {
         match error {
-            ToolError::ExecutionFailed(source) => Self::new(error.kind(), source),
+            ToolError::ExecutionFailed(source) => {
+                Self { is_uncertain: error.is_uncertain(), ..Self::new(error.kind(), source) }
+            }
             ToolError::Cancelled => Self::new(error.kind(), ""),
             ToolError::ApprovalRequired(pending) => {
                 // All its keys are strings: it can be written.

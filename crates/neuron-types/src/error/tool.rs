@@ -48,7 +48,23 @@ impl From<LoopError> for ToolError {
     }
 }
 
+/// The source of a [`ToolError::ExecutionFailed`] whose call may have had its effect, wholly or in part.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UncertainEffect(pub String);
+
 impl ToolError {
+    /// Returns `true` if the call may have had its effect all the same: its source is an [`UncertainEffect`], or a
+    /// [time limit](std::io::ErrorKind::TimedOut) that was over.
+    #[must_use]
+    pub fn is_uncertain(&self) -> bool {
+        let Self::ExecutionFailed(source) = self else {
+            return false;
+        };
+        let is_late = |error: &std::io::Error| error.kind() == std::io::ErrorKind::TimedOut;
+        source.is::<UncertainEffect>() || source.downcast_ref().is_some_and(is_late)
+    }
+
     /// Returns the variant's name, stable over versions.
     #[must_use]
     pub fn kind(&self) -> &'static str {

@@ -71,3 +71,20 @@ fn a_kind_of_a_newer_version_becomes_the_catch_all() {
     assert_eq!((provider.kind(), provider.to_string()), ("Other", "rain".into()));
     assert_eq!(record().into_tool_error().to_string(), "execution failed: rain");
 }
+
+#[test]
+fn tool_error_with_an_uncertain_effect_is_uncertain_on_replay() {
+    use neuron_types::UncertainEffect;
+    use std::io;
+    let late =
+        ToolError::ExecutionFailed(Box::new(io::Error::new(io::ErrorKind::TimedOut, "late")));
+    let uncertain = ToolError::ExecutionFailed(Box::new(UncertainEffect("cut".into())));
+    for error in [late, uncertain] {
+        let replayed = stored(ErrorRecord::from(&error)).into_tool_error();
+        assert!(error.is_uncertain() && replayed.is_uncertain());
+        assert_eq!(replayed.to_string(), error.to_string());
+    }
+    let failed = ToolError::ExecutionFailed("disk".into());
+    assert!(!failed.is_uncertain() && !ToolError::Cancelled.is_uncertain());
+    assert!(!serde_json::to_string(&ErrorRecord::from(&failed)).unwrap().contains("uncertain"));
+}
