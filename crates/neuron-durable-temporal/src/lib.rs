@@ -79,6 +79,7 @@ mod options;
 mod payload_store;
 
 mod activities;
+mod agent_version;
 mod heartbeat;
 mod local_calls;
 mod mailbox;
@@ -88,6 +89,7 @@ mod panic;
 mod retry;
 mod signal_input;
 mod sub_agent;
+mod wait;
 mod workflow;
 
 mod error;
