@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
+use futures::StreamExt;
+use neuron_conformance_durable::{EffectLog, Scenario};
 use neuron_durable_temporal::{AgentRuns, TemporalOptions};
 use neuron_loop::ApprovalSignal;
 use neuron_runtime::{ChangedAgent, DurableRuns, RunStatus};
 use neuron_tool::ToolRegistry;
 use neuron_types::{ApprovalDecisions, PermissionDecision, ToolEffect, ToolOutput};
 use serde_json::json;
-use temporalio_client::Client;
 use temporalio_client::grpc::WorkflowService;
 use temporalio_client::tonic::IntoRequest;
+use temporalio_client::{Client, UntypedWorkflow};
 use temporalio_common::protos::temporal::api::workflowservice::v1::SetWorkerDeploymentCurrentVersionRequest;
 
 use crate::host::{
@@ -81,6 +83,49 @@ async fn a_pinned_run_goes_on_with_another_version_that_may_and_is_pinned_to_it(
     assert_eq!(run.result().await.unwrap().result.response, "done by 2");
     let ended = inspected(&bench, &bench.queue, |run| run.execution > Some(0)).await;
     assert_eq!((ended.status, ended.agent_version.as_deref()), (RunStatus::Done, Some("2")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_inside_a_pinned_run_are_pinned_with_it() {
+    let Some(bench) = Bench::new("team", &options()).await else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (scenario, log) = (Scenario::team(), EffectLog::new(folder.path().join("log")));
+    let serve = |version| {
+        let (model, tools) = (scenario.provider(&log), scenario.tools(&log));
+        bench.serve_with(model, tools, scenario.agent(&log), &options().agent_version(version))
+    };
+    let id = &bench.queue;
+    let first = serve("1");
+    let run = pinned(&bench, "1").start(id, scenario.start()).await.unwrap();
+    let child = async {
+        while !String::from_utf8_lossy(&run.history().await.unwrap())
+            .contains("ChildWorkflowExecutionStarted")
+        {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    child.await;
+    tokio::task::block_in_place(|| drop(first));
+    let other = serve("2");
+    // The inner agent's task fails, too: the run around it has none.
+    let client = connect(&bench.address).await;
+    let is_stalled = async {
+        let query = format!("TaskQueue = '{id}' AND WorkflowType = 'neuron_sub_agent'");
+        let mut agents = client.list_workflows(query, Default::default());
+        let agent = agents.next().await.expect("it is listed").unwrap();
+        let handle = client.get_workflow_handle::<UntypedWorkflow>(agent.id());
+        loop {
+            let history = handle.fetch_history(Default::default()).to_json().await.unwrap();
+            if String::from_utf8_lossy(&history).contains("this worker has version \\\"2\\\"") {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), is_stalled).await.expect("it stands still");
+    let _first = serve("1");
+    tokio::task::block_in_place(|| drop(other));
+    run.result().await.unwrap();
 }
 
 /// Serves a version of a deployment, and makes it the current one.
