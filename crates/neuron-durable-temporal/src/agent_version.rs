@@ -12,7 +12,7 @@ use crate::TemporalOptions;
 /// The key of the version in the memo of a run's workflow. The server carries the memo over to the next execution.
 const MEMO: &str = "neuron_agent_version";
 
-/// A version of the agent: that of a worker, or the one to which a run is pinned.
+/// The version of a worker's agent, or of the agent to which a run is pinned.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct AgentVersion(Option<String>);

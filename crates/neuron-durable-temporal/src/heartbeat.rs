@@ -25,7 +25,7 @@ const DEFAULT_TASK_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause after a server that did not answer was asked.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Beats until it is dropped, in a task of its own: a tool that blocks its thread lives too. With the beats the server
+/// Beats in a task of its own until it is dropped. So a tool that blocks its thread lives too. In the responses the server
 /// says that the activity is cancelled.
 pub(crate) struct Heartbeat(Option<JoinHandle<()>>);
 
@@ -55,8 +55,9 @@ impl Drop for Heartbeat {
     }
 }
 
-/// Polls the work of an activity only while the server confirms that this worker holds it: before the first poll, and
-/// after a pause of the process. The lease is the heartbeat timeout, after which the server gives the activity up.
+/// Polls the work of an activity only while the server confirms that this worker holds it. The server is asked before the
+/// first poll, and after a pause of the process. The lease is the heartbeat timeout, after which the server gives the
+/// activity up.
 ///
 /// A local activity belongs to its workflow's task, so its work is polled in any case: see [`check_task`].
 ///

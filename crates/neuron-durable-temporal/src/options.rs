@@ -128,8 +128,8 @@ impl TemporalOptions {
         self
     }
 
-    /// Sets the version of the agent: a worker's own, and with [`AgentRuns::options`](crate::AgentRuns::options) the one
-    /// to which new runs are pinned. Default: none, and a run or a worker without a version is not checked.
+    /// Sets the version of a worker's agent, and with [`AgentRuns::options`](crate::AgentRuns::options) the version to
+    /// which new runs are pinned. By default there is none. A run or a worker without a version is not checked.
     ///
     /// If a worker of another version gets a pinned run, its workflow task fails with a text that names both versions. The
     /// run stands still until a worker of its version takes it. With [`ChangedAgent::GoOn`] it goes on, and is pinned to

@@ -89,7 +89,7 @@ impl RunFailure {
         Self { kind: kind.into(), message, pending: None, effects: Vec::new() }
     }
 
-    /// Whether the run ended since nobody decided on its calls.
+    /// Returns `true` if the run ended because nobody decided on its calls.
     pub(crate) fn needs_decisions(&self) -> bool {
         self.kind == "ApprovalRequired"
     }

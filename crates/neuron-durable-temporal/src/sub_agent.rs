@@ -27,7 +27,7 @@ use crate::panic::message;
 use crate::workflow::failed;
 use crate::{HasMailbox, Mailbox, TemporalDurableContext, TemporalOptions};
 
-/// The call with the version to which the run around it is pinned, as the workflow's input holds both.
+/// The input of the workflow of a pinned run.
 #[derive(Serialize)]
 pub(crate) struct PinnedCall<'a> {
     #[serde(flatten)]

@@ -49,7 +49,7 @@ impl From<Wait> for WaitsFor {
     }
 }
 
-/// Leaves out the conversations: the decisions are on the calls, and a query must stay small.
+/// Leaves out the conversations. The decisions are on the calls, and a query must stay small.
 pub(crate) fn leave_out_messages(pending: &mut PendingApproval) {
     pending.messages = Vec::new();
     for call in &mut pending.calls {

@@ -172,8 +172,8 @@ impl AgentWorkerBuilder {
         self
     }
 
-    /// Makes the worker a version of a Worker Deployment: the server routes each run, with its tools, to workers of the
-    /// version with which it began. Default: no version, and each worker of the queue takes every run.
+    /// Makes the worker a version of a Worker Deployment. The server routes each run, with its tools, to workers of the
+    /// version with which it began. By default each worker of the queue takes every run.
     ///
     /// New runs begin with the deployment's current version. Until an operator has set one
     /// (`temporal worker deployment set-current-version`), they wait. A worker whose version is not needed any more is shut

@@ -1,4 +1,4 @@
-//! [`End`]: how a run on the server ended.
+//! [`End`]: the end of a run on the server.
 
 use neuron_runtime::RunStatus;
 use neuron_types::{BoxError, TokenUsage};
@@ -15,7 +15,7 @@ use super::summary::closed_at;
 use crate::json::Json;
 use crate::{AgentWorkflow, RunFailure, TemporalError};
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) status: RunStatus,
@@ -85,7 +85,7 @@ impl End {
     }
 }
 
-/// What the details say, if they are ours.
+/// Reads the details of a failure, if a run of this crate wrote them.
 pub(super) fn failure(error: IncomingError) -> TemporalError {
     let IncomingError::Application(failure) = &error else {
         return TemporalError::Ended(error.to_string());

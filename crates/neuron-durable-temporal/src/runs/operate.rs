@@ -23,17 +23,17 @@ use crate::TemporalError;
 /// The type of the workflow of a run.
 pub(super) const TYPE: &str = "neuron_agent";
 
-/// Time for a worker to answer what a run waits for.
+/// Time for a worker to answer a query.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The same for a run of a list.
+/// Time for a worker to answer a query for a list.
 const PATIENCE_IN_LIST: Duration = Duration::from_secs(1);
 
 /// Number of runs of a list that are read at the same time.
 const AT_ONCE: usize = 16;
 
-/// Lists the runs of the task queue. The server's list of workflows is up to a second late. Runs of which no worker says
-/// what they wait for are listed without it.
+/// Lists the runs of the task queue. The server's list of workflows is up to a second late. A run whose worker does not
+/// answer is listed without what it waits for.
 impl DurableRuns for AgentRuns {
     async fn list(&self) -> Result<Vec<RunSummary>, RunsError> {
         let query = format!("TaskQueue = {} AND WorkflowType = '{TYPE}'", quoted(&self.task_queue));

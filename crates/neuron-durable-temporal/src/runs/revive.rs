@@ -57,8 +57,8 @@ impl AgentRuns {
         }
     }
 
-    /// The request, whose id follows from the execution that ended: the server starts one execution for it, also if several
-    /// processes revive the run at the same time, and the first of them sees it end before the second one asks.
+    /// Makes the request. Its id follows from the execution that ended, and the server starts one execution for an id. So
+    /// several processes revive the run once, also if it has ended again when the last of them asks.
     async fn request(
         &self,
         id: &str,

@@ -28,7 +28,7 @@ const NEWEST_EVENTS: i32 = 20;
 /// The search attribute in which the server lists the problems of a workflow whose task failed several times.
 const REPORTED_PROBLEMS: &str = "TemporalReportedProblems";
 
-/// The executions of a run: it continues as new in the next one.
+/// The newest execution of a run, and what is known of the executions that it continues.
 pub(super) struct Chain {
     /// The newest execution.
     pub(super) info: WorkflowExecutionInfo,

@@ -194,7 +194,7 @@ fn plans() -> Model {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_decision_is_refused_and_revives_the_run_once() {
-    let options = options();
+    let options = options().agent_version("1");
     let Some(bench) = Bench::new("late", &options).await else { return };
     let (runs, id) = (&bench.runs, &*bench.queue);
     let wired = Wired::default();
@@ -233,6 +233,7 @@ async fn a_late_decision_is_refused_and_revives_the_run_once() {
     }
     let outcome = run.result().await.unwrap();
     assert_eq!((outcome.result.response.as_str(), outcome.result.turns), ("done", 4));
+    assert_eq!(runs.inspect(id).await.unwrap().agent_version.as_deref(), Some("1"));
     let again = runs.revive(id, decisions).await.unwrap_err();
     assert!(matches!(&again, RunsError::NotRevivable { reason, .. } if reason.contains("done")));
     let wired = wired.lock().unwrap();
