@@ -35,9 +35,12 @@ const TOOLS: [(&str, ToolEffect); 15] = [
     ("snap", ToolEffect::AtMostOnce),
     ("read", ToolEffect::AtMostOnce),
     ("fetch", ToolEffect::Pure),
-    ("settle", ToolEffect::AtMostOnce),
+    (SETTLE, ToolEffect::AtMostOnce),
     (PAUSE, ToolEffect::Pure),
 ];
+
+/// The tool whose effects have keys. The other scenarios do not have it: stored histories hold their tools.
+const SETTLE: &str = "settle";
 
 /// The tool that waits until the scenario's early signals are sent.
 pub(crate) const PAUSE: &str = "pause";
@@ -54,7 +57,8 @@ pub(crate) fn effect_of(tool: &str) -> ToolEffect {
 
 pub(crate) fn registry(kind: Kind, log: &EffectLog) -> ToolRegistry {
     let mut tools = ToolRegistry::new();
-    for (name, effect) in TOOLS {
+    let is_there = |(name, _): &_| *name != SETTLE || kind == Kind::EffectKeys;
+    for (name, effect) in TOOLS.into_iter().filter(is_there) {
         tools.register_dyn(Arc::new(ScenarioTool { name, effect, log: log.clone() }));
     }
     if matches!(kind, Kind::Team | Kind::TeamAsks) {

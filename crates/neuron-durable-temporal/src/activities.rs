@@ -20,7 +20,7 @@ use temporalio_macros::activities;
 use temporalio_sdk::ApplicationFailure;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
 
-use crate::heartbeat::Heartbeat;
+use crate::heartbeat::{Heartbeat, check_task, while_held};
 use crate::json::Json;
 use crate::panic::message;
 use crate::{TemporalOptions, retry};
@@ -108,9 +108,10 @@ impl AgentActivities {
         // The server would have it made again, as often as it takes a worker for lost.
         let call = AssertUnwindSafe(async { provider.complete_ref(request).await });
         let call = tokio::time::timeout(limit, call.catch_unwind().map(unless_panicked));
-        let Some(answered) = unless_cancelled(call, ctx).await else {
+        let Some(answered) = unless_cancelled(while_held(ctx, call), ctx).await else {
             return Err(ActivityError::cancelled());
         };
+        let answered = answered.map_err(|error| broken(&error))?;
         let answered = answered.unwrap_or(Err(ProviderError::Timeout(limit)));
         if let Err(error) = &answered {
             let (policy, attempt) = (options.retry_policy.as_ref(), ctx.info().attempt);
@@ -142,6 +143,9 @@ impl AgentActivities {
                         same `TemporalOptions`";
             return Err(broken(&DurableError::Other(text.into())));
         };
+        if let Err(wait) = check_task(&ctx, call.task_started).await {
+            return Err(ActivityError::application(retry::lost_task(wait)));
+        }
         let request = RequestRef { cache: call.cache, ..call.request.view() };
         self.attempt(&call.agents, request, &call.options, Some(&call.asked), &ctx).await
     }
@@ -185,12 +189,13 @@ impl AgentActivities {
             };
             ran
         };
-        let mut run = std::pin::pin!(run);
+        let mut run = std::pin::pin!(while_held(&ctx, run));
         let Some(ran) = unless_cancelled(run.as_mut(), &ctx).await else {
             token.cancel();
             let _ = tokio::time::timeout(GRACE, run).await;
             return Err(ActivityError::cancelled());
         };
+        let ran = ran.map_err(|error| broken(&error))?;
         if let Err(error) = &ran {
             let (policy, attempt) = (request.options.retry_policy.as_ref(), ctx.info().attempt);
             if let Some(again) = retry::another_tool_call(error, request.effect, policy, attempt) {

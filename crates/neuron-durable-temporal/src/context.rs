@@ -24,13 +24,18 @@ use temporalio_common::error::IncomingError;
 use temporalio_sdk::{ActivityExecutionError, WorkflowContext};
 
 use crate::activities::MARGIN;
+use crate::agent_version::AgentVersion;
 use crate::json::Json;
+use crate::wait::leave_out_messages;
 use crate::{HasMailbox, TemporalOptions};
 
 pub(crate) use boundary::keep_answers;
 
 /// The patch of the SDK that marks executions whose records have what was asked.
 const KEEPS_WHAT_WAS_ASKED: &str = "neuron_asked";
+
+/// Number of replayed steps after which a log line reports the progress.
+const REPLAY_LOG_INTERVAL: usize = 250;
 
 /// The longest timer: a hundred years, since the server knows no longer ones.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
@@ -72,6 +77,8 @@ const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 pub struct TemporalDurableContext<W> {
     ctx: SendWrapper<WorkflowContext<W>>,
     options: TemporalOptions,
+    /// The version to which the run is pinned.
+    agent_version: AgentVersion,
     run_id: String,
     requests: RequestLog,
     effects: EffectKeys,
@@ -100,6 +107,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
             ctx: SendWrapper::new(ctx.clone()),
             requests: RequestLog::new(options.changed_agent),
             effects: EffectKeys::default(),
+            agent_version: AgentVersion::default(),
             agents: Vec::new(),
             keeps_what_was_asked: ctx.patched(KEEPS_WHAT_WAS_ASKED),
             options,
@@ -115,6 +123,11 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
     pub fn starting_from(self, start: &Start) -> Self {
         self.effects.restart(start);
         self
+    }
+
+    /// Sets the version to which the run is pinned, for the agents inside its tool calls.
+    pub(crate) fn pinned_to(self, agent_version: AgentVersion) -> Self {
+        Self { agent_version, ..self }
     }
 
     /// The same for the run of an agent inside a tool call.
@@ -155,7 +168,10 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         if self.ctx.cancellation_token().is_cancelled() {
             return Err(DurableError::Cancelled);
         }
-        self.steps.fetch_add(1, Ordering::Relaxed);
+        let steps = self.steps.fetch_add(1, Ordering::Relaxed);
+        if steps > 0 && steps.is_multiple_of(REPLAY_LOG_INTERVAL) && self.ctx.is_replaying() {
+            tracing::info!(run = %self.run_id, steps, "the replay of a long history goes on");
+        }
         Ok(())
     }
 }
@@ -207,11 +223,11 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         timeout: Duration,
     ) -> Result<Option<T>, DurableError> {
         self.check_may_wait()?;
-        parse_signal(self.receive(signal_name, timeout.min(LONGEST)).await?)
+        parse_signal(self.receive(signal_name, timeout.min(LONGEST), None).await?)
     }
 
-    /// Waits for the signal, and meanwhile gives `pending` without its conversation to the query
-    /// `neuron_pending`.
+    /// Waits for the signal, and meanwhile gives `pending` without its conversation to the queries
+    /// `neuron_pending` and `neuron_waits_for`.
     async fn wait_for_approval(
         &self,
         pending: &PendingApproval,
@@ -220,11 +236,8 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
     ) -> Result<Option<ApprovalDecisions>, DurableError> {
         self.check_may_wait()?;
         let mut shown = pending.clone();
-        signals::leave_out_messages(&mut shown);
-        self.ctx.state_mut(|state| state.mailbox_mut().set_pending(Some(shown)));
-        let decided = self.wait_for_signal(signal_name, timeout).await;
-        self.ctx.state_mut(|state| state.mailbox_mut().set_pending(None));
-        decided
+        leave_out_messages(&mut shown);
+        parse_signal(self.receive(signal_name, timeout.min(LONGEST), Some(shown)).await?)
     }
 
     fn should_continue_as_new(&self) -> bool {
@@ -259,9 +272,12 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
 
     async fn sleep(&self, duration: Duration) {
         if self.begin_step().is_ok() {
-            let timer = SendWrapper::new(self.ctx.timer(duration.min(LONGEST)));
+            let duration = duration.min(LONGEST);
+            let timer = SendWrapper::new(self.ctx.timer(duration));
+            self.begin_wait(None, duration, None);
             // A cancelled one shows at the next step.
             let _ = timer.await;
+            self.ctx.state_mut(|state| state.mailbox_mut().end_wait(None));
             self.answers_are_kept();
         }
     }
@@ -272,6 +288,10 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         if let (true, Err(LoopError::Durable(error))) = (self.is_nested(), result) {
             // It is no result of the call, whatever becomes of it on the way.
             self.ctx.state_mut(|state| state.mailbox_mut().set_failure(error.to_string()));
+        }
+        if let Err(LoopError::ApprovalRequired(_)) = result {
+            let effects = self.effects.to_stored();
+            self.ctx.state_mut(|state| state.mailbox_mut().set_effects(effects));
         }
         // A cancelled run keeps nothing.
         let _ = self.keep_answers().await;

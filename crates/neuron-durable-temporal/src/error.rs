@@ -11,11 +11,19 @@ pub enum TemporalError {
     /// The worker could not be made, or ended by itself.
     #[error("worker: {0}")]
     Worker(#[source] BoxError),
-    /// There is no run with this id, or it ended already where that matters.
-    #[error("there is no run `{id}`, or it has ended")]
+    /// There is no run with this id.
+    #[error("there is no run `{id}`")]
     NotFound {
         /// The workflow's id.
         id: String,
+    },
+    /// The run has ended, and takes neither a signal nor a cancellation.
+    #[error("the run `{id}` has ended: {reason}")]
+    AlreadyEnded {
+        /// The workflow's id.
+        id: String,
+        /// Text that says how and when it ended.
+        reason: String,
     },
     /// A run with this id is there already.
     #[error("a run `{id}` is there already")]

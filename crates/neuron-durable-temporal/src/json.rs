@@ -56,6 +56,18 @@ impl<T: DeserializeOwned> Json<T> {
     ///
     /// [`DurableError::Other`] when it is none of this type.
     pub fn read(&self) -> Result<T, DurableError> {
+        self.read_as()
+    }
+}
+
+impl<T> Json<T> {
+    /// The same bytes for another type that reads them.
+    pub(crate) fn cast<U>(self) -> Json<U> {
+        Json::from_bytes(self.bytes)
+    }
+
+    /// Reads a part of the value, as another type.
+    pub(crate) fn read_as<U: DeserializeOwned>(&self) -> Result<U, DurableError> {
         stored_json::read(&self.bytes).map_err(|error| DurableError::Other(error.into()))
     }
 }

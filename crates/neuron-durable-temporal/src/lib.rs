@@ -38,6 +38,7 @@
 //! | what becomes of what, in a workflow of your own | [`TemporalDurableContext`] |
 //! | payloads that are too long for the server | [`PayloadStore`] |
 //! | tests that new code goes on with old runs | [`replay_history`] |
+//! | lists of runs, decisions that come late, leases, versions | [Operating runs](#operating-runs) |
 //!
 //! # The compiler
 //!
@@ -65,7 +66,8 @@
 //!   [`PayloadStore`] for that, and without one the run ends there with an error that says so.
 //! - Deltas of streams come when the answer is whole.
 //! - A run that is not terminated waits for ever for a worker whose code fits.
-
+#![doc = ""]
+#![doc = include_str!("operating.md")]
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod context;
@@ -79,6 +81,7 @@ mod options;
 mod payload_store;
 
 mod activities;
+mod agent_version;
 mod heartbeat;
 mod local_calls;
 mod mailbox;
@@ -88,6 +91,7 @@ mod panic;
 mod retry;
 mod signal_input;
 mod sub_agent;
+mod wait;
 mod workflow;
 
 mod error;

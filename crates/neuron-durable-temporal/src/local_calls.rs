@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use neuron_runtime::Asked;
 use neuron_types::{ActivityOptions, CacheControl, CompletionRequest};
@@ -16,6 +17,8 @@ pub(crate) struct LocalCall {
     pub(crate) asked: Asked,
     /// The agents inside which the call is: see [`AgentPath`](neuron_types::AgentPath).
     pub(crate) agents: Vec<String>,
+    /// Time at which the server started the workflow task that makes the call.
+    pub(crate) task_started: Option<SystemTime>,
 }
 
 /// The requests that local activities of this process shall make.
@@ -80,6 +83,7 @@ mod tests {
             cache: None,
             options: ActivityOptions::default(),
             agents: Vec::new(),
+            task_started: None,
         };
         let (first, second) = (calls.leave(call()), calls.clone().leave(call()));
         assert_ne!(first.number, second.number);

@@ -3,9 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
-use neuron_types::PendingApproval;
+use chrono::{DateTime, Utc};
+use neuron_types::{KnownEffect, PendingApproval};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::wait::{Wait, Waits};
 
 /// A signal on its way to a run, as the workflow's signal `neuron_signal` takes it.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -40,7 +43,7 @@ pub(crate) type Queues = BTreeMap<String, VecDeque<Value>>;
 #[derive(Default)]
 pub struct Mailbox {
     signals: Queues,
-    pending: Option<PendingApproval>,
+    waits: Waits,
     next_state: Option<Value>,
     /// Whether an answer of the model came in the workflow's task that goes on: it is in no history yet.
     has_unkept_answer: bool,
@@ -48,6 +51,8 @@ pub struct Mailbox {
     stalled: Option<String>,
     /// What of the engine ended the run of an agent inside a tool call.
     failure: Option<String>,
+    /// The effects of a run that ended with an error.
+    effects: Vec<KnownEffect>,
 }
 
 impl Mailbox {
@@ -65,7 +70,7 @@ impl Mailbox {
     /// What the run waits for a person to decide on; without the conversation.
     #[must_use]
     pub fn pending(&self) -> Option<&PendingApproval> {
-        self.pending.as_ref()
+        self.waits.now.as_ref()?.pending.as_ref()
     }
 
     /// Takes the state with which the next execution goes on, after the run ended with
@@ -95,8 +100,29 @@ impl Mailbox {
         self.next_state = Some(state);
     }
 
-    pub(crate) fn set_pending(&mut self, pending: Option<PendingApproval>) {
-        self.pending = pending;
+    pub(crate) fn waits(&self) -> &Waits {
+        &self.waits
+    }
+
+    pub(crate) fn begin_wait(&mut self, wait: Wait) {
+        self.waits.ended.retain(|name, _| Some(name) != wait.signal.as_ref());
+        self.waits.now = Some(wait);
+    }
+
+    /// Ends the wait. `missed_at` is the time at which it ended without its signal.
+    pub(crate) fn end_wait(&mut self, missed_at: Option<DateTime<Utc>>) {
+        let wait = self.waits.now.take();
+        if let (Some(name), Some(time)) = (wait.and_then(|wait| wait.signal), missed_at) {
+            self.waits.ended.insert(name, time);
+        }
+    }
+
+    pub(crate) fn set_effects(&mut self, effects: Vec<KnownEffect>) {
+        self.effects = effects;
+    }
+
+    pub(crate) fn take_effects(&mut self) -> Vec<KnownEffect> {
+        std::mem::take(&mut self.effects)
     }
 
     pub(crate) fn has_unkept_answer(&self) -> bool {
@@ -138,7 +164,7 @@ impl fmt::Debug for Mailbox {
             self.signals.iter().map(|(name, queue)| (name, queue.len())).collect();
         f.debug_struct("Mailbox")
             .field("signals", &waiting)
-            .field("pending", &self.pending)
+            .field("waits", &self.waits)
             .finish_non_exhaustive()
     }
 }

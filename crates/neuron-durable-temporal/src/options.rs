@@ -58,6 +58,7 @@ pub struct TemporalOptions {
     pub(crate) heartbeat_timeout: Duration,
     pub(crate) unknown_outcome: UnknownOutcome,
     pub(crate) changed_agent: ChangedAgent,
+    pub(crate) agent_version: Option<String>,
     pub(crate) environment: Arc<[String]>,
     pub(crate) record_limit: usize,
     pub(crate) continue_as_new_after: Option<usize>,
@@ -82,6 +83,7 @@ impl TemporalOptions {
             heartbeat_timeout: Duration::from_secs(10),
             unknown_outcome: UnknownOutcome::default(),
             changed_agent: ChangedAgent::default(),
+            agent_version: None,
             environment: Arc::default(),
             record_limit: DEFAULT_RECORD_LIMIT,
             continue_as_new_after: None,
@@ -123,6 +125,18 @@ impl TemporalOptions {
     /// the old agent. Runs that an older release of this crate began know only this default.
     pub fn changed_agent(mut self, changed_agent: ChangedAgent) -> Self {
         self.changed_agent = changed_agent;
+        self
+    }
+
+    /// Sets the version of a worker's agent, and with [`AgentRuns::options`](crate::AgentRuns::options) the version to
+    /// which new runs are pinned. By default there is none. A run or a worker without a version is not checked.
+    ///
+    /// If a worker of another version gets a pinned run, its workflow task fails with a text that names both versions. The
+    /// run stands still until a worker of its version takes it. With [`ChangedAgent::GoOn`] it goes on, and is pinned to
+    /// the worker's version when it continues as new. Tools run on any worker of the queue:
+    /// [`AgentWorkerBuilder::deployment`](crate::AgentWorkerBuilder::deployment) routes them too.
+    pub fn agent_version(mut self, version: impl Into<String>) -> Self {
+        self.agent_version = Some(version.into());
         self
     }
 
@@ -178,6 +192,7 @@ impl fmt::Debug for TemporalOptions {
             .field("heartbeat_timeout", &self.heartbeat_timeout)
             .field("unknown_outcome", &self.unknown_outcome)
             .field("changed_agent", &self.changed_agent)
+            .field("agent_version", &self.agent_version)
             .field("environment", &self.environment)
             .field("record_limit", &self.record_limit)
             .field("continue_as_new_after", &self.continue_as_new_after)

@@ -68,6 +68,16 @@ pub(crate) fn another_tool_call(
     (may_repeat && is_failure).then(|| failure(&ErrorRecord::from(error), None))
 }
 
+/// The failure of a local call whose workflow task is lost. The SDK cancels the call before this time is over.
+pub(crate) fn lost_task(wait: Duration) -> ApplicationFailure {
+    tracing::debug!("a call of the model does not begin: its workflow task is another worker's");
+    let text = std::io::Error::other("the workflow task is another worker's");
+    ApplicationFailure::builder(text)
+        .type_name("NeuronLostTask".to_owned())
+        .next_retry_delay(wait)
+        .build()
+}
+
 fn allows(policy: &RetryPolicy, kind: &str, attempt: u32) -> bool {
     let more = policy.maximum_attempts == 0 || attempt < policy.maximum_attempts;
     more && !policy.non_retryable_errors.iter().any(|name| name == kind)

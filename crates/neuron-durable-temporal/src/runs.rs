@@ -1,5 +1,10 @@
 //! [`AgentRuns`]: starts runs and speaks to them, from any process.
 
+mod end;
+mod operate;
+mod revive;
+mod summary;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -9,16 +14,17 @@ use temporalio_client::errors::{
     WorkflowGetResultError, WorkflowInteractionError, WorkflowQueryError, WorkflowStartError,
 };
 use temporalio_client::{
-    Client, WorkflowCancelOptions, WorkflowGetResultOptions, WorkflowHandle, WorkflowQueryOptions,
-    WorkflowSignalOptions, WorkflowStartOptions,
+    Client, WorkflowCancelOptions, WorkflowDescribeOptions, WorkflowGetResultOptions,
+    WorkflowHandle, WorkflowQueryOptions, WorkflowSignalOptions, WorkflowStartOptions,
 };
-use temporalio_common::error::IncomingError;
 
+use self::end::End;
+use crate::agent_version::AgentVersion;
 use crate::json::Json;
 use crate::payload_store::with_store;
 use crate::signal_input::SignalInput;
 use crate::workflow::RunInput;
-use crate::{AgentWorkflow, RunFailure, RunOutcome, Signal, TemporalError, TemporalOptions};
+use crate::{AgentWorkflow, RunOutcome, Signal, TemporalError, TemporalOptions};
 
 /// Starts the runs of an agent and speaks to them: from a web server, for instance, that shares nothing
 /// with the [workers](crate::AgentWorker) but the server and the name of the queue.
@@ -41,25 +47,32 @@ pub struct AgentRuns {
     client: Client,
     task_queue: String,
     task_timeout: Duration,
+    agent_version: AgentVersion,
 }
 
 impl AgentRuns {
     /// Speaks to the runs of the agent on this task queue.
     #[must_use]
     pub fn new(client: Client, task_queue: impl Into<String>) -> Self {
-        Self { client, task_queue: task_queue.into(), task_timeout: Duration::from_secs(10) }
+        Self {
+            client,
+            task_queue: task_queue.into(),
+            task_timeout: Duration::from_secs(10),
+            agent_version: AgentVersion::default(),
+        }
     }
 
-    /// Uses the payload store of the workers' options, if they have one.
+    /// Uses the payload store of the workers' options, if they have one, and pins new runs to their
+    /// [version](TemporalOptions::agent_version).
     #[must_use]
     pub fn options(self, options: &TemporalOptions) -> Self {
-        match &options.payload_store {
-            Some(store) => {
-                // Whoever asks hears at once that it fails.
-                Self { client: with_store(self.client, store.clone(), Duration::ZERO), ..self }
-            }
-            None => self,
-        }
+        let client = match &options.payload_store {
+            // Whoever asks hears at once that it fails.
+            Some(store) => with_store(self.client, store.clone(), Duration::ZERO),
+            None => self.client,
+        };
+        let agent_version = AgentVersion::new(options.agent_version.clone());
+        Self { client, agent_version, ..self }
     }
 
     /// Sets how long the server waits for a worker that drives a run and is silent: ten seconds by
@@ -86,6 +99,7 @@ impl AgentRuns {
             Json::new(&RunInput::new(start)).map_err(|error| TemporalError::Other(error.into()))?;
         let options = WorkflowStartOptions::new(self.task_queue.clone(), id.clone())
             .task_timeout(self.task_timeout)
+            .maybe_memo(self.agent_version.to_memo())
             .build();
         match self.client.start_workflow(AgentWorkflow::run, input, options).await {
             Ok(_) => Ok(self.get(id)),
@@ -135,7 +149,7 @@ impl AgentRun {
     pub async fn result(&self) -> Result<RunOutcome, TemporalError> {
         match self.handle.get_result(WorkflowGetResultOptions::default()).await {
             Ok(outcome) => outcome.read().map_err(|error| TemporalError::Other(error.into())),
-            Err(WorkflowGetResultError::Failed(error)) => Err(failure(*error)),
+            Err(WorkflowGetResultError::Failed(error)) => Err(end::failure(*error)),
             Err(WorkflowGetResultError::Cancelled { .. }) => Err(TemporalError::Cancelled),
             Err(WorkflowGetResultError::NotFound(_)) => Err(self.not_found()),
             Err(
@@ -150,7 +164,7 @@ impl AgentRun {
     ///
     /// # Errors
     ///
-    /// [`TemporalError::NotFound`] when there is no such run, or it ended.
+    /// [`TemporalError::NotFound`] when there is no such run; [`TemporalError::AlreadyEnded`] when it ended.
     pub async fn signal(&self, name: &str, value: &impl Serialize) -> Result<(), TemporalError> {
         let other = |error: BoxError| TemporalError::Other(error);
         let value = serde_json::to_value(value).map_err(|error| other(error.into()))?;
@@ -158,7 +172,10 @@ impl AgentRun {
         let signal = signal.map_err(|error| other(error.into()))?;
         let options = WorkflowSignalOptions::default();
         let sent = self.handle.signal(AgentWorkflow::deliver, signal, options).await;
-        sent.map_err(|error| self.interaction(error))
+        match sent {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.interaction(error).await),
+        }
     }
 
     /// What the run waits for a person to decide on, without the conversation; `None` when it does not. A
@@ -182,10 +199,12 @@ impl AgentRun {
     ///
     /// # Errors
     ///
-    /// [`TemporalError::NotFound`] when there is no such run, or it ended.
+    /// [`TemporalError::NotFound`] when there is no such run; [`TemporalError::AlreadyEnded`] when it ended.
     pub async fn cancel(&self) -> Result<(), TemporalError> {
-        let cancelled = self.handle.cancel(WorkflowCancelOptions::default()).await;
-        cancelled.map_err(|error| self.interaction(error))
+        match self.handle.cancel(WorkflowCancelOptions::default()).await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.interaction(error).await),
+        }
     }
 
     /// The history of the run's newest execution, for [`replay_history`](crate::replay_history). It
@@ -199,10 +218,25 @@ impl AgentRun {
         history.map_err(|error| TemporalError::Other(error.into()))
     }
 
-    fn interaction(&self, error: WorkflowInteractionError) -> TemporalError {
-        match error {
-            WorkflowInteractionError::NotFound(_) => self.not_found(),
-            error => TemporalError::Other(error.into()),
+    /// The server does not find a run that ended, too.
+    async fn interaction(&self, error: WorkflowInteractionError) -> TemporalError {
+        let WorkflowInteractionError::NotFound(_) = error else {
+            return TemporalError::Other(error.into());
+        };
+        match self.handle.describe(WorkflowDescribeOptions::default()).await {
+            Ok(described) => {
+                let info = described.into_raw().workflow_execution_info.unwrap_or_default();
+                match End::of(self.handle.client(), &info).await {
+                    Ok(Some(end)) => {
+                        let (id, reason) = (self.id.clone(), end.text(&info));
+                        TemporalError::AlreadyEnded { id, reason }
+                    }
+                    Ok(None) => self.not_found(),
+                    Err(error) => TemporalError::Other(error),
+                }
+            }
+            Err(WorkflowInteractionError::NotFound(_)) => self.not_found(),
+            Err(error) => TemporalError::Other(error.into()),
         }
     }
 
@@ -215,19 +249,4 @@ impl fmt::Debug for AgentRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AgentRun").field("id", &self.id).finish_non_exhaustive()
     }
-}
-
-/// What the details say, if they are ours.
-fn failure(error: IncomingError) -> TemporalError {
-    let IncomingError::Application(failure) = &error else {
-        return TemporalError::Ended(error.to_string());
-    };
-    let details = failure.details::<Json<RunFailure>>();
-    let details = details.ok().flatten().and_then(|details| details.read().ok());
-    let details = details.unwrap_or_else(|| RunFailure {
-        kind: failure.type_name().unwrap_or("Other").to_owned(),
-        message: failure.to_string(),
-        pending: None,
-    });
-    TemporalError::Failed(Box::new(details))
 }

@@ -14,16 +14,35 @@ use chrono::{DateTime, Utc};
 use futures::FutureExt;
 use neuron_runtime::{StepRecord, ToolRequest};
 use neuron_types::{Durability, DurableAgent, ToolOutput, ToolSet};
+use serde::{Deserialize, Serialize};
 use temporalio_macros::{workflow, workflow_methods};
 use temporalio_sdk::{WorkflowContext, WorkflowResult, WorkflowTermination};
 
 use crate::activities::called;
+use crate::agent_version::AgentVersion;
 use crate::context::keep_answers;
 use crate::json::Json;
 use crate::own_wakes::with_own_wakes;
 use crate::panic::message;
 use crate::workflow::failed;
 use crate::{HasMailbox, Mailbox, TemporalDurableContext, TemporalOptions};
+
+/// The input of the workflow of a pinned run.
+#[derive(Serialize)]
+pub(crate) struct PinnedCall<'a> {
+    #[serde(flatten)]
+    pub(crate) request: &'a ToolRequest,
+    #[serde(flatten)]
+    pub(crate) pin: Pin,
+}
+
+/// The version beside the call.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Pin {
+    /// `None` in a run that is not pinned.
+    #[serde(default, skip_serializing_if = "AgentVersion::is_none")]
+    pub(crate) agent_version: AgentVersion,
+}
 
 /// The workflow `neuron_sub_agent`: the call of a tool that is an agent, a child of the workflow that makes the call.
 ///
@@ -82,13 +101,14 @@ impl SubAgentWorkflow {
             (place, state.options.clone())
         });
         let durability = TemporalDurableContext::new(ctx, options.clone());
-        let (tools, tool_ctx) = match place {
-            Ok(place) => place,
+        let version = input.read_as::<Pin>().and_then(|pin| pin.agent_version.check(&options));
+        let (version, (tools, tool_ctx)) = match version.and_then(|version| Ok((version, place?))) {
+            Ok(begun) => begun,
             Err(error) => durability.stall(&error),
         };
         let name = &request.call.name;
         let agents = request.agents.iter().chain([name]).cloned().collect();
-        let durability = Durability::new(durability.nested(agents));
+        let durability = Durability::new(durability.pinned_to(version).nested(agents));
         let run = async { tools.call(&request.call, &tool_ctx, Some(durability)).await };
         let ran = with_own_wakes(AssertUnwindSafe(run).catch_unwind()).await;
         // Middleware, which catches panics, may have made anything of it.

@@ -7,6 +7,9 @@ use std::time::Duration;
 use neuron_tool::ToolRegistry;
 use neuron_types::{BoxedProvider, DurableAgent, Provider};
 use temporalio_client::Client;
+use temporalio_common::worker::{
+    VersioningBehavior, WorkerDeploymentOptions, WorkerDeploymentVersion,
+};
 use temporalio_sdk::{Runtime, Worker, WorkerOptions};
 
 use crate::payload_store::{PATIENCE, with_store};
@@ -67,6 +70,7 @@ impl AgentWorker {
             sticky_timeout: Duration::from_secs(5),
             shutdown_timeout: Duration::from_secs(30),
             max_cached_runs: 1000,
+            deployment: None,
         }
     }
 
@@ -132,6 +136,7 @@ pub struct AgentWorkerBuilder {
     sticky_timeout: Duration,
     shutdown_timeout: Duration,
     max_cached_runs: usize,
+    deployment: Option<WorkerDeploymentOptions>,
 }
 
 impl AgentWorkerBuilder {
@@ -167,6 +172,23 @@ impl AgentWorkerBuilder {
         self
     }
 
+    /// Makes the worker a version of a Worker Deployment. The server routes each run, with its tools, to workers of the
+    /// version with which it began. By default each worker of the queue takes every run.
+    ///
+    /// New runs begin with the deployment's current version. Until an operator has set one
+    /// (`temporal worker deployment set-current-version`), they wait. A worker whose version is not needed any more is shut
+    /// down when the server shows the version as drained.
+    pub fn deployment(mut self, name: impl Into<String>, build_id: impl Into<String>) -> Self {
+        let version =
+            WorkerDeploymentVersion::builder().deployment_name(name).build_id(build_id).build();
+        let options = WorkerDeploymentOptions::new(version)
+            .use_worker_versioning(true)
+            .default_versioning_behavior(VersioningBehavior::Pinned)
+            .build();
+        self.deployment = Some(options);
+        self
+    }
+
     /// Makes the worker, in a tokio runtime.
     ///
     /// # Errors
@@ -189,6 +211,7 @@ impl AgentWorkerBuilder {
             .sticky_queue_schedule_to_start_timeout(self.sticky_timeout)
             .graceful_shutdown_period(self.shutdown_timeout)
             .max_cached_workflows(self.max_cached_runs)
+            .maybe_deployment_options(self.deployment)
             .register_activities(activities)
             .register_workflow_with_factory(move || {
                 AgentWorkflow::new(agent.clone(), options.clone())

@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use neuron_types::{
-    Durability, DurableAgent, DurableError, LoopError, PendingApproval, RunSnapshot, Start,
+    Durability, DurableAgent, DurableError, KnownEffect, LoopError, PendingApproval, RunSnapshot,
+    Start,
 };
 use serde::{Deserialize, Serialize};
 use temporalio_macros::{workflow, workflow_methods};
@@ -21,6 +22,7 @@ use temporalio_sdk::{
     WorkflowContextView, WorkflowResult, WorkflowTermination,
 };
 
+use crate::agent_version::AgentVersion;
 use crate::context::keep_answers;
 use crate::json::Json;
 use crate::mailbox::Queues;
@@ -28,6 +30,7 @@ use crate::outcome::{RunFailure, RunOutcome};
 use crate::own_wakes::with_own_wakes;
 use crate::panic::message;
 use crate::signal_input::SignalInput;
+use crate::wait::Waits;
 use crate::{HasMailbox, Mailbox, TemporalDurableContext, TemporalOptions};
 
 /// What an execution starts from.
@@ -63,7 +66,8 @@ impl fmt::Debug for RunInput {
 /// run to the end.
 ///
 /// Its signal `neuron_signal` takes a [`Signal`](crate::Signal); its query `neuron_pending` gives the
-/// [`PendingApproval`] that the run waits for, without the conversation, or nothing. It returns a
+/// [`PendingApproval`] that the run waits for, without the conversation, or nothing. Its query `neuron_waits_for` gives
+/// any wait, with its times, to [`AgentRuns`](crate::AgentRuns). It returns a
 /// [`RunOutcome`]; a run that fails ends it with an application failure whose type is the error's
 /// [`kind`](LoopError::kind), or `Panic` when the agent's code panicked. What the panic said is logged and
 /// not kept, since it may quote anything.
@@ -116,7 +120,12 @@ impl AgentWorkflow {
         ctx.state_mut(|state| state.mailbox.put_first(signals));
         let (agent, options) = ctx.state(|state| (state.agent.clone(), state.options.clone()));
         let context = TemporalDurableContext::new(ctx, options.clone()).starting_from(&start);
-        let durability = Durability::new(context);
+        let pinned = AgentVersion::pinned(Some(ctx.memo().raw()));
+        let version = match pinned.clone().check(&options) {
+            Ok(version) => version,
+            Err(error) => context.stall(&error),
+        };
+        let durability = Durability::new(context.pinned_to(version.clone()));
         // A task that panics the SDK would try again for ever, and pay its answers each time. One whose agent changed is to
         // be tried again.
         let run = AssertUnwindSafe(async { agent.run(start, durability).await });
@@ -147,13 +156,20 @@ impl AgentWorkflow {
                     Ok(next) => next,
                     Err(error) => return Err(failed("Durable", error.to_string())),
                 };
-                match ctx.continue_as_new(next, ContinueAsNewOptions::default()) {
+                let mut options = ContinueAsNewOptions::default();
+                if version != pinned {
+                    options.memo = version.in_memo(ctx.memo().raw());
+                }
+                match ctx.continue_as_new(next, options) {
                     Ok(never) => match never {},
                     Err(termination) => Err(termination),
                 }
             }
             LoopError::Durable(DurableError::Cancelled) => Err(WorkflowTermination::cancelled()),
-            error => Err(ended(&error, options.state_limit())),
+            error => {
+                let effects = ctx.state_mut(|state| state.mailbox.take_effects());
+                Err(ended(&error, effects, options.state_limit()))
+            }
         }
     }
 
@@ -170,6 +186,12 @@ impl AgentWorkflow {
     #[query(name = "neuron_pending")]
     pub(crate) fn pending(&self, _ctx: &WorkflowContextView) -> Option<PendingApproval> {
         self.mailbox.pending().cloned()
+    }
+
+    /// Shows the waits of the run, also those that ended without their signal.
+    #[query(name = "neuron_waits_for")]
+    pub(crate) fn waits_for(&self, _ctx: &WorkflowContextView) -> Waits {
+        self.mailbox.waits().clone()
     }
 }
 
@@ -206,8 +228,8 @@ fn next_input(
 }
 
 /// How a run that failed ends the workflow. It is not tried again: that would repeat all of it.
-fn ended(error: &LoopError, limit: usize) -> WorkflowTermination {
-    let failure = RunFailure::within(error, limit);
+fn ended(error: &LoopError, effects: Vec<KnownEffect>, limit: usize) -> WorkflowTermination {
+    let failure = RunFailure::within(error, effects, limit);
     let text = std::io::Error::other(failure.message.clone());
     let builder =
         ApplicationFailure::builder(text).type_name(failure.kind.clone()).non_retryable(true);

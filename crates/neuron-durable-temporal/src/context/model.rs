@@ -65,6 +65,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
             options,
             asked,
             agents: self.agents.clone(),
+            task_started: self.ctx.workflow_time(),
         };
         let ticket = self.options.local_calls.leave(call);
         let input = Json::new(&LocalModelRequest { ticket: ticket.number })?;

@@ -3,19 +3,22 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use neuron_types::{DurableError, PendingApproval};
+use chrono::TimeDelta;
+use neuron_types::{DurableContext, DurableError, PendingApproval};
 use send_wrapper::SendWrapper;
 use serde_json::Value;
 use temporalio_sdk::{CancellableFuture, TimerResult, workflows};
 
-use super::TemporalDurableContext;
+use super::{LONGEST, TemporalDurableContext};
 use crate::HasMailbox;
+use crate::wait::Wait;
 
 impl<W: HasMailbox> TemporalDurableContext<W> {
     pub(super) async fn receive(
         &self,
         name: &str,
         timeout: Duration,
+        pending: Option<PendingApproval>,
     ) -> Result<Option<Value>, DurableError> {
         self.begin_step()?;
         let take = || self.ctx.state_mut(|state| state.mailbox_mut().take_signal(name));
@@ -37,18 +40,29 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
             timer.cancel();
             outcome
         });
-        wait.await?;
+        self.begin_wait(Some(name), timeout, pending);
+        let waited = wait.await;
+        let signal = waited.as_ref().ok().and_then(|()| take());
+        let is_missed = waited.is_ok() && signal.is_none();
+        let missed_at = is_missed.then(|| self.now());
+        self.ctx.state_mut(|state| state.mailbox_mut().end_wait(missed_at));
+        waited?;
         self.answers_are_kept();
-        Ok(take())
+        Ok(signal)
     }
-}
 
-/// Leaves out the conversations: what is decided on are the calls, and a query must stay small.
-pub(super) fn leave_out_messages(pending: &mut PendingApproval) {
-    pending.messages = Vec::new();
-    for call in &mut pending.calls {
-        if let Some(nested) = &mut call.nested {
-            leave_out_messages(nested);
-        }
+    /// Notes a wait for the query `neuron_waits_for`.
+    pub(super) fn begin_wait(
+        &self,
+        signal: Option<&str>,
+        timeout: Duration,
+        pending: Option<PendingApproval>,
+    ) {
+        let since = self.now();
+        let timeout = Some(timeout).filter(|timeout| *timeout < LONGEST);
+        let timeout = timeout.and_then(|timeout| TimeDelta::from_std(timeout).ok());
+        let deadline = timeout.and_then(|timeout| since.checked_add_signed(timeout));
+        let wait = Wait { since, deadline, signal: signal.map(str::to_owned), pending };
+        self.ctx.state_mut(|state| state.mailbox_mut().begin_wait(wait));
     }
 }

@@ -13,7 +13,7 @@ use temporalio_sdk::{ActivityExecutionError, ChildWorkflowOptions, ParentClosePo
 use super::TemporalDurableContext;
 use crate::activities::{AgentActivities, BROKEN};
 use crate::json::Json;
-use crate::sub_agent::SubAgentWorkflow;
+use crate::sub_agent::{Pin, PinnedCall, SubAgentWorkflow};
 use crate::{HasMailbox, retry};
 
 /// The most bytes of arguments that go to the server in one message, which takes 4 MiB with all around
@@ -72,12 +72,13 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
     ) -> Call {
         let ToolInvocation { call, ctx, effect, is_agent, .. } = invocation;
         let request = ToolRequest::new(invocation, options.clone(), &self.options.environment);
+        let is_agent = *is_agent && self.keeps_what_was_asked;
         let measured = Json::new(&(&request.call, &request.resumed)).map(|json| json.len());
         let length = measured.as_ref().copied().unwrap_or_default();
         let request = measured.and_then(|length| {
             let limit = self.options.record_limit;
             if length <= limit {
-                return Json::new(&request);
+                return self.input(&request, is_agent);
             }
             let text = format!(
                 "the call of `{}` takes {length} bytes in the history, where a record may have {limit}",
@@ -97,12 +98,25 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         Call {
             name: call.name.clone(),
             effect: *effect,
-            is_agent: *is_agent && self.keeps_what_was_asked,
+            is_agent,
             meter: ctx.usage.clone(),
             id,
             length,
             request,
         }
+    }
+
+    /// What goes to the activity, or to the child workflow.
+    fn input(
+        &self,
+        request: &ToolRequest,
+        is_agent: bool,
+    ) -> Result<Json<ToolRequest>, DurableError> {
+        if !is_agent || self.agent_version.is_none() {
+            return Json::new(request);
+        }
+        let pin = Pin { agent_version: self.agent_version.clone() };
+        Json::new(&PinnedCall { request, pin }).map(Json::cast)
     }
 
     /// Runs calls at the same time, and gives their results in call order.

@@ -14,13 +14,14 @@ use std::time::Duration;
 use neuron_conformance_durable::{EffectLog, Scenario, run_with_signals};
 use neuron_durable_temporal::{ModelCalls, TemporalError, TemporalOptions, replay_history};
 use neuron_loop::ApprovalSignal;
-use neuron_runtime::ChangedAgent;
+use neuron_runtime::{ChangedAgent, DurableRuns, RunStatus, RunSummary};
 use neuron_tool::ToolRegistry;
 use neuron_types::{ApprovalDecisions, PermissionDecision, ToolEffect, ToolOutput};
 use serde_json::json;
 
 use crate::crash::Engine;
 use crate::host::{Agent, Bench, Does, Model, answer, call, connect, options, text, turns};
+use crate::operating::inspected;
 
 fn histories() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/histories")
@@ -223,12 +224,16 @@ async fn stands_still_and_goes_on(last_prompt: &str, last_options: TemporalOptio
         }
     };
     tokio::time::timeout(Duration::from_secs(60), noticed).await.expect("the change is noticed");
+    let is_stalled = |run: &RunSummary| run.status == RunStatus::Stalled;
+    let reason = inspected(&bench, &bench.queue, is_stalled).await.reason.unwrap();
+    assert!(reason.contains("llm/0 with system: ") && reason.contains("got system: "), "{reason}");
     let ended = tokio::time::timeout(Duration::from_secs(1), run.result()).await;
     assert!(ended.is_err(), "changed code ended the run: {ended:?}");
     drop(worker);
 
     let _worker = bench.serve(model, echo, waits(last_prompt), &last_options);
     let outcome = run.result().await.unwrap();
+    assert_eq!(bench.runs.inspect(&bench.queue).await.unwrap().status, RunStatus::Done);
     assert_eq!(outcome.result.response, "done");
     assert_eq!(calls.load(Ordering::SeqCst), 2);
 }

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use neuron_context::SlidingWindowStrategy;
-use neuron_durable_temporal::{AgentRuns, AgentWorker, ShutdownHandle, TemporalOptions};
+use neuron_durable_temporal::{
+    AgentRuns, AgentWorker, AgentWorkerBuilder, ShutdownHandle, TemporalOptions,
+};
 use neuron_loop::{Conversation, LoopConfig, ToolErrorPolicy};
 use neuron_testkit::engines::TemporalServer;
 use neuron_tool::ToolRegistry;
@@ -75,6 +77,18 @@ impl Bench {
         agent: impl DurableAgent + 'static,
         options: &TemporalOptions,
     ) -> Serving {
+        self.serve_built(model, tools, agent, options, |builder| builder)
+    }
+
+    /// The same, with more settings.
+    pub(crate) fn serve_built(
+        &self,
+        model: impl Provider + 'static,
+        tools: Arc<ToolRegistry>,
+        agent: impl DurableAgent + 'static,
+        options: &TemporalOptions,
+        build: impl FnOnce(AgentWorkerBuilder) -> AgentWorkerBuilder + Send + 'static,
+    ) -> Serving {
         let (address, queue) = (self.address.clone(), self.queue.clone());
         let options = options.clone();
         let (ready, shutdown) = std::sync::mpsc::channel();
@@ -86,7 +100,7 @@ impl Bench {
                 .unwrap();
             runtime.block_on(async {
                 let client = connect(&address).await;
-                let mut worker = AgentWorker::builder(client, queue, model, tools, agent)
+                let mut worker = build(AgentWorker::builder(client, queue, model, tools, agent))
                     .options(options)
                     .identity("neuron-test")
                     .sticky_timeout(Duration::from_millis(500))
@@ -228,6 +242,11 @@ impl ToolDyn for Does {
 
     fn effect(&self) -> ToolEffect {
         self.effect
+    }
+
+    /// The argument `key`.
+    fn effect_key(&self, input: &Value) -> Option<String> {
+        Some(input.get("key")?.to_string())
     }
 
     fn call_dyn<'a>(

@@ -7,5 +7,8 @@ mod boundaries;
 mod changed;
 mod crash;
 mod long;
+mod operating;
+mod paused;
 mod signals;
 mod suite;
+mod versions;

@@ -1,0 +1,154 @@
+//! The [`DurableRuns`] of Temporal.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use neuron_runtime::{DurableRuns, RunStatus, RunSummary, RunsError};
+use neuron_types::{ApprovalDecisions, BoxError};
+use serde_json::Value;
+use temporalio_client::errors::WorkflowInteractionError;
+use temporalio_client::{Client, WorkflowDescribeOptions, WorkflowListOptions};
+use temporalio_common::protos::temporal::api::common::v1::WorkflowExecution;
+use temporalio_common::protos::temporal::api::enums::v1::WorkflowExecutionStatus as Status;
+use temporalio_common::protos::temporal::api::workflow::v1::WorkflowExecutionInfo;
+
+use super::end::End;
+use super::summary::{Chain, started_at};
+use super::{AgentRun, AgentRuns};
+use crate::TemporalError;
+
+/// The type of the workflow of a run.
+pub(super) const TYPE: &str = "neuron_agent";
+
+/// Time for a worker to answer a query.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Time for a worker to answer a query for a list.
+const PATIENCE_IN_LIST: Duration = Duration::from_secs(1);
+
+/// Number of runs of a list that are read at the same time.
+const AT_ONCE: usize = 16;
+
+/// Lists the runs of the task queue. The server's list of workflows is up to a second late. A run whose worker does not
+/// answer is listed without what it waits for.
+impl DurableRuns for AgentRuns {
+    async fn list(&self) -> Result<Vec<RunSummary>, RunsError> {
+        let query = format!("TaskQueue = {} AND WorkflowType = '{TYPE}'", quoted(&self.task_queue));
+        let executions = self.executions(query).await.map_err(RunsError::Engine)?;
+        let mut runs: HashMap<String, Vec<_>> = HashMap::new();
+        for info in executions {
+            let id = info.execution.clone().unwrap_or_default().workflow_id;
+            runs.entry(id).or_default().push(info);
+        }
+        let mut runs: Vec<_> = runs.into_values().filter_map(chain).collect();
+        runs.sort_by_key(|run| run.created_at);
+        // Where no worker is, the first one that does not answer is waited for.
+        let is_silent = AtomicBool::new(false);
+        let summaries = stream::iter(runs).map(async |run| {
+            let patience = match is_silent.load(Ordering::Relaxed) {
+                true => Duration::ZERO,
+                false => PATIENCE_IN_LIST,
+            };
+            let summary = self.summarise(run, patience).await?;
+            if summary.status == RunStatus::Waiting && summary.waits_for.is_none() {
+                is_silent.store(true, Ordering::Relaxed);
+            }
+            Ok(summary)
+        });
+        summaries.buffered(AT_ONCE).try_collect().await.map_err(RunsError::Engine)
+    }
+
+    async fn inspect(&self, id: &str) -> Result<RunSummary, RunsError> {
+        let info = self.describe(id).await?;
+        let query = format!("WorkflowId = {} AND WorkflowType = '{TYPE}'", quoted(id));
+        let mut executions = self.executions(query).await.map_err(RunsError::Engine)?;
+        // The list may not have the newest one yet.
+        executions.retain(|listed| listed.execution != info.execution);
+        executions.push(info);
+        let run = chain(executions).ok_or_else(|| not_found(id))?;
+        self.summarise(run, PATIENCE).await.map_err(RunsError::Engine)
+    }
+
+    async fn signal(&self, id: &str, name: &str, value: Value) -> Result<(), RunsError> {
+        let info = self.describe(id).await?;
+        let ended = End::of(&self.client, &info).await.map_err(RunsError::Engine)?;
+        if let Some(ended) = ended {
+            return Err(RunsError::Ended { id: id.to_owned(), reason: ended.text(&info) });
+        }
+        let run = self.get(id);
+        let waits = run.waits(PATIENCE).await;
+        if let Some(time) = waits.as_ref().and_then(|waits| waits.ended.get(name)) {
+            let reason = format!("its wait for the signal {name:?} ended at its deadline, {time}");
+            return Err(RunsError::Ended { id: id.to_owned(), reason });
+        }
+        run.signal(name, &value).await.map_err(of_temporal)
+    }
+
+    async fn cancel(&self, id: &str) -> Result<(), RunsError> {
+        self.describe(id).await?;
+        self.get(id).cancel().await.map_err(of_temporal)
+    }
+
+    /// The run goes on under its id, on its task queue.
+    async fn revive(&self, id: &str, decisions: ApprovalDecisions) -> Result<String, RunsError> {
+        self.start_again(id, decisions).await?;
+        Ok(id.to_owned())
+    }
+}
+
+impl AgentRuns {
+    /// The newest execution of a run.
+    pub(super) async fn describe(&self, id: &str) -> Result<WorkflowExecutionInfo, RunsError> {
+        match self.get(id).handle.describe(WorkflowDescribeOptions::default()).await {
+            Ok(described) if described.workflow_type() == TYPE => {
+                Ok(described.into_raw().workflow_execution_info.unwrap_or_default())
+            }
+            Ok(_) | Err(WorkflowInteractionError::NotFound(_)) => Err(not_found(id)),
+            Err(error) => Err(RunsError::Engine(error.into())),
+        }
+    }
+
+    async fn executions(&self, query: String) -> Result<Vec<WorkflowExecutionInfo>, BoxError> {
+        let found = Client::list_workflows(&self.client, query, WorkflowListOptions::default());
+        let found = found.map_ok(|execution| execution.into_raw());
+        Ok(found.try_collect().await?)
+    }
+}
+
+impl AgentRun {
+    /// The newest execution, for requests that the SDK's client has no method for.
+    pub(super) fn execution(id: &str) -> WorkflowExecution {
+        WorkflowExecution { workflow_id: id.to_owned(), run_id: String::new() }
+    }
+}
+
+/// Finds the newest execution of a run, and those that it continues.
+fn chain(mut executions: Vec<WorkflowExecutionInfo>) -> Option<Chain> {
+    executions.sort_by_key(|info| Reverse(started_at(info)));
+    let mut executions = executions.into_iter();
+    let info = executions.next()?;
+    let earlier = executions.take_while(|info| info.status() == Status::ContinuedAsNew);
+    let earlier: Vec<_> = earlier.collect();
+    let created_at = started_at(earlier.last().unwrap_or(&info));
+    Some(Chain { created_at, continued: Some(earlier.len()), info })
+}
+
+/// A text in a query to the server.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
+}
+
+fn not_found(id: &str) -> RunsError {
+    RunsError::NotFound { id: id.to_owned() }
+}
+
+fn of_temporal(error: TemporalError) -> RunsError {
+    match error {
+        TemporalError::NotFound { id } => RunsError::NotFound { id },
+        TemporalError::AlreadyEnded { id, reason } => RunsError::Ended { id, reason },
+        error => RunsError::Engine(error.into()),
+    }
+}

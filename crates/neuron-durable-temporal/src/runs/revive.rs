@@ -1,0 +1,92 @@
+//! Starts a run again that ended since nobody decided on its calls.
+
+use neuron_runtime::{RunStatus, RunsError};
+use neuron_types::{ApprovalDecisions, BoxError, Start};
+use temporalio_client::NamespacedClient;
+use temporalio_client::grpc::WorkflowService;
+use temporalio_client::tonic::{Code, IntoRequest};
+use temporalio_common::data_converters::{SerializationContextData, WorkflowSerializationContext};
+use temporalio_common::protos::temporal::api::common::v1::{Memo, Payloads, WorkflowType};
+use temporalio_common::protos::temporal::api::enums::v1::{
+    WorkflowIdConflictPolicy, WorkflowIdReusePolicy,
+};
+use temporalio_common::protos::temporal::api::taskqueue::v1::TaskQueue;
+use temporalio_common::protos::temporal::api::workflow::v1::WorkflowExecutionInfo;
+use temporalio_common::protos::temporal::api::workflowservice::v1::StartWorkflowExecutionRequest;
+
+use super::AgentRuns;
+use super::end::End;
+use super::operate::TYPE;
+use crate::json::Json;
+use crate::workflow::RunInput;
+
+impl AgentRuns {
+    /// Starts the run again with these decisions, under its id, version and task queue.
+    pub(super) async fn start_again(
+        &self,
+        id: &str,
+        decisions: ApprovalDecisions,
+    ) -> Result<(), RunsError> {
+        let not_revivable = |reason: String| RunsError::NotRevivable { id: id.to_owned(), reason };
+        let info = self.describe(id).await?;
+        let Some(end) = End::of(&self.client, &info).await.map_err(RunsError::Engine)? else {
+            return Err(not_revivable("it has not ended".into()));
+        };
+        let text = end.text(&info);
+        let failure = end
+            .failure
+            .filter(|failure| end.status == RunStatus::Failed && failure.needs_decisions());
+        let Some(failure) = failure else {
+            return Err(not_revivable(text));
+        };
+        let Some(pending) = failure.pending else {
+            let text = "its state was too long for the server, and is not kept: set \
+                        `TemporalOptions::payload_store`";
+            return Err(not_revivable(text.into()));
+        };
+        pending.check_whole()?;
+        pending.check(&decisions)?;
+        let start = Start::Resume { pending, decisions, effects: failure.effects };
+        let request = self.request(id, info, start).await.map_err(RunsError::Engine)?;
+        match self.client.clone().start_workflow_execution(request.into_request()).await {
+            Ok(_) => Ok(()),
+            Err(status) if status.code() == Code::AlreadyExists => {
+                Err(not_revivable("it was revived meanwhile".into()))
+            }
+            Err(status) => Err(RunsError::Engine(status.into())),
+        }
+    }
+
+    /// Makes the request. Its id follows from the execution that ended, and the server starts one execution for an id. So
+    /// several processes revive the run once, also if it has ended again when the last of them asks.
+    async fn request(
+        &self,
+        id: &str,
+        ended: WorkflowExecutionInfo,
+        start: Start,
+    ) -> Result<StartWorkflowExecutionRequest, BoxError> {
+        let data = SerializationContextData::Workflow(WorkflowSerializationContext::new());
+        let converter = self.client.data_converter();
+        let payloads = converter.to_payloads(&data, &Json::new(&RunInput::new(start))?).await?;
+        let mut memo = Memo::default();
+        for (key, value) in ended.memo.unwrap_or_default().fields {
+            let encoded = converter.codec().encode(&data, vec![value]).await?;
+            memo.fields.extend(encoded.into_iter().map(|value| (key.clone(), value)));
+        }
+        let run_id = ended.execution.unwrap_or_default().run_id;
+        Ok(StartWorkflowExecutionRequest {
+            namespace: self.client.namespace(),
+            workflow_id: id.to_owned(),
+            workflow_type: Some(WorkflowType { name: TYPE.to_owned() }),
+            task_queue: Some(TaskQueue { name: ended.task_queue, ..Default::default() }),
+            input: Some(Payloads { payloads }),
+            identity: self.client.identity(),
+            request_id: format!("neuron-revive-{run_id}"),
+            workflow_id_reuse_policy: WorkflowIdReusePolicy::AllowDuplicateFailedOnly.into(),
+            workflow_id_conflict_policy: WorkflowIdConflictPolicy::Fail.into(),
+            workflow_task_timeout: self.task_timeout.try_into().ok(),
+            memo: Some(memo),
+            ..Default::default()
+        })
+    }
+}

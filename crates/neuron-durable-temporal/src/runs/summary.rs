@@ -1,0 +1,166 @@
+//! The state of a run, as the server and the run's worker know it.
+
+use std::time::Duration;
+
+use chrono::{DateTime, SubsecRound, Utc};
+use neuron_runtime::{RunStatus, RunSummary, WaitEvent, WaitsFor};
+use neuron_types::BoxError;
+use temporalio_client::grpc::WorkflowService;
+use temporalio_client::tonic::IntoRequest;
+use temporalio_client::{NamespacedClient, WorkflowDescribeOptions, WorkflowQueryOptions};
+use temporalio_common::protos::proto_ts_to_system_time;
+use temporalio_common::protos::temporal::api::enums::v1::{
+    WorkflowExecutionStatus as Status, WorkflowTaskFailedCause,
+};
+use temporalio_common::protos::temporal::api::history::v1::history_event::Attributes;
+use temporalio_common::protos::temporal::api::workflow::v1::WorkflowExecutionInfo;
+use temporalio_common::protos::temporal::api::workflowservice::v1::GetWorkflowExecutionHistoryReverseRequest;
+
+use super::end::End;
+use super::{AgentRun, AgentRuns};
+use crate::agent_version::AgentVersion;
+use crate::wait::{Waits, leave_out_messages};
+use crate::{AgentWorkflow, RunFailure};
+
+/// Number of events at the end of a history among which the failure of a workflow task is looked for.
+const NEWEST_EVENTS: i32 = 20;
+
+/// The search attribute in which the server lists the problems of a workflow whose task failed several times.
+const REPORTED_PROBLEMS: &str = "TemporalReportedProblems";
+
+/// The newest execution of a run, and what is known of the executions that it continues.
+pub(super) struct Chain {
+    /// The newest execution.
+    pub(super) info: WorkflowExecutionInfo,
+    pub(super) created_at: Option<DateTime<Utc>>,
+    /// Number of times that the run continued as new.
+    pub(super) continued: Option<usize>,
+}
+
+impl AgentRuns {
+    /// Describes a run. Its worker is asked for what it waits for, and has this long to answer.
+    pub(super) async fn summarise(
+        &self,
+        chain: Chain,
+        patience: Duration,
+    ) -> Result<RunSummary, BoxError> {
+        let Chain { info, created_at, continued } = chain;
+        let id = info.execution.clone().unwrap_or_default().workflow_id;
+        let mut summary = RunSummary::new(&id, RunStatus::Running);
+        summary.created_at = created_at;
+        summary.changed_at = closed_at(&info);
+        summary.agent_version = AgentVersion::pinned(info.memo.as_ref()).into_text();
+        summary.execution = continued;
+        if let Some(end) = End::of(&self.client, &info).await? {
+            summary.status = end.status;
+            summary.reason = end.reason;
+            summary.usage = end.usage;
+            summary.waits_for = end.failure.and_then(|failure| decisions(*failure));
+        } else if info.status() == Status::Paused {
+            summary.status = RunStatus::Stalled;
+            summary.reason = Some("it is paused on the server".into());
+        } else {
+            self.summarise_running(&mut summary, patience).await?;
+        }
+        Ok(summary)
+    }
+
+    async fn summarise_running(
+        &self,
+        summary: &mut RunSummary,
+        patience: Duration,
+    ) -> Result<(), BoxError> {
+        let run = self.get(&summary.id);
+        let described = run.handle.describe(WorkflowDescribeOptions::default()).await?.into_raw();
+        if let Some(task) = &described.pending_workflow_task {
+            let failed = if task.attempt > 1 { self.stalled(&summary.id).await? } else { None };
+            let attributes = described.workflow_execution_info.and_then(|i| i.search_attributes);
+            let problem =
+                || attributes.and_then(|all| all.indexed_fields.get(REPORTED_PROBLEMS).cloned());
+            summary.reason = failed.or_else(|| {
+                let problem = problem()?;
+                Some(format!("its workflow task fails: {}", String::from_utf8_lossy(&problem.data)))
+            });
+            if summary.reason.is_some() {
+                summary.status = RunStatus::Stalled;
+            }
+            return Ok(());
+        }
+        if described.pending_activities.is_empty() && described.pending_children.is_empty() {
+            summary.status = RunStatus::Waiting;
+            if let Some(waits) = run.waits(patience).await {
+                match waits.now {
+                    Some(wait) => summary.waits_for = Some(wait.into()),
+                    // It went on meanwhile.
+                    None => summary.status = RunStatus::Running,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The reason why the newest workflow task of a run failed. `None` if it did not.
+    async fn stalled(&self, id: &str) -> Result<Option<String>, BoxError> {
+        let mut client = self.client.clone();
+        let request = GetWorkflowExecutionHistoryReverseRequest {
+            namespace: client.namespace(),
+            execution: Some(AgentRun::execution(id)),
+            maximum_page_size: NEWEST_EVENTS,
+            ..Default::default()
+        };
+        let history = client.get_workflow_execution_history_reverse(request.into_request()).await?;
+        let events = history.into_inner().history.unwrap_or_default().events;
+        for attributes in events.into_iter().filter_map(|event| event.attributes) {
+            match attributes {
+                Attributes::WorkflowTaskCompletedEventAttributes(_) => return Ok(None),
+                Attributes::WorkflowTaskFailedEventAttributes(failed)
+                    if failed.cause() != WorkflowTaskFailedCause::UnhandledCommand =>
+                {
+                    let text = failed.failure.unwrap_or_default().message;
+                    return Ok(Some(text).filter(|text| !text.is_empty()));
+                }
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl AgentRun {
+    /// Asks the run's worker for its waits. `None` if no worker answers in time, or it is of an older release.
+    pub(super) async fn waits(&self, patience: Duration) -> Option<Waits> {
+        let options = WorkflowQueryOptions::default();
+        let asked = self.handle.query(AgentWorkflow::waits_for, (), options);
+        match tokio::time::timeout(patience, asked).await {
+            Ok(Ok(waits)) => Some(waits),
+            Ok(Err(error)) => {
+                tracing::debug!(id = self.id, %error, "a run does not say what it waits for");
+                None
+            }
+            Err(_) => None,
+        }
+    }
+}
+
+/// The decisions that a run needs which ended without them.
+fn decisions(failure: RunFailure) -> Option<WaitsFor> {
+    if !failure.needs_decisions() {
+        return None;
+    }
+    let mut pending = failure.pending;
+    if let Some(pending) = &mut pending {
+        leave_out_messages(pending);
+    }
+    Some(WaitsFor::new(WaitEvent::Approval { signal: None, pending }))
+}
+
+/// Time at which an execution began, in the precision of the server's list.
+pub(super) fn started_at(info: &WorkflowExecutionInfo) -> Option<DateTime<Utc>> {
+    let time = info.start_time.as_ref().and_then(proto_ts_to_system_time);
+    time.map(|time| DateTime::<Utc>::from(time).trunc_subsecs(6))
+}
+
+/// Time at which an execution ended.
+pub(super) fn closed_at(info: &WorkflowExecutionInfo) -> Option<DateTime<Utc>> {
+    info.close_time.as_ref().and_then(proto_ts_to_system_time).map(DateTime::from)
+}

@@ -1,0 +1,60 @@
+//! [`Waits`]: the waits of a run, as the query `neuron_waits_for` gives them.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use neuron_runtime::{WaitEvent, WaitsFor};
+use neuron_types::PendingApproval;
+use serde::{Deserialize, Serialize};
+
+/// The waits of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Waits {
+    /// The wait that goes on.
+    pub(crate) now: Option<Wait>,
+    /// The signals whose last wait ended without them, and when.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) ended: BTreeMap<String, DateTime<Utc>>,
+}
+
+/// A wait of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Wait {
+    /// Time at which the wait began.
+    pub(crate) since: DateTime<Utc>,
+    /// Time at which the wait ends. `None` if it has no end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) deadline: Option<DateTime<Utc>>,
+    /// Name of the signal that ends the wait. `None` if the deadline alone does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) signal: Option<String>,
+    /// The calls to decide on, without the conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) pending: Option<PendingApproval>,
+}
+
+impl From<Wait> for WaitsFor {
+    fn from(wait: Wait) -> Self {
+        let event = match (wait.signal, wait.pending) {
+            (signal, Some(pending)) => {
+                WaitEvent::Approval { signal, pending: Some(Box::new(pending)) }
+            }
+            (Some(name), None) => WaitEvent::Signal { name },
+            (None, None) => WaitEvent::Time,
+        };
+        let mut waits_for = Self::new(event);
+        waits_for.since = Some(wait.since);
+        waits_for.deadline = wait.deadline;
+        waits_for
+    }
+}
+
+/// Leaves out the conversations. The decisions are on the calls, and a query must stay small.
+pub(crate) fn leave_out_messages(pending: &mut PendingApproval) {
+    pending.messages = Vec::new();
+    for call in &mut pending.calls {
+        if let Some(nested) = &mut call.nested {
+            leave_out_messages(nested);
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! What an operator sees and does: lists, decisions that come late, runs that are revived.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use neuron_durable_temporal::{FilePayloadStore, TemporalError, TemporalOptions};
+use neuron_loop::ApprovalSignal;
+use neuron_runtime::{DurableRuns, RunStatus, RunSummary, RunsError, WaitEvent};
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    AgentResult, ApprovalDecisions, Durability, DurableContext, LoopError, PermissionDecision,
+    ProviderError, Start, ToolEffect, ToolOutput, WasmBoxedFuture,
+};
+use serde_json::{Value, json};
+use temporalio_client::grpc::WorkflowService;
+use temporalio_client::tonic::IntoRequest;
+use temporalio_common::protos::temporal::api::common::v1::WorkflowType;
+use temporalio_common::protos::temporal::api::enums::v1::WorkflowIdReusePolicy;
+use temporalio_common::protos::temporal::api::taskqueue::v1::TaskQueue;
+use temporalio_common::protos::temporal::api::workflowservice::v1::StartWorkflowExecutionRequest;
+
+use crate::host::{Agent, Bench, Does, Model, answer, call, connect, options, said, text, turns};
+
+/// Reads summaries until one is as it should be.
+pub(crate) async fn inspected(
+    bench: &Bench,
+    id: &str,
+    is_it: impl Fn(&RunSummary) -> bool,
+) -> RunSummary {
+    let mut last = None;
+    let wanted = async {
+        loop {
+            let summary = bench.runs.inspect(id).await.unwrap();
+            if is_it(&summary) {
+                return summary;
+            }
+            last = Some(summary);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let inspected = tokio::time::timeout(Duration::from_secs(20), wanted).await;
+    inspected.unwrap_or_else(|_| panic!("{last:?}"))
+}
+
+fn declared() -> ToolRegistry {
+    wires(&Wired::default())
+}
+
+/// The calls of a tool: the arguments, and the idempotency key.
+type Wired = Arc<Mutex<Vec<(Value, String)>>>;
+
+fn wires(wired: &Wired) -> ToolRegistry {
+    let mut tools = ToolRegistry::new();
+    for name in ["wire", "settle"] {
+        let wired = wired.clone();
+        tools.register_dyn(Does::new(name, ToolEffect::AtMostOnce, move |input, ctx| {
+            wired.lock().unwrap().push((input, ctx.idempotency_key));
+            async { Ok(ToolOutput::text("wired")) }
+        }));
+    }
+    tools
+}
+
+/// Needs an approval for `wire`, within this time.
+fn asks(timeout: Duration) -> Agent {
+    let mut agent = Agent::new(declared);
+    agent.policy = Some(|tool, _| match tool {
+        "wire" => PermissionDecision::Ask("may it be wired?".into()),
+        _ => PermissionDecision::Allow,
+    });
+    agent.config.approval_signal = Some(ApprovalSignal { name: "approve".into(), timeout });
+    agent
+}
+
+const LONG: Duration = Duration::from_secs(600);
+const SHORT: Duration = Duration::from_millis(100);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_are_listed_with_their_states() {
+    let options = options();
+    let Some(bench) = Bench::new("listed", &options).await else { return };
+    let model = Model::new(|request| match request.messages[0].text().as_str() {
+        "fail" => Err(ProviderError::Authentication("no key".into())),
+        "wait" | "cancel" => Ok(answer(0, vec![call("w", "wire", json!({"amount": 7}))])),
+        _ => Ok(answer(0, vec![text("done")])),
+    });
+    let wired = Wired::default();
+    let worker = bench.serve_with(model, wires(&wired).into(), asks(LONG), &options);
+    let id = |name: &str| format!("{}-{name}", bench.queue);
+    let is_waiting = |summary: &RunSummary| summary.waits_for.is_some();
+    for name in ["finish", "fail", "cancel", "wait"] {
+        bench.runs.start(id(name), name).await.unwrap();
+    }
+    inspected(&bench, &id("cancel"), is_waiting).await;
+    bench.runs.cancel(&id("cancel")).await.unwrap();
+
+    let done = inspected(&bench, &id("finish"), |run| run.status == RunStatus::Done).await;
+    assert_eq!(done.usage.unwrap().input_tokens, 10);
+    assert!(done.created_at.unwrap() <= done.changed_at.unwrap());
+    let failed = inspected(&bench, &id("fail"), |run| run.status == RunStatus::Failed).await;
+    assert!(failed.reason.unwrap().contains("no key"));
+    inspected(&bench, &id("cancel"), |run| run.status == RunStatus::Cancelled).await;
+    let waits = inspected(&bench, &id("wait"), is_waiting).await;
+    assert_eq!(waits.status, RunStatus::Waiting);
+    let waits_for = waits.waits_for.clone().unwrap();
+    let WaitEvent::Approval { signal, pending: Some(pending) } = &waits_for.event else {
+        panic!("{waits_for:?}")
+    };
+    assert_eq!(
+        (signal.as_deref(), &pending.calls[0].call.input),
+        (Some("approve"), &json!({"amount": 7}))
+    );
+    let time = waits_for.deadline.unwrap() - waits_for.since.unwrap();
+    assert_eq!(time.num_seconds(), 600);
+
+    let expected = [
+        (id("finish"), RunStatus::Done),
+        (id("fail"), RunStatus::Failed),
+        (id("cancel"), RunStatus::Cancelled),
+        (id("wait"), RunStatus::Waiting),
+    ];
+    let states = async |bench: &Bench| -> Vec<_> {
+        let listed = bench.runs.list().await.unwrap();
+        listed.into_iter().map(|run| (run.id, run.status)).collect()
+    };
+    let listed = async {
+        while states(&bench).await != expected {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), listed).await.expect("all are listed in time");
+    let listed = bench.runs.list().await.unwrap().pop().unwrap();
+    assert_eq!((listed.waits_for, listed.created_at), (Some(waits_for), waits.created_at));
+
+    // Also without a worker, which alone knows what it waits for.
+    tokio::task::block_in_place(|| drop(worker));
+    assert_eq!(states(&bench).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_not_there_is_not_found() {
+    let Some(bench) = Bench::new("no-run", &options()).await else { return };
+    let is_not_found = |error| matches!(error, RunsError::NotFound { id } if id == "nobody");
+    assert!(is_not_found(bench.runs.inspect("nobody").await.unwrap_err()));
+    assert!(is_not_found(bench.runs.signal("nobody", "a", json!(1)).await.unwrap_err()));
+    assert!(is_not_found(bench.runs.cancel("nobody").await.unwrap_err()));
+    let decisions = ApprovalDecisions::new();
+    assert!(is_not_found(bench.runs.revive("nobody", decisions).await.unwrap_err()));
+    assert_eq!(bench.runs.list().await.unwrap(), []);
+}
+
+/// Misses a signal, and waits for another one.
+fn misses(
+    _: Start,
+    context: Durability<'_>,
+) -> WasmBoxedFuture<'_, Result<AgentResult, LoopError>> {
+    Box::pin(async move {
+        let first: Option<Value> = context.wait_for_signal("first", SHORT).await?;
+        let second: Option<Value> = context.wait_for_signal("second", LONG).await?;
+        context.sleep(Duration::from_millis(10)).await;
+        said(format!("{first:?} {second:?}"))
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_after_its_deadline_is_refused_and_the_run_goes_on() {
+    let options = options();
+    let Some(bench) = Bench::new("missed", &options).await else { return };
+    let none = ToolRegistry::new;
+    let _worker = bench.serve(Model::script(Vec::new()), none, misses, &options);
+    let run = bench.runs.start(&bench.queue, "go").await.unwrap();
+    let waits_for = |name: &str| {
+        let event = WaitEvent::Signal { name: name.to_owned() };
+        move |run: &RunSummary| run.waits_for.as_ref().is_some_and(|wait| wait.event == event)
+    };
+    inspected(&bench, &bench.queue, waits_for("second")).await;
+    let late = bench.runs.signal(&bench.queue, "first", json!(1)).await.unwrap_err();
+    let RunsError::Ended { reason, .. } = late else { panic!("{late}") };
+    assert!(reason.contains("\"first\"") && reason.contains("deadline"), "{reason}");
+    bench.runs.signal(&bench.queue, "second", json!(2)).await.unwrap();
+    assert_eq!(run.result().await.unwrap().result.response, "None Some(Number(2))");
+}
+
+/// Wires, and settles the same before and after it.
+fn plans() -> Model {
+    Model::script(vec![
+        vec![call("s", "settle", json!({"key": 17}))],
+        vec![call("w", "wire", json!({"amount": 7}))],
+        vec![call("t", "settle", json!({"key": 17}))],
+        vec![text("done")],
+    ])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_decision_is_refused_and_revives_the_run_once() {
+    let options = options().agent_version("1");
+    let Some(bench) = Bench::new("late", &options).await else { return };
+    let (runs, id) = (&bench.runs, &*bench.queue);
+    let wired = Wired::default();
+    let _worker = bench.serve_with(plans(), wires(&wired).into(), asks(SHORT), &options);
+    let run = runs.start(id, "go").await.unwrap();
+    let Err(TemporalError::Failed(failure)) = run.result().await else { panic!("it waits") };
+    let pending = failure.pending.unwrap();
+
+    let decisions = ApprovalDecisions::new().approve("w");
+    let late = runs.signal(id, "approve", json!(decisions)).await.unwrap_err();
+    let RunsError::Ended { reason, .. } = late else { panic!("{late}") };
+    assert!(reason.contains("failed at 2") && reason.contains("revive"), "{reason}");
+    let late = run.signal("approve", &decisions).await.unwrap_err();
+    assert!(matches!(&late, TemporalError::AlreadyEnded { .. }), "{late}");
+    assert!(late.to_string().contains("revive"), "{late}");
+    let shown = runs.inspect(id).await.unwrap();
+    let Some(WaitEvent::Approval { signal: None, pending: Some(shown) }) =
+        shown.waits_for.map(|wait| wait.event)
+    else {
+        panic!("the calls are shown")
+    };
+    assert_eq!(shown.calls, pending.calls);
+
+    let unfit = runs.revive(id, ApprovalDecisions::new().approve("x")).await.unwrap_err();
+    assert!(matches!(unfit, RunsError::Approval(_)), "{unfit}");
+    // Two operators at the same time.
+    let (first, second) =
+        tokio::join!(runs.revive(id, decisions.clone()), runs.revive(id, decisions.clone()));
+    assert!([&first, &second].into_iter().any(Result::is_ok), "{first:?} {second:?}");
+    for revived in [first, second] {
+        assert!(
+            matches!(&revived, Ok(revived) if revived == id)
+                || matches!(&revived, Err(RunsError::NotRevivable { .. })),
+            "{revived:?}"
+        );
+    }
+    let outcome = run.result().await.unwrap();
+    assert_eq!((outcome.result.response.as_str(), outcome.result.turns), ("done", 4));
+    assert_eq!(runs.inspect(id).await.unwrap().agent_version.as_deref(), Some("1"));
+    let again = runs.revive(id, decisions).await.unwrap_err();
+    assert!(matches!(&again, RunsError::NotRevivable { reason, .. } if reason.contains("done")));
+    let wired = wired.lock().unwrap();
+    let arguments: Vec<_> = wired.iter().map(|(arguments, _)| arguments.clone()).collect();
+    assert_eq!(arguments, [json!({"key": 17}), json!({"amount": 7})]);
+    assert!(wired[1].1.starts_with(&pending.run_id), "{wired:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_fails_again_after_it_was_revived_is_not_revived_from_its_first_end() {
+    let options = options();
+    let Some(bench) = Bench::new("again", &options).await else { return };
+    let (runs, id) = (&bench.runs, &*bench.queue);
+    let model = Model::new(|request| {
+        let turn = turns(request);
+        Ok(answer(turn, vec![call(&format!("w{turn}"), "wire", json!({"amount": turn}))]))
+    });
+    let wired = Wired::default();
+    let _worker = bench.serve_with(model, wires(&wired).into(), asks(SHORT), &options);
+    let run = runs.start(id, "go").await.unwrap();
+    let first = run.result().await.unwrap_err();
+    let first_end = run_id_of(&bench, id).await;
+    runs.revive(id, ApprovalDecisions::new().approve("w0")).await.unwrap();
+    let second = run.result().await.unwrap_err();
+    assert!(matches!((&first, &second), (TemporalError::Failed(_), TemporalError::Failed(_))));
+    let second_end = run_id_of(&bench, id).await;
+
+    // A process that read the first end, and starts only now: its request is known.
+    let mut client = connect(&bench.address).await;
+    let request = StartWorkflowExecutionRequest {
+        namespace: "default".into(),
+        workflow_id: id.into(),
+        workflow_type: Some(WorkflowType { name: "neuron_agent".into() }),
+        task_queue: Some(TaskQueue { name: bench.queue.clone(), ..Default::default() }),
+        request_id: format!("neuron-revive-{first_end}"),
+        workflow_id_reuse_policy: WorkflowIdReusePolicy::AllowDuplicateFailedOnly.into(),
+        ..Default::default()
+    };
+    let started = client.start_workflow_execution(request.into_request()).await.unwrap();
+    assert_eq!(started.into_inner().run_id, second_end);
+
+    let stale = runs.revive(id, ApprovalDecisions::new().approve("w0")).await.unwrap_err();
+    assert!(matches!(stale, RunsError::Approval(_)), "{stale}");
+    runs.revive(id, ApprovalDecisions::new().approve("w1")).await.unwrap();
+    run.result().await.unwrap_err();
+    let wired = wired.lock().unwrap();
+    let amounts: Vec<_> = wired.iter().map(|(arguments, _)| arguments["amount"].clone()).collect();
+    assert_eq!(amounts, [0, 1]);
+}
+
+async fn run_id_of(bench: &Bench, id: &str) -> String {
+    let client = connect(&bench.address).await;
+    let handle = client.get_workflow_handle::<temporalio_client::UntypedWorkflow>(id);
+    handle.describe(Default::default()).await.unwrap().run_id().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_state_that_was_too_long_is_not_revived_without_a_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = FilePayloadStore::new(folder.path());
+    revive_long("no-store", options(), false).await;
+    revive_long("store", options().payload_store(store), true).await;
+}
+
+async fn revive_long(name: &str, options: TemporalOptions, is_kept: bool) {
+    let options = options.record_limit(200_000);
+    let Some(bench) = Bench::new(name, &options).await else { return };
+    let (runs, id) = (&bench.runs, &*bench.queue);
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    let model = Model::new(move |request| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        let turn = turns(request);
+        let long = text("y".repeat(150_000));
+        Ok(answer(
+            turn,
+            match turn {
+                0 => vec![long, call("s", "settle", json!({}))],
+                1 => vec![long, call("w", "wire", json!({}))],
+                _ => vec![text("done")],
+            },
+        ))
+    });
+    let wired = Wired::default();
+    let _worker = bench.serve_with(model, wires(&wired).into(), asks(SHORT), &options);
+    let run = runs.start(id, "go").await.unwrap();
+    run.result().await.unwrap_err();
+    let revived = runs.revive(id, ApprovalDecisions::new().approve("w")).await;
+    if is_kept {
+        revived.unwrap();
+        assert_eq!(run.result().await.unwrap().result.response, "done");
+        assert_eq!((wired.lock().unwrap().len(), calls.load(Ordering::SeqCst)), (2, 3));
+    } else {
+        let error = revived.unwrap_err();
+        assert!(matches!(&error, RunsError::NotRevivable { .. }), "{error}");
+        assert!(error.to_string().contains("payload_store"), "{error}");
+    }
+}

@@ -1,0 +1,181 @@
+//! Runs that are pinned to a version of their agent.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use neuron_conformance_durable::{EffectLog, Scenario};
+use neuron_durable_temporal::{AgentRuns, TemporalOptions};
+use neuron_loop::ApprovalSignal;
+use neuron_runtime::{ChangedAgent, DurableRuns, RunStatus};
+use neuron_tool::ToolRegistry;
+use neuron_types::{ApprovalDecisions, PermissionDecision, ToolEffect, ToolOutput};
+use serde_json::json;
+use temporalio_client::grpc::WorkflowService;
+use temporalio_client::tonic::IntoRequest;
+use temporalio_client::{Client, UntypedWorkflow};
+use temporalio_common::protos::temporal::api::workflowservice::v1::SetWorkerDeploymentCurrentVersionRequest;
+
+use crate::host::{
+    Agent, Bench, Does, Model, Serving, answer, call, connect, options, text, turns,
+};
+use crate::operating::inspected;
+
+fn echo() -> ToolRegistry {
+    let mut tools = ToolRegistry::new();
+    tools.register_dyn(Does::new("echo", ToolEffect::Pure, |input, _| async move {
+        Ok(ToolOutput::text(input.to_string()))
+    }));
+    tools
+}
+
+/// Calls a tool four times, and says by which worker.
+fn model(worker: &str) -> Model {
+    let worker = worker.to_owned();
+    Model::new(move |request| {
+        let turn = turns(request);
+        Ok(match turn < 4 {
+            true => answer(turn, vec![call(&format!("c{turn}"), "echo", json!({"n": turn}))]),
+            false => answer(turn, vec![text(format!("done by {worker}"))]),
+        })
+    })
+}
+
+fn version(version: &str) -> TemporalOptions {
+    options().agent_version(version)
+}
+
+fn pinned(bench: &Bench, version: &str) -> AgentRuns {
+    bench.runs.clone().options(&options().agent_version(version))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pinned_run_stands_still_until_its_version_takes_it() {
+    let Some(bench) = Bench::new("pinned", &options()).await else { return };
+    let second = bench.serve(model("2"), echo, Agent::new(echo), &version("2"));
+    let run = pinned(&bench, "1").start(&bench.queue, "go").await.unwrap();
+    let is_stalled = |run: &neuron_runtime::RunSummary| run.status == RunStatus::Stalled;
+    let stalled = inspected(&bench, &bench.queue, is_stalled).await;
+    let reason = stalled.reason.unwrap();
+    assert!(reason.contains("version \"1\"") && reason.contains("version \"2\""), "{reason}");
+    assert_eq!(stalled.agent_version.as_deref(), Some("1"));
+    let listed = bench.runs.list().await.unwrap();
+    assert!(listed.iter().all(|run| run.status == RunStatus::Stalled), "{listed:?}");
+
+    // Runs that are not pinned have no version to compare.
+    let free = bench.runs.start(format!("{}-free", bench.queue), "go").await.unwrap();
+    assert_eq!(free.result().await.unwrap().result.response, "done by 2");
+
+    let continues = version("1").continue_as_new_after(3);
+    let first = bench.serve(model("1"), echo, Agent::new(echo), &continues);
+    tokio::task::block_in_place(|| drop(second));
+    assert_eq!(run.result().await.unwrap().result.response, "done by 1");
+    let ended = inspected(&bench, &bench.queue, |run| run.execution > Some(0)).await;
+    assert_eq!((ended.status, ended.agent_version.as_deref()), (RunStatus::Done, Some("1")));
+    drop(first);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pinned_run_goes_on_with_another_version_that_may_and_is_pinned_to_it() {
+    let options = version("2").changed_agent(ChangedAgent::GoOn).continue_as_new_after(3);
+    let Some(bench) = Bench::new("repinned", &options).await else { return };
+    let _worker = bench.serve(model("2"), echo, Agent::new(echo), &options);
+    let run = pinned(&bench, "1").start(&bench.queue, "go").await.unwrap();
+    assert_eq!(run.result().await.unwrap().result.response, "done by 2");
+    let ended = inspected(&bench, &bench.queue, |run| run.execution > Some(0)).await;
+    assert_eq!((ended.status, ended.agent_version.as_deref()), (RunStatus::Done, Some("2")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_inside_a_pinned_run_are_pinned_with_it() {
+    let Some(bench) = Bench::new("team", &options()).await else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (scenario, log) = (Scenario::team(), EffectLog::new(folder.path().join("log")));
+    let serve = |version| {
+        let (model, tools) = (scenario.provider(&log), scenario.tools(&log));
+        bench.serve_with(model, tools, scenario.agent(&log), &options().agent_version(version))
+    };
+    let id = &bench.queue;
+    let first = serve("1");
+    let run = pinned(&bench, "1").start(id, scenario.start()).await.unwrap();
+    let child = async {
+        while !String::from_utf8_lossy(&run.history().await.unwrap())
+            .contains("ChildWorkflowExecutionStarted")
+        {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    child.await;
+    tokio::task::block_in_place(|| drop(first));
+    let other = serve("2");
+    // The inner agent's task fails, too: the run around it has none.
+    let client = connect(&bench.address).await;
+    let is_stalled = async {
+        let query = format!("TaskQueue = '{id}' AND WorkflowType = 'neuron_sub_agent'");
+        let mut agents = client.list_workflows(query, Default::default());
+        let agent = agents.next().await.expect("it is listed").unwrap();
+        let handle = client.get_workflow_handle::<UntypedWorkflow>(agent.id());
+        loop {
+            let history = handle.fetch_history(Default::default()).to_json().await.unwrap();
+            if String::from_utf8_lossy(&history).contains("this worker has version \\\"2\\\"") {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), is_stalled).await.expect("it stands still");
+    let _first = serve("1");
+    tokio::task::block_in_place(|| drop(other));
+    run.result().await.unwrap();
+}
+
+/// Serves a version of a deployment, and makes it the current one.
+async fn deploy(bench: &Bench, client: &Client, build_id: &'static str) -> Serving {
+    let mut agent = Agent::new(echo);
+    agent.config.approval_signal =
+        Some(ApprovalSignal { name: "go".into(), timeout: Duration::from_secs(600) });
+    agent.policy = Some(|_, input| match input["n"] == 0 {
+        true => PermissionDecision::Ask("may it?".into()),
+        false => PermissionDecision::Allow,
+    });
+    let name = bench.queue.clone();
+    let worker =
+        bench.serve_built(model(build_id), echo().into(), agent, &options(), move |builder| {
+            builder.deployment(name, build_id)
+        });
+    let current = SetWorkerDeploymentCurrentVersionRequest {
+        namespace: "default".into(),
+        deployment_name: bench.queue.clone(),
+        build_id: build_id.into(),
+        ..Default::default()
+    };
+    let mut client = client.clone();
+    let is_set = async {
+        // The server knows the version after the first poll of the worker.
+        while client
+            .set_worker_deployment_current_version(current.clone().into_request())
+            .await
+            .is_err()
+        {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), is_set).await.expect("the version is there");
+    worker
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_of_a_deployment_stays_with_the_version_with_which_it_began() {
+    let Some(bench) = Bench::new("deployed", &options()).await else { return };
+    let client = connect(&bench.address).await;
+    let _first = deploy(&bench, &client, "1").await;
+    let old = bench.runs.start(format!("{}-old", bench.queue), "go").await.unwrap();
+    inspected(&bench, old.id(), |run| run.waits_for.is_some()).await;
+    let _second = deploy(&bench, &client, "2").await;
+    let new = bench.runs.start(format!("{}-new", bench.queue), "go").await.unwrap();
+    for run in [&old, &new] {
+        inspected(&bench, run.id(), |run| run.waits_for.is_some()).await;
+        run.signal("go", &ApprovalDecisions::new().approve("c0")).await.unwrap();
+    }
+    assert_eq!(old.result().await.unwrap().result.response, "done by 1");
+    assert_eq!(new.result().await.unwrap().result.response, "done by 2");
+}
