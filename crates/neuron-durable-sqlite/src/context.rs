@@ -24,6 +24,9 @@ use crate::run_builder::RunOptions;
 use crate::run_info::RunOutcome;
 use crate::{JournalError, SqliteRuns};
 
+/// Number of steps after which a run that is driven continues as new.
+const DEFAULT_CONTINUE_AFTER: usize = 1000;
+
 /// A [`DurableContext`] that journals a run's steps in a SQLite database, so that the run goes on where it was
 /// when the process is killed and started again.
 ///
@@ -158,10 +161,11 @@ impl<P: Provider> SqliteDurableContext<P> {
         P: 'd,
     {
         let mut start = start.into();
+        let _driven = self.shared.journal.driven();
         loop {
             start = self.start(start).await?;
-            let ended = agent.run(start.clone(), Durability::new(self.clone())).await;
-            match ended {
+            let run = agent.run(start.clone(), Durability::new(self.clone()));
+            match self.shared.journal.drive_while_held(run).await? {
                 Err(LoopError::Durable(DurableError::ContinueAsNew(_))) => {}
                 ended => return ended,
             }
@@ -244,10 +248,10 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         parse_signal(self.receive(signal_name, timeout, None).await?)
     }
 
-    /// Whether this execution has as many steps as
-    /// [`continue_after`](crate::RunBuilder::continue_after) allows. Never by default.
+    /// Returns `true` if this execution has as many steps as [`continue_after`](crate::RunBuilder::continue_after) allows.
     fn should_continue_as_new(&self) -> bool {
-        let most = self.shared.options.continue_after;
+        let default = self.journal().is_driven().then_some(DEFAULT_CONTINUE_AFTER);
+        let most = self.shared.options.continue_after.or(default);
         let Some(most) = most.filter(|_| !self.journal().is_nested()) else {
             return false;
         };

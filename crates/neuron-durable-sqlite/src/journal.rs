@@ -1,24 +1,34 @@
 //! The journal of one run that this context drives: what it holds, and how it is written to.
 
+mod holding;
+mod progress;
 mod turn;
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, Utc};
-use neuron_sqlite::rusqlite::{OptionalExtension as _, Transaction};
+use neuron_sqlite::rusqlite::Transaction;
 use neuron_sqlite::{Abort, Database};
 use neuron_types::{DurableError, Start, stored_json};
-use tokio::sync::{MutexGuard as AsyncGuard, Notify};
+use tokio::sync::MutexGuard as AsyncGuard;
 
 use crate::inspect;
 use crate::lock::{Lock, Locks};
+use crate::notices::Notices;
+use crate::run_builder::RunOptions;
 use crate::run_info::{RunOutcome, RunStatus};
 use crate::run_row::RunRow;
+use crate::standing;
 use crate::step_row::{StepRow, millis, time};
 use crate::texts::to_json;
+use crate::version::{self, Pin};
 use crate::{JournalError, SqliteRuns};
 
+use holding::Opened;
+pub(crate) use holding::Place;
+use progress::Progress;
 pub(crate) use turn::{Kind, Turn};
 
 /// A run that is driven here.
@@ -26,27 +36,14 @@ pub(crate) use turn::{Kind, Turn};
 pub(crate) struct Journal {
     database: Database,
     place: Place,
-    signals: Arc<Notify>,
+    notices: Arc<Notices>,
     state: Mutex<State>,
     /// Whoever asks for a step holds it until the step is done.
     asking: tokio::sync::Mutex<()>,
-    /// None of a nested journal: that around it has it.
-    _lock: Option<Lock>,
-}
-
-/// Which run it is, and by which opening.
-#[derive(Debug, Clone)]
-pub(crate) struct Place {
-    pub(crate) run: i64,
-    pub(crate) id: Arc<str>,
-    opened: Opened,
-}
-
-/// The run that was opened, and how often: who opened it last may write. It is also that of the journals inside it.
-#[derive(Debug, Clone, Copy)]
-struct Opened {
-    run: i64,
-    epoch: i64,
+    /// That of the opened run, also in a nested journal.
+    lock: Arc<Lock>,
+    /// Number of drivers that handle a new execution.
+    drivers: AtomicUsize,
 }
 
 /// How far this execution is.
@@ -70,6 +67,8 @@ struct State {
     needs_start: bool,
     /// Why a wait that could not say so failed.
     failure: Option<DurableError>,
+    /// How far the replay is.
+    progress: Progress,
 }
 
 #[derive(Debug, Default)]
@@ -87,21 +86,28 @@ impl Journal {
         runs: &SqliteRuns,
         id: &str,
         input: Option<String>,
+        options: &RunOptions,
     ) -> Result<Self, JournalError> {
-        let (id, locks) = (id.to_owned(), runs.locks().clone());
+        let (id, locks, options) = (id.to_owned(), runs.locks().clone(), options.clone());
         let now = millis(Utc::now());
         let opened = runs.database().write(move |transaction| {
             let run = match RunRow::find(transaction, &id)? {
                 Some(run) => run,
+                // A pool drives runs that are there.
+                None if options.parking.is_some() => {
+                    return Err(JournalError::NotFound { id }.into());
+                }
                 None => {
                     let mut run = RunRow::new(id, input, now);
+                    run.agent_version.clone_from(&options.agent_version);
                     run.insert(transaction)?;
                     run
                 }
             };
-            open(transaction, run, &locks)
+            open(transaction, run, &locks, &options)
         });
-        let (run, steps, lock) = opened.await?;
+        let opened: Result<_, JournalError> = opened.await?;
+        let (run, steps, lock) = opened?;
         let state = State::new(&run, steps);
         Ok(Self {
             database: runs.database().clone(),
@@ -110,10 +116,11 @@ impl Journal {
                 id: run.id.into(),
                 opened: Opened { run: run.key, epoch: run.epoch },
             },
-            signals: runs.signals().clone(),
+            notices: runs.notices().clone(),
             state: Mutex::new(state),
             asking: tokio::sync::Mutex::new(()),
-            _lock: Some(lock),
+            lock: Arc::new(lock),
+            drivers: AtomicUsize::new(0),
         })
     }
 
@@ -138,10 +145,11 @@ impl Journal {
         Ok(Self {
             database: self.database.clone(),
             place: Place { run: run.key, id: run.id.into(), opened: self.place.opened },
-            signals: self.signals.clone(),
+            notices: self.notices.clone(),
             state: Mutex::new(state),
             asking: tokio::sync::Mutex::new(()),
-            _lock: None,
+            lock: self.lock.clone(),
+            drivers: AtomicUsize::new(0),
         })
     }
 
@@ -238,6 +246,16 @@ impl Journal {
         })
     }
 
+    /// Tells that a driver handles new executions, until the guard is dropped.
+    pub(crate) fn driven(&self) -> Driven<'_> {
+        self.drivers.fetch_add(1, Ordering::SeqCst);
+        Driven(self)
+    }
+
+    pub(crate) fn is_driven(&self) -> bool {
+        self.drivers.load(Ordering::SeqCst) > 0
+    }
+
     /// Remembers a failure for whoever asks next.
     pub(crate) fn fail_later(&self, failure: DurableError) {
         self.state().failure = Some(failure);
@@ -299,6 +317,15 @@ impl Journal {
         let is_new = self
             .write(move |transaction, place| {
                 let mut run = RunRow::get(transaction, &place.id)?;
+                let (_, last) = StepRow::last(transaction, (run.key, &run.id))?;
+                let status = match last {
+                    Some(last)
+                        if status == RunStatus::Waiting && standing::is_unanswered(&last)? =>
+                    {
+                        RunStatus::Failed
+                    }
+                    _ => status,
+                };
                 let before = inspect::outcome(&run)?;
                 if before.is_some_and(|before| run.status == status && before.error_kind == error) {
                     return Ok(false);
@@ -352,8 +379,8 @@ impl Journal {
         &self.database
     }
 
-    pub(crate) fn signals(&self) -> &Notify {
-        &self.signals
+    pub(crate) fn notices(&self) -> &Notices {
+        &self.notices
     }
 
     pub(crate) fn place(&self) -> &Place {
@@ -391,37 +418,51 @@ impl Journal {
     }
 }
 
-impl Place {
-    fn check(&self, transaction: &Transaction<'_>) -> Result<(), Abort<JournalError>> {
-        let mut select = transaction.prepare_cached("SELECT epoch FROM runs WHERE key = ?1")?;
-        let opened = self.opened;
-        let epoch = select.query_row([opened.run], |row| row.get::<_, i64>(0)).optional()?;
-        let id = || self.id.to_string();
-        match epoch {
-            Some(epoch) if epoch == opened.epoch => Ok(()),
-            Some(_) => Err(JournalError::Superseded { id: id() }.into()),
-            None => Err(JournalError::Deleted { id: id() }.into()),
-        }
+/// A driver that handles new executions.
+pub(crate) struct Driven<'a>(&'a Journal);
+
+impl Drop for Driven<'_> {
+    fn drop(&mut self) {
+        self.0.drivers.fetch_sub(1, Ordering::SeqCst);
     }
 }
+
+/// A run that was opened, or the reason for which it was not although something is to be stored.
+type Open = Result<(RunRow, Vec<StepRow>, Lock), JournalError>;
 
 /// Takes a run for one context.
 fn open(
     transaction: &Transaction<'_>,
     mut run: RunRow,
     locks: &Locks,
-) -> Result<(RunRow, Vec<StepRow>, Lock), Abort<JournalError>> {
-    let held = || JournalError::Held { id: run.id.clone() };
-    let lock = locks.acquire(run.key)?.ok_or_else(held)?;
+    options: &RunOptions,
+) -> Result<Open, Abort<JournalError>> {
+    let held = |id: &str| JournalError::Held { id: id.into() };
+    if locks.is_held(run.key)? {
+        return Err(held(&run.id).into());
+    }
+    if run.status == RunStatus::Cancelled {
+        return Err(JournalError::Cancelled { id: run.id }.into());
+    }
     let steps = StepRow::load(transaction, (run.key, &run.id), 0)?;
     StepRow::check_end(transaction, (run.key, &run.id))?;
+    match version::pin(&mut run, options)? {
+        Pin::Fits => {}
+        Pin::Differs(error) => {
+            run.update(transaction)?;
+            return Ok(Err(error));
+        }
+    }
+    // Nothing fails from here on but the database: a lock that is taken over is not given back.
+    let lock = locks.acquire(run.key, options.lease)?.ok_or_else(|| held(&run.id))?;
     run.epoch += 1;
     run.update(transaction)?;
-    Ok((run, steps, lock))
+    Ok(Ok((run, steps, lock)))
 }
 
 impl State {
     fn new(run: &RunRow, steps: Vec<StepRow>) -> Self {
+        let progress = Progress::of(steps.iter().filter(|step| step.record.is_some()).count());
         Self {
             recorded: steps.into(),
             is_stale: false,
@@ -432,6 +473,7 @@ impl State {
             execution: run.execution,
             needs_start: run.execution > 0,
             failure: None,
+            progress,
         }
     }
 

@@ -76,6 +76,8 @@
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod context;
+mod durable_runs;
+mod pool;
 mod run_builder;
 mod run_info;
 mod runs;
@@ -87,12 +89,17 @@ mod waits;
 
 mod inspect;
 mod lock;
+mod notices;
+mod parking;
 mod retry;
+mod revive;
 mod run_row;
 mod schema;
+mod standing;
 mod step_row;
 mod sum;
 mod texts;
+mod version;
 
 mod error;
 
@@ -103,10 +110,12 @@ mod versions;
 
 pub use context::SqliteDurableContext;
 pub use error::JournalError;
-pub use neuron_runtime::{ChangedAgent, UnknownOutcome};
-pub use neuron_sqlite::{SqliteError, SqliteOptions, Synchronous};
+pub use neuron_runtime::{ChangedAgent, DurableRuns, RunsError, UnknownOutcome};
+pub use neuron_sqlite::{SqliteError, SqliteOptions, Synchronous, accept_older};
+pub use pool::RunPool;
 pub use run_builder::RunBuilder;
 pub use run_info::{
-    QueuedSignal, RunDetails, RunOutcome, RunStatus, RunSummary, StepInfo, StepKind, WaitsFor,
+    QueuedSignal, RunDetails, RunOutcome, RunStatus, RunSummary, StepInfo, StepKind, WaitEvent,
+    WaitsFor,
 };
 pub use runs::SqliteRuns;

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::journal::{Journal, Kind, differs, other};
 use crate::model_step::read;
+use crate::parking::{GRACE, Parking};
 use crate::run_info::to_show;
 use crate::step_row::{StepRow, millis, time};
 use crate::texts::{text, to_json};
@@ -56,7 +57,7 @@ impl<P: Provider> SqliteDurableContext<P> {
             }
         };
         if step.record.is_none() {
-            step = self.await_signal(name, step, is_new).await?;
+            step = journal.while_held(self.await_signal(name, step, is_new)).await?;
         }
         let mut received = read::<Vec<Value>>(&step)?.into_value()?;
         turn.done(Kind::Signal, 1, step.ended_at.unwrap_or_default());
@@ -73,7 +74,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         let journal = self.journal();
         let left = left(&step);
         // From here on a signal is noticed, also one that comes before the wait.
-        let mut sent = Box::pin(journal.signals().notified());
+        let mut sent = Box::pin(journal.notices().signals.notified());
         sent.as_mut().enable();
         let mut step = take_signal(journal, step, is_new, left.is_zero()).await?;
         if step.record.is_some() {
@@ -86,9 +87,12 @@ impl<P: Provider> SqliteDurableContext<P> {
         let start = Instant::now();
         let mut look = FIRST_LOOK;
         loop {
+            if let Some(parking) = self.parking().filter(|_| start.elapsed() >= GRACE) {
+                parking.park().await;
+            }
             let pause = look.min(left.saturating_sub(start.elapsed()));
             if tokio::time::timeout(pause, sent.as_mut()).await.is_ok() {
-                sent.set(journal.signals().notified());
+                sent.set(journal.notices().signals.notified());
                 sent.as_mut().enable();
             }
             look = look.saturating_mul(2).min(LATEST_LOOK);
@@ -122,7 +126,16 @@ impl<P: Provider> SqliteDurableContext<P> {
         let at = match step.ended_at {
             Some(at) => at,
             None => {
-                wait(left(&step)).await;
+                let left = left(&step);
+                let pause = async {
+                    if let Some(parking) = self.parking().filter(|_| left > GRACE) {
+                        wait(GRACE).await;
+                        parking.park().await;
+                    }
+                    wait(left).await;
+                    Ok(())
+                };
+                journal.while_held(pause).await?;
                 let at = journal.stamp().max(step.deadline.unwrap_or_default());
                 let step = step.ended(received(None, at)?, at);
                 journal
@@ -133,6 +146,12 @@ impl<P: Provider> SqliteDurableContext<P> {
         };
         turn.done(Kind::Sleep, 1, at);
         Ok(())
+    }
+
+    /// The pool to which a run that only waits gives its place back. The other calls of a batch go on while an agent inside
+    /// a tool call waits.
+    fn parking(&self) -> Option<&Parking> {
+        self.options().parking.as_ref().filter(|_| !self.journal().is_nested())
     }
 }
 
@@ -192,10 +211,13 @@ pub(crate) fn queued(signal: &impl Serialize) -> Result<String, JournalError> {
     to_json("the signal", signal)
 }
 
-/// Whether there is a signal of a name.
+/// Returns `true` if there is a signal of a name. Fails if the run is not held any more.
 async fn is_there(journal: &Journal, name: &str) -> Result<bool, DurableError> {
-    let (run, name) = (journal.place().run, name.to_owned());
-    let looked = journal.database().read(move |connection| is_queued(connection, run, &name));
+    let (place, name) = (journal.place().clone(), name.to_owned());
+    let looked = journal.database().read(move |transaction| {
+        place.check(transaction)?;
+        is_queued(transaction, place.run, &name)
+    });
     looked.await.map_err(|error: JournalError| error.into())
 }
 
@@ -206,7 +228,7 @@ fn is_queued(connection: &Connection, run: i64, name: &str) -> Result<bool, Abor
 }
 
 /// The record of a wait: of the signal that came, or of none.
-fn received(signal: Option<Value>, at: i64) -> Result<String, DurableError> {
+pub(crate) fn received(signal: Option<Value>, at: i64) -> Result<String, DurableError> {
     let signals: Vec<Value> = signal.into_iter().collect();
     text(StepRecord::of_value(signals, time(at)).to_json()?)
 }
