@@ -167,7 +167,11 @@ impl<P: Provider> SqliteDurableContext<P> {
             let run = agent.run(start.clone(), Durability::new(self.clone()));
             match self.shared.journal.drive_while_held(run).await? {
                 Err(LoopError::Durable(DurableError::ContinueAsNew(_))) => {}
-                ended => return ended,
+                ended => {
+                    // An agent of several parts may end outside of its loop, which stores its own end.
+                    self.run_ended(ended.as_ref()).await;
+                    return ended;
+                }
             }
         }
     }

@@ -53,17 +53,14 @@ fn summary_of<'a>(
     let standing = Standing::of(run, last)?;
     let at = steps.map(|step| step.ended_at.unwrap_or(step.begun_at)).max();
     let mut summary = RunSummary::new(&run.id, standing.status);
-    summary.waits_for = standing.waits_for()?;
-    let outcome = standing.outcome;
-    let has_reason =
-        matches!(summary.status, RunStatus::Failed | RunStatus::Stalled | RunStatus::Cancelled);
     summary.created_at = Some(time(run.created_at));
     summary.changed_at = Some(time(run.changed_at.max(at.unwrap_or_default())));
-    summary.reason = outcome.as_ref().filter(|_| has_reason).and_then(|end| end.error.clone());
+    summary.waits_for = standing.waits_for()?;
+    summary.reason = standing.reason();
     summary.agent_version.clone_from(&run.agent_version);
     summary.steps = usize::try_from(run.earlier_steps.saturating_add(count)).ok();
     summary.execution = usize::try_from(run.execution).ok();
-    summary.usage = outcome.and_then(|outcome| outcome.usage);
+    summary.usage = standing.outcome.and_then(|outcome| outcome.usage);
     Ok(summary)
 }
 

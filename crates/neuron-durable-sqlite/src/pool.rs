@@ -105,7 +105,9 @@ type Configure = Arc<dyn for<'r> Fn(RunBuilder<'r>) -> RunBuilder<'r> + Send + S
 ///         let customer: Option<String> = files.input(&id).await?;
 ///         let prompt = format!("You help {}.", customer.unwrap_or_default());
 ///         let agent = Agent::builder(provider).system_prompt(prompt).build();
-///         agent.run(&mut Conversation::new(), start).durable(durability).await
+///         let mut conversation = Conversation::new();
+///         let result = agent.run(&mut conversation, start).durable(durability).await?;
+///         Ok(result.with_messages(&conversation))
 ///     }) as WasmBoxedFuture<'_, Result<AgentResult, LoopError>>
 /// };
 /// # fn as_agent<A: neuron_types::DurableAgent>(agent: A) -> A { agent }

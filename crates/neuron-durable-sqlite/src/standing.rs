@@ -123,6 +123,17 @@ impl<'a> Standing<'a> {
         }
     }
 
+    /// Returns the text that says why the run did not end with a result, or stands still.
+    pub(crate) fn reason(&self) -> Option<String> {
+        match (self.status, &self.wait) {
+            (RunStatus::Failed, Wait::Unanswered(_)) => self.end(),
+            (RunStatus::Failed | RunStatus::Cancelled | RunStatus::Stalled, _) => {
+                self.outcome.as_ref().and_then(|outcome| outcome.error.clone())
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the end of a run that ended, in words.
     pub(crate) fn end(&self) -> Option<String> {
         let at = shown(Some(time(self.run.changed_at)));
