@@ -11,6 +11,7 @@ use crate::run_info::{
     QueuedSignal, RunDetails, RunOutcome, RunStatus, RunSummary, StepInfo, StepKind,
 };
 use crate::run_row::RunRow;
+use crate::signal_row::SignalRow;
 use crate::standing::Standing;
 use crate::step_row::{StepRow, time};
 
@@ -74,7 +75,7 @@ pub(crate) fn details(connection: &Connection, id: &str) -> Result<(i64, RunDeta
         summary: summary_of(&run, count, steps.last(), steps.iter())?,
         is_held: false,
         steps: steps.iter().map(|step| step_info(id, step)).collect::<Result<_>>()?,
-        signals: signals(connection, run.key)?,
+        signals: SignalRow::all(connection, (run.key, id))?.into_iter().map(queued).collect(),
         outcome,
     };
     Ok((run.key, details))
@@ -125,11 +126,6 @@ pub(crate) fn kind(step: &StepRow) -> Option<StepKind> {
     }
 }
 
-fn signals(connection: &Connection, run: i64) -> Result<Vec<QueuedSignal>> {
-    let mut select = connection
-        .prepare_cached("SELECT name, sent_at FROM signals WHERE run = ?1 ORDER BY key")?;
-    let rows = select.query_map([run], |row| {
-        Ok(QueuedSignal { name: row.get(0)?, sent_at: time(row.get(1)?) })
-    })?;
-    Ok(rows.collect::<std::result::Result<_, _>>()?)
+fn queued(signal: SignalRow) -> QueuedSignal {
+    QueuedSignal { name: signal.name, sent_at: time(signal.sent_at) }
 }

@@ -95,6 +95,7 @@ mod retry;
 mod revive;
 mod run_row;
 mod schema;
+mod signal_row;
 mod standing;
 mod step_row;
 mod sum;

@@ -24,6 +24,7 @@ use crate::run_builder::RunBuilder;
 use crate::run_info::RunOutcome;
 use crate::run_row::RunRow;
 use crate::schema::RUNS;
+use crate::signal_row::SignalRow;
 use crate::standing::Standing;
 use crate::step_row::{StepRow, millis};
 use crate::texts::to_json;
@@ -199,11 +200,7 @@ impl SqliteRuns {
             if let Some(reason) = Standing::of(&run, last.as_ref())?.refuses(&name) {
                 return Err(JournalError::Ended { id, reason }.into());
             }
-            transaction.execute(
-                "INSERT INTO signals (run, name, sent_at, value) VALUES (?1, ?2, ?3, ?4)",
-                (run.key, name, now, value),
-            )?;
-            Ok(())
+            SignalRow::new(name, now, value).insert(transaction, run.key)
         });
         send.await?;
         self.notices.signals.notify_waiters();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::Utc;
 use neuron_runtime::StepRecord;
 use neuron_sqlite::Abort;
-use neuron_sqlite::rusqlite::{Connection, OptionalExtension as _};
+use neuron_sqlite::rusqlite::Connection;
 use neuron_types::{DurableError, PendingApproval, Provider, stored_json};
 use serde::Serialize;
 use serde_json::Value;
@@ -17,6 +17,7 @@ use crate::journal::{Journal, Kind, differs, other};
 use crate::model_step::read;
 use crate::parking::{GRACE, Parking};
 use crate::run_info::to_show;
+use crate::signal_row::SignalRow;
 use crate::step_row::{StepRow, millis, time};
 use crate::texts::{text, to_json};
 use crate::{JournalError, SqliteDurableContext};
@@ -166,21 +167,14 @@ async fn take_signal(
     let now = journal.stamp();
     let take = journal.write_step(move |transaction, place| {
         let name = step.name.clone().unwrap_or_default();
-        let mut select = transaction.prepare_cached(
-            "SELECT key, value FROM signals WHERE run = ?1 AND name = ?2 ORDER BY key LIMIT 1",
-        )?;
-        let found = select
-            .query_row((place.run, &name), |row| Ok((row.get::<_, i64>(0)?, row.get(1)?)))
-            .optional()?;
+        let found = SignalRow::take(transaction, (place.run, &place.id), &name)?;
         let end = |step: StepRow, signal, at| match received(signal, at) {
             Ok(record) => Ok(step.ended(record, at)),
             Err(error) => Err(JournalError::corrupt(&place.id, error.to_string())),
         };
         let step = match found {
-            Some((key, value)) => {
-                transaction.execute("DELETE FROM signals WHERE key = ?1", [key])?;
-                let value: String = value;
-                let signal = stored_json::read::<Value>(value.as_bytes());
+            Some(signal) => {
+                let signal = stored_json::read::<Value>(signal.value.as_bytes());
                 let signal = signal.map_err(|error| {
                     let reason = format!("a signal `{name}` cannot be read: {error}");
                     JournalError::corrupt(&place.id, reason)

@@ -6,6 +6,7 @@ mod changed_agent;
 mod conformance;
 mod crash;
 mod damage;
+mod damaged_files;
 #[cfg(unix)]
 mod full;
 mod killed;
