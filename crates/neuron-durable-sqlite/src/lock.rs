@@ -115,6 +115,16 @@ impl Locks {
     }
 }
 
+/// The result of a renewal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Renewal {
+    InTime,
+    /// The lease may have expired before: another holder may be taking the run over.
+    Late,
+    /// Another holder in this process has taken the run over.
+    Lost,
+}
+
 /// The right to drive a run, until it is dropped or its lease expires.
 #[derive(Debug)]
 pub(crate) struct Lock {
@@ -130,14 +140,14 @@ impl Lock {
         self.lease
     }
 
-    /// Renews the lease. Returns `false` if the lease may have expired before: then somebody may be taking the run over.
-    pub(crate) fn renew(&self) -> bool {
+    /// Renews the lease.
+    pub(crate) fn renew(&self) -> Renewal {
         let now = Instant::now();
         let was_valid = {
             let mut held = lock(&self.held);
             let holder = held.holders.get_mut(&self.run).filter(|held| held.serial == self.serial);
             let Some(holder) = holder else {
-                return false;
+                return Renewal::Lost;
             };
             let was_valid = holder.renewed.elapsed() < self.lease / 2;
             holder.renewed = now;
@@ -148,7 +158,10 @@ impl Lock {
             let _ = file.set_modified(SystemTime::now());
         }
         // The process may have been stopped between the look and the renewal.
-        was_valid && now.elapsed() < self.lease / 2
+        match was_valid && now.elapsed() < self.lease / 2 {
+            true => Renewal::InTime,
+            false => Renewal::Late,
+        }
     }
 
     /// Removes the file of a run that is gone.
@@ -289,7 +302,7 @@ mod tests {
             std::thread::sleep(LEASE * 2);
             assert!(!locks.is_held(7).unwrap());
             let taken = locks.acquire(7, DEFAULT_LEASE).unwrap().unwrap();
-            assert!(!hung.renew() && taken.renew());
+            assert_eq!((hung.renew(), taken.renew()), (Renewal::Lost, Renewal::InTime));
             drop(hung);
             assert!(locks.is_held(7).unwrap());
             assert!(locks.acquire(7, LEASE).unwrap().is_none());
@@ -305,7 +318,7 @@ mod tests {
             let lock = locks.acquire(7, LEASE * 4).unwrap().unwrap();
             for _ in 0..12 {
                 std::thread::sleep(LEASE / 2);
-                lock.renew();
+                assert_ne!(lock.renew(), Renewal::Lost);
                 assert!(locks.is_held(7).unwrap());
                 assert!(locks.acquire(7, LEASE).unwrap().is_none());
             }

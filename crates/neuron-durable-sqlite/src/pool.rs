@@ -185,14 +185,24 @@ impl<P: Provider + 'static, A: DurableAgent> RunPool<P, A> {
         let mut driven = FuturesUnordered::new();
         let mut ids = HashSet::new();
         let mut backoff = Backoff::default();
-        let mut next = VecDeque::new();
         loop {
             // From before the look: what comes meanwhile is noticed.
             let woken = self.runs.notices().runnable.notified();
+            // The runs are polled meanwhile: the look may have to wait for what they read or write.
+            let mut look = pin!(self.runs.database().read(|transaction| due(transaction)));
+            let found: Vec<Due> = loop {
+                match select(look, pin!(ended(&mut driven))).await {
+                    Either::Left((found, _)) => break found?,
+                    Either::Right(((id, left), unfinished)) => {
+                        look = unfinished;
+                        ids.remove(&id);
+                        note(&mut backoff, id, left);
+                    }
+                }
+            };
             let mut pause = LOOK;
-            next.clear();
-            for run in self.runs.database().read(|transaction| due(transaction)).await? {
-                let run: Due = run;
+            let mut next = VecDeque::new();
+            for run in found {
                 match run.moment {
                     Moment::Now if !ids.contains(&run.id) && backoff.allows(&run.id) => {
                         next.push_back(run);
@@ -201,7 +211,7 @@ impl<P: Provider + 'static, A: DurableAgent> RunPool<P, A> {
                     _ => {}
                 }
             }
-            let mut look = pin!(tokio::time::timeout(pause, woken));
+            let mut wait = pin!(tokio::time::timeout(pause, woken));
             loop {
                 while driven.len() < self.at_once
                     && let Some(run) = next.pop_front()
@@ -209,11 +219,7 @@ impl<P: Provider + 'static, A: DurableAgent> RunPool<P, A> {
                     ids.insert(run.id.clone());
                     driven.push(self.drive_one(run));
                 }
-                let ended = poll_fn(|cx| match driven.poll_next_unpin(cx) {
-                    Poll::Ready(Some(ended)) => Poll::Ready(ended),
-                    _ => Poll::Pending,
-                });
-                match select(pin!(ended), look.as_mut()).await {
+                match select(pin!(ended(&mut driven)), wait.as_mut()).await {
                     Either::Left(((id, left), _)) => {
                         ids.remove(&id);
                         note(&mut backoff, id, left);
@@ -249,6 +255,15 @@ impl<P: Provider + 'static, A: DurableAgent> RunPool<P, A> {
         };
         (run.id, left)
     }
+}
+
+/// Waits for the next run that leaves the pool.
+async fn ended<F: Future>(driven: &mut FuturesUnordered<F>) -> F::Output {
+    poll_fn(|cx| match driven.poll_next_unpin(cx) {
+        Poll::Ready(Some(ended)) => Poll::Ready(ended),
+        _ => Poll::Pending,
+    })
+    .await
 }
 
 /// Decides when a run that has left the pool may come back.

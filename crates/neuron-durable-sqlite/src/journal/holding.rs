@@ -11,6 +11,7 @@ use neuron_types::DurableError;
 
 use super::Journal;
 use crate::JournalError;
+use crate::lock::Renewal;
 use crate::run_info::RunStatus;
 use crate::run_row::status_name;
 
@@ -86,13 +87,20 @@ impl Journal {
     }
 
     /// Renews the lease, and proves that the run is still held.
+    ///
+    /// It does not queue behind other callers of the database: the work may be one of them, and is not polled meanwhile.
     async fn prove(&self) -> Result<(), DurableError> {
-        match self.lock.renew() {
-            true => self.check_held().await,
+        let place = self.place.clone();
+        let check = move |transaction: &Transaction<'_>| place.check(transaction);
+        let proven = match self.lock.renew() {
+            Renewal::InTime => self.database.read_apart(check).await,
             // Another context may be taking the run over. It does so in a transaction that writes, and this one waits
             // until that transaction has ended.
-            false => self.write(|_, _| Ok(())).await,
-        }
+            Renewal::Late => self.database.read_apart_from_writers(check).await,
+            Renewal::Lost => Err(JournalError::Superseded { id: self.place.id.to_string() }),
+        };
+        // In memory there is no other process, and the lock is known to be held.
+        proven.map(|_: Option<()>| ()).map_err(|error: JournalError| error.into())
     }
 
     /// Checks that the run is still held, without a renewal.
@@ -102,3 +110,6 @@ impl Journal {
         checked.await.map_err(|error: JournalError| error.into())
     }
 }
+
+#[cfg(test)]
+mod tests;
