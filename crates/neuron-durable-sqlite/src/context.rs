@@ -33,6 +33,11 @@ const DEFAULT_CONTINUE_AFTER: usize = 1000;
 /// While it lives it holds the run: nobody else can open it, in this process or another one. Clones share the
 /// run. The run is free again when the last of them is dropped, or the process has ended, however it ended.
 ///
+/// The hold is a [lease](crate::RunBuilder::lease). The context renews it while it does a step, and all the time while
+/// [`drive`](Self::drive) runs. If it does not renew the lease in time, because its process is stopped or hangs, or its
+/// program does something else for longer between two steps, another context may take the run over. This one then fails
+/// with [`JournalError::Superseded`] and begins nothing any more.
+///
 /// # What is stored
 ///
 /// - The answer of each call of the model, once it is whole. A call that was under way when the process ended
@@ -145,9 +150,13 @@ impl<P: Provider> SqliteDurableContext<P> {
     /// Lets an agent run to the end of the run, through all its executions. `start` is what a new run begins
     /// with: the user's message.
     ///
+    /// The run is held all the time, also between its steps, and its end is stored. By default it
+    /// [continues as new](crate::RunBuilder::continue_after) after 1,000 steps.
+    ///
     /// # Errors
     ///
-    /// The run's own, and those of [`start`](Self::start).
+    /// The run's own, and those of [`start`](Self::start). [`DurableError::Cancelled`] if the run was cancelled, and
+    /// [`JournalError::Superseded`] if another context has taken it over.
     ///
     /// # Cancel safety
     ///

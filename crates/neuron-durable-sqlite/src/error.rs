@@ -29,7 +29,7 @@ pub enum JournalError {
         id: String,
     },
     /// Somebody drives the run: another process, or another context in this one. It is free when that
-    /// context is dropped, or that process has ended, however it ended.
+    /// context is dropped, that process has ended, however it ended, or has not renewed its lease in time.
     #[error("the run {id:?} is being driven by another context, in this process or another one")]
     Held {
         /// The run's id.

@@ -38,7 +38,8 @@ const MANY_PAGES: i64 = 256;
 /// A database of runs. Clones share its connections.
 ///
 /// Any number of processes on one machine may use it at the same time. Beside it are SQLite's own files while
-/// it is in use, and a folder for locks: `runs.db.locks` for `runs.db`.
+/// it is in use, and for `runs.db` a folder for locks, `runs.db.locks`, and a small file from which the loss of commits
+/// is noticed, `runs.db-witness`.
 #[derive(Debug, Clone)]
 pub struct SqliteRuns {
     database: Database,
@@ -55,8 +56,9 @@ impl SqliteRuns {
     ///
     /// # Errors
     ///
-    /// [`JournalError::Database`] when there is something else, it is damaged, a newer version wrote it, or it
-    /// cannot be read or written. What is there is left as it is.
+    /// [`JournalError::Database`] when there is something else, it is damaged, commits are lost, a newer version wrote it,
+    /// or it cannot be read or written. What is there is left as it is. [`accept_older`](crate::accept_older) accepts the
+    /// loss of commits.
     ///
     /// # Cancel safety
     ///
@@ -115,7 +117,8 @@ impl SqliteRuns {
     }
 
     /// Returns the ids of the runs that have not ended and are not damaged, the oldest first: what a process opens again when it
-    /// starts. Others may drive some of them; opening those fails with [`JournalError::Held`].
+    /// starts. Others may drive some of them; opening those fails with [`JournalError::Held`]. A [pool](Self::pool) opens
+    /// them by itself.
     ///
     /// # Errors
     ///
@@ -209,8 +212,8 @@ impl SqliteRuns {
     }
 
     /// Cancels a run. A run that is driven ends with [`DurableError::Cancelled`](neuron_types::DurableError::Cancelled)
-    /// and has no further effects: at once in this process, and in another process at its next step, look for signals or
-    /// renewal of its lease. [`retry`](Self::retry) lets the run go on.
+    /// and has no further effects. A step that it does in this process ends at once. Another process notices at the next
+    /// step, look for signals or renewal of its lease. [`retry`](Self::retry) lets the run go on.
     ///
     /// # Errors
     ///

@@ -93,7 +93,7 @@ impl ToolDyn for Pay {
 
 async fn details(runs: &SqliteRuns) -> RunDetails {
     let details = runs.inspect("r").await.unwrap();
-    assert_eq!(runs.list().await.unwrap(), [details.summary.clone()]);
+    assert_eq!(runs.list().await.unwrap(), std::slice::from_ref(&details.summary));
     details
 }
 
