@@ -96,22 +96,26 @@ type Configure = Arc<dyn for<'r> Fn(RunBuilder<'r>) -> RunBuilder<'r> + Send + S
 /// # use neuron_loop::{Agent, Conversation};
 /// # use neuron_testing::ScriptedProvider;
 /// # use neuron_types::{AgentResult, Durability, DurableContext as _, LoopError, Start, WasmBoxedFuture};
+/// fn helper(
+///     runs: SqliteRuns,
+///     provider: Arc<ScriptedProvider>,
+/// ) -> impl for<'d> Fn(Start, Durability<'d>) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
+///     move |start, durability| {
+///         let (runs, provider) = (runs.clone(), provider.clone());
+///         Box::pin(async move {
+///             let customer: Option<String> = runs.input(durability.run_id().unwrap_or_default()).await?;
+///             let prompt = format!("You help {}.", customer.unwrap_or_default());
+///             let agent = Agent::builder(provider).system_prompt(prompt).build();
+///             let mut conversation = Conversation::new();
+///             let result = agent.run(&mut conversation, start).durable(durability).await?;
+///             Ok(result.with_messages(&conversation))
+///         })
+///     }
+/// }
+///
 /// # async fn test(runs: SqliteRuns, my_provider: Arc<ScriptedProvider>) -> Result<(), JournalError> {
-/// let (files, provider) = (runs.clone(), my_provider.clone());
-/// let agent = move |start: Start, durability: Durability<'_>| {
-///     let (files, provider) = (files.clone(), provider.clone());
-///     let id = durability.run_id().unwrap_or_default().to_owned();
-///     Box::pin(async move {
-///         let customer: Option<String> = files.input(&id).await?;
-///         let prompt = format!("You help {}.", customer.unwrap_or_default());
-///         let agent = Agent::builder(provider).system_prompt(prompt).build();
-///         let mut conversation = Conversation::new();
-///         let result = agent.run(&mut conversation, start).durable(durability).await?;
-///         Ok(result.with_messages(&conversation))
-///     }) as WasmBoxedFuture<'_, Result<AgentResult, LoopError>>
-/// };
-/// # fn as_agent<A: neuron_types::DurableAgent>(agent: A) -> A { agent }
-/// # let agent = as_agent(agent);
+/// runs.run("run-42").input(&"Ada").submit("Where is my order?").await?;
+/// let agent = helper(runs.clone(), my_provider.clone());
 /// runs.pool(my_provider, Arc::default(), agent).run().await
 /// # }
 /// ```
