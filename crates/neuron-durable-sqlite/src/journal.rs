@@ -1,6 +1,8 @@
 //! The journal of one run that this context drives: what it holds, and how it is written to.
 
+mod ending;
 mod holding;
+mod opening;
 mod progress;
 mod turn;
 
@@ -14,19 +16,14 @@ use neuron_sqlite::{Abort, Database};
 use neuron_types::{DurableError, Start, stored_json};
 use tokio::sync::MutexGuard as AsyncGuard;
 
-use crate::inspect;
-use crate::lock::{Lock, Locks};
+use crate::JournalError;
+use crate::lock::Lock;
 use crate::notices::Notices;
-use crate::run_builder::RunOptions;
-use crate::run_info::{RunOutcome, RunStatus};
+use crate::run_info::RunStatus;
 use crate::run_row::RunRow;
-use crate::standing;
 use crate::step_row::{StepRow, millis, time};
 use crate::texts::to_json;
-use crate::version::{self, Pin};
-use crate::{JournalError, SqliteRuns};
 
-use holding::Opened;
 pub(crate) use holding::Place;
 use progress::Progress;
 pub(crate) use turn::{Kind, Turn};
@@ -80,79 +77,6 @@ struct Counts {
 }
 
 impl Journal {
-    /// Opens or creates a run. What it holds is read, and looked at whether it is as it was written, before
-    /// anything is changed.
-    pub(crate) async fn open(
-        runs: &SqliteRuns,
-        id: &str,
-        input: Option<String>,
-        options: &RunOptions,
-    ) -> Result<Self, JournalError> {
-        let (id, locks, options) = (id.to_owned(), runs.locks().clone(), options.clone());
-        let now = millis(Utc::now());
-        let opened = runs.database().write(move |transaction| {
-            let run = match RunRow::find(transaction, &id)? {
-                Some(run) => run,
-                // A pool drives runs that are there.
-                None if options.parking.is_some() => {
-                    return Err(JournalError::NotFound { id }.into());
-                }
-                None => {
-                    let mut run = RunRow::new(id, input, now);
-                    run.agent_version.clone_from(&options.agent_version);
-                    run.insert(transaction)?;
-                    run
-                }
-            };
-            open(transaction, run, &locks, &options)
-        });
-        let opened: Result<_, JournalError> = opened.await?;
-        let (run, steps, lock) = opened?;
-        let state = State::new(&run, steps);
-        Ok(Self {
-            database: runs.database().clone(),
-            place: Place {
-                run: run.key,
-                id: run.id.into(),
-                opened: Opened { run: run.key, epoch: run.epoch },
-            },
-            notices: runs.notices().clone(),
-            state: Mutex::new(state),
-            asking: tokio::sync::Mutex::new(()),
-            lock: Arc::new(lock),
-            drivers: AtomicUsize::new(0),
-        })
-    }
-
-    /// Opens or creates the journal of an agent inside the call of a tool. `key` is that of the call's step.
-    pub(crate) async fn nested(&self, key: &str) -> Result<Self, DurableError> {
-        let (id, now) = (format!("{}/{key}", self.place.id), self.stamp());
-        let opened = self.write(move |transaction, _| {
-            let run = match RunRow::find(transaction, &id)? {
-                Some(run) => run,
-                None => {
-                    let mut run = RunRow::new(id, None, now);
-                    run.insert(transaction)?;
-                    run
-                }
-            };
-            let steps = StepRow::load(transaction, (run.key, &run.id), 0)?;
-            StepRow::check_end(transaction, (run.key, &run.id))?;
-            Ok((run, steps))
-        });
-        let (run, steps) = opened.await?;
-        let state = State::new(&run, steps);
-        Ok(Self {
-            database: self.database.clone(),
-            place: Place { run: run.key, id: run.id.into(), opened: self.place.opened },
-            notices: self.notices.clone(),
-            state: Mutex::new(state),
-            asking: tokio::sync::Mutex::new(()),
-            lock: self.lock.clone(),
-            drivers: AtomicUsize::new(0),
-        })
-    }
-
     /// Whether it is the journal of an agent inside a tool call.
     pub(crate) fn is_nested(&self) -> bool {
         self.place.run != self.place.opened.run
@@ -266,82 +190,6 @@ impl Journal {
         self.state().failure.take()
     }
 
-    /// Ends this execution; the next one starts from a state.
-    pub(crate) async fn continue_as_new(&self, start: Start) -> Result<i64, DurableError> {
-        let turn = self.turn().await?;
-        turn.expect_end("a new execution")?;
-        let json = to_json("the state of the run", &start)?;
-        let now = self.stamp();
-        let execution = self
-            .write(move |transaction, place| {
-                let mut run = RunRow::get(transaction, &place.id)?;
-                let deleted = transaction.execute("DELETE FROM steps WHERE run = ?1", [run.key])?;
-                RunRow::delete_nested(transaction, run.key)?;
-                run.execution += 1;
-                run.started_at = now;
-                run.changed_at = now;
-                run.earlier_steps += i64::try_from(deleted).unwrap_or(i64::MAX);
-                run.start = Some(json);
-                run.status = RunStatus::Running;
-                run.outcome = None;
-                run.update(transaction)?;
-                Ok(run.execution)
-            })
-            .await?;
-        let mut state = self.state();
-        state.position = 0;
-        state.counts = Counts::default();
-        state.stamp = now;
-        state.execution = execution;
-        state.needs_start = true;
-        drop(state);
-        turn.finish();
-        Ok(execution)
-    }
-
-    /// Notes how the run ended, unless it ended so before, or the journal goes on behind it. One that stands
-    /// still does so before the end of its journal. Returns whether it is new.
-    pub(crate) async fn end(
-        &self,
-        status: RunStatus,
-        outcome: &RunOutcome,
-    ) -> Result<bool, DurableError> {
-        let turn = self.turn().await?;
-        let is_end = status != RunStatus::Stalled;
-        if is_end && !self.is_at_end() {
-            turn.finish();
-            return Ok(false);
-        }
-        let json = to_json("the outcome of the run", outcome)?;
-        let (now, error) = (self.stamp(), outcome.error_kind.clone());
-        let is_new = self
-            .write(move |transaction, place| {
-                let mut run = RunRow::get(transaction, &place.id)?;
-                let (_, last) = StepRow::last(transaction, (run.key, &run.id))?;
-                let status = match last {
-                    Some(last)
-                        if status == RunStatus::Waiting && standing::is_unanswered(&last)? =>
-                    {
-                        RunStatus::Failed
-                    }
-                    _ => status,
-                };
-                let before = inspect::outcome(&run)?;
-                if before.is_some_and(|before| run.status == status && before.error_kind == error) {
-                    return Ok(false);
-                }
-                run.status = status;
-                run.changed_at = now;
-                run.outcome = Some(json);
-                run.update(transaction)?;
-                Ok(true)
-            })
-            .await?;
-        self.state().has_ended |= is_end;
-        turn.finish();
-        Ok(is_new)
-    }
-
     /// Runs a transaction, if nobody else drives the run since.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
@@ -425,39 +273,6 @@ impl Drop for Driven<'_> {
     fn drop(&mut self) {
         self.0.drivers.fetch_sub(1, Ordering::SeqCst);
     }
-}
-
-/// A run that was opened, or the reason for which it was not although something is to be stored.
-type Open = Result<(RunRow, Vec<StepRow>, Lock), JournalError>;
-
-/// Takes a run for one context.
-fn open(
-    transaction: &Transaction<'_>,
-    mut run: RunRow,
-    locks: &Locks,
-    options: &RunOptions,
-) -> Result<Open, Abort<JournalError>> {
-    let held = |id: &str| JournalError::Held { id: id.into() };
-    if locks.is_held(run.key)? {
-        return Err(held(&run.id).into());
-    }
-    if run.status == RunStatus::Cancelled {
-        return Err(JournalError::Cancelled { id: run.id }.into());
-    }
-    let steps = StepRow::load(transaction, (run.key, &run.id), 0)?;
-    StepRow::check_end(transaction, (run.key, &run.id))?;
-    match version::pin(&mut run, options)? {
-        Pin::Fits => {}
-        Pin::Differs(error) => {
-            run.update(transaction)?;
-            return Ok(Err(error));
-        }
-    }
-    // Nothing fails from here on but the database: a lock that is taken over is not given back.
-    let lock = locks.acquire(run.key, options.lease)?.ok_or_else(|| held(&run.id))?;
-    run.epoch += 1;
-    run.update(transaction)?;
-    Ok(Ok((run, steps, lock)))
 }
 
 impl State {

@@ -98,7 +98,7 @@ impl<'a> RunBuilder<'a> {
         self
     }
 
-    /// Sets the length of the lease, 30 seconds by default: another context takes the run over if this one has not renewed
+    /// Sets the length of the lease, 30 seconds by default. Another context takes the run over if this one has not renewed
     /// its lease for so long, because its process is stopped or hangs.
     ///
     /// A context renews its lease while it does a step, and while [`drive`](SqliteDurableContext::drive) runs. A tool that
@@ -121,8 +121,8 @@ impl<'a> RunBuilder<'a> {
         self
     }
 
-    /// Creates the run with what it starts from, and does not open it: a [pool](SqliteRuns::pool) drives it, in this
-    /// process or another one. A run that exists keeps what it started from.
+    /// Creates the run with its start, and does not open it. A [pool](SqliteRuns::pool) of this process or another one
+    /// drives it. A run that exists keeps its start.
     ///
     /// # Errors
     ///

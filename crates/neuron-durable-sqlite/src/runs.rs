@@ -92,8 +92,8 @@ impl SqliteRuns {
         RunBuilder::new(self, id)
     }
 
-    /// Makes a pool that drives the runs of this database: set options, then [`run`](RunPool::run) it. The model and the
-    /// tools are those that the steps of all runs call.
+    /// Makes a pool that drives the runs of this database. Set its options, then [`run`](RunPool::run) it. The steps of all
+    /// runs call this model and these tools.
     pub fn pool<P: Provider + 'static, A: DurableAgent>(
         &self,
         provider: Arc<P>,
@@ -243,9 +243,9 @@ impl SqliteRuns {
         Ok(())
     }
 
-    /// Lets a run go on whose calls nobody decided on in time: its wait for an approval ended at the deadline, and the run
-    /// with [`LoopError::ApprovalRequired`](neuron_types::LoopError::ApprovalRequired). The wait then ends with these
-    /// decisions. Opened again, the run carries them out.
+    /// Lets a run go on with decisions that come too late. Its wait for them ended at the deadline, and the run with
+    /// [`LoopError::ApprovalRequired`](neuron_types::LoopError::ApprovalRequired). The wait then ends with the decisions, and
+    /// the run carries them out once it is opened again.
     ///
     /// # Errors
     ///
@@ -271,7 +271,7 @@ impl SqliteRuns {
         Ok(())
     }
 
-    /// Takes back that a run failed or was cancelled: opened again, it does its last step anew, if that is what failed.
+    /// Takes back that a run failed or was cancelled. Opened again, it does its last step anew, if that is what failed.
     /// For failures whose cause is gone: a key that was wrong, a network that was down.
     ///
     /// A tool call that failed is then one that began and did not end: whether it runs again follows from what

@@ -1,5 +1,5 @@
-//! The standing of a run: its state, its open wait, and the signals that it takes. It follows from the row of the run, its
-//! last step and the time.
+//! The state of a run at one moment, with its open wait and the signals that it takes. It follows from the row of the run,
+//! its last step and the time.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use neuron_runtime::{WaitEvent, WaitsFor};

@@ -261,8 +261,8 @@ impl Database {
         self.apart(TransactionBehavior::Deferred, work).await
     }
 
-    /// Runs a transaction as [`read_apart`](Self::read_apart) does, while nobody writes: it sees all transactions that
-    /// began before.
+    /// Runs a transaction as [`read_apart`](Self::read_apart) does, while nobody writes. It sees the result of each
+    /// transaction that began before.
     ///
     /// # Errors
     ///

@@ -44,13 +44,17 @@ impl Payer {
     async fn drive(&self, runs: &SqliteRuns) -> Result<AgentResult, LoopError> {
         let tools = Arc::new(self.tools());
         let context = runs.run("r").open(self.model.clone(), tools).await?;
+        context.drive("Pay.", &self.agent()).await
+    }
+
+    fn agent(&self) -> Agent {
         let agent = Agent::builder(self.model.clone()).tools(self.tools());
         let agent = agent.permission_policy(Asks).config(|config| {
             let signal = |timeout| ApprovalSignal { name: "decide".into(), timeout };
             config.approval_signal = self.timeout.map(signal);
             config.pause_for_approval = true;
         });
-        context.drive("Pay.", &agent.build()).await
+        agent.build()
     }
 
     fn paid(&self) -> usize {
@@ -107,7 +111,7 @@ fn approved() -> ApprovalDecisions {
 
 /// Waits until the deadline of the wait in which the run stands has passed.
 async fn pass_deadline(runs: &SqliteRuns) {
-    while summary(runs).await.waits_for.is_some() {
+    while runs.inspect("r").await.unwrap().summary.waits_for.is_some() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -254,4 +258,29 @@ async fn plain_signal_after_its_wait_is_refused_and_an_early_one_waits() {
     runs.signal("r", "go", 2).await.unwrap();
     let go = context.wait_for_signal::<Value>("go", TIMEOUT).await.unwrap();
     assert_eq!(go, Some(json!(2)));
+}
+
+#[tokio::test]
+async fn revived_run_is_driven_by_a_pool() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let payer = Payer::new(Some(TIMEOUT));
+    runs.run("r").submit("Pay.").await.unwrap();
+    let pool = runs.pool(payer.model.clone(), Arc::new(payer.tools()), payer.agent());
+    let until = async |status| {
+        while runs.inspect("r").await.unwrap().summary.status != status {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let work = async {
+        // It gives its place back while it waits, and ends at the deadline.
+        until(RunStatus::Failed).await;
+        SqliteRuns::open(&path).await.unwrap().revive("r", approved()).await.unwrap();
+        until(RunStatus::Done).await;
+    };
+    tokio::select! {
+        ended = pool.run() => panic!("{ended:?}"),
+        done = tokio::time::timeout(Duration::from_secs(60), work) => done.unwrap(),
+    }
+    assert_eq!((payer.paid(), payer.model.calls()), (1, 2));
 }
