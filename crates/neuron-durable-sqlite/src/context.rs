@@ -36,7 +36,8 @@ const DEFAULT_CONTINUE_AFTER: usize = 1000;
 /// The hold is a [lease](crate::RunBuilder::lease). The context renews it while it does a step, and all the time while
 /// [`drive`](Self::drive) runs. If it does not renew the lease in time, because its process is stopped or hangs, or its
 /// program does something else for longer between two steps, another context may take the run over. This one then fails
-/// with [`JournalError::Superseded`] and begins nothing any more.
+/// with [`JournalError::Superseded`] and begins nothing any more. Within a tokio runtime the renewal needs the runtime's
+/// timer, which `enable_time` enables.
 ///
 /// # What is stored
 ///

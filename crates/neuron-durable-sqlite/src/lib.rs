@@ -62,6 +62,7 @@
 //! - A tool that blocks its thread for longer than the lease loses the run.
 //! - A process that is stopped in the middle of a write to the database keeps all others from writing until it goes on or
 //!   is killed. A write takes milliseconds.
+//! - On Windows a locked file cannot be read, so a process that is stopped keeps its runs until it goes on or is killed.
 //! - Leases are measured by the system's clock and by the time of a file. On a file system that rounds times, a lease is
 //!   several times as long as they are rounded.
 //!

@@ -213,7 +213,8 @@ impl SqliteRuns {
 
     /// Cancels a run. A run that is driven ends with [`DurableError::Cancelled`](neuron_types::DurableError::Cancelled)
     /// and has no further effects. A step that it does in this process ends at once. Another process notices at the next
-    /// step, look for signals or renewal of its lease. [`retry`](Self::retry) lets the run go on.
+    /// step, look for signals or renewal of its lease, which is after a third of the lease.
+    /// [`retry`](Self::retry) lets the run go on.
     ///
     /// # Errors
     ///

@@ -3,17 +3,21 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::{OptionalExtension as _, Transaction};
-use neuron_types::DurableError;
+use neuron_types::{DurableError, clock};
 
 use super::Journal;
 use crate::JournalError;
 use crate::lock::Renewal;
 use crate::run_info::RunStatus;
 use crate::run_row::status_name;
+
+/// Time in which a cancelled run ends itself.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// The run of a journal, and the opening by which this context holds it.
 #[derive(Debug, Clone)]
@@ -58,16 +62,7 @@ impl Journal {
         &self,
         work: impl Future<Output = Result<T, DurableError>> + Send,
     ) -> Result<T, DurableError> {
-        let mut cancelled = self.notices.cancelled.notified();
-        let cancelled = async {
-            loop {
-                cancelled.await;
-                cancelled = self.notices.cancelled.notified();
-                if let Err(error) = self.check_held().await {
-                    return error;
-                }
-            }
-        };
+        let cancelled = self.cancelled();
         let work = async {
             match select(pin!(work), pin!(cancelled)).await {
                 Either::Left((done, _)) => done,
@@ -77,13 +72,34 @@ impl Journal {
         neuron_runtime::while_held(self.lock.lease(), || self.prove(), work).await?
     }
 
-    /// Drives a whole run while this context holds it, also between its steps.
+    /// Drives a whole run while this context holds it, also between its steps. A run that is cancelled in a step ends
+    /// itself. Otherwise it is dropped.
     pub(crate) async fn drive_while_held<T: Send>(
         &self,
         run: impl Future<Output = T> + Send,
     ) -> Result<T, DurableError> {
-        // The steps watch for a cancellation, so that the run can end itself.
-        neuron_runtime::while_held(self.lock.lease(), || self.prove(), run).await
+        let cancelled = self.cancelled();
+        let run = async {
+            match select(pin!(run), pin!(cancelled)).await {
+                Either::Left((done, _)) => Ok(done),
+                Either::Right((error, run)) => clock::within(GRACE, run).await.ok_or(error),
+            }
+        };
+        neuron_runtime::while_held(self.lock.lease(), || self.prove(), run).await?
+    }
+
+    /// Waits until the run is cancelled in this process. A cancellation counts from the call on.
+    fn cancelled(&self) -> impl Future<Output = DurableError> + Send {
+        let mut cancelled = self.notices.cancelled.notified();
+        async move {
+            loop {
+                cancelled.await;
+                cancelled = self.notices.cancelled.notified();
+                if let Err(error) = self.check_held().await {
+                    return error;
+                }
+            }
+        }
     }
 
     /// Renews the lease, and proves that the run is still held.

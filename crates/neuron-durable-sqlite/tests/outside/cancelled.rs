@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 use neuron_durable_sqlite::{
     DurableRuns, JournalError, RunStatus, RunsError, SqliteRuns, WaitEvent,
 };
-use neuron_types::{ApprovalDecisions, DurableContext as _, DurableError, LoopError};
+use neuron_types::{
+    AgentResult, ApprovalDecisions, Durability, DurableContext as _, DurableError, LoopError,
+    Start, WasmBoxedFuture,
+};
 use serde_json::{Value, json};
 
 use crate::support::{Work, place};
@@ -93,6 +96,34 @@ async fn cancelled_run_that_waits_or_sleeps_ends() {
     let ended = work.run_with(context).await;
     assert!(is_cancelled(&ended), "{ended:?}");
     assert_eq!(work.done(), (0, 0));
+}
+
+/// An agent that does something else than a step, for ever.
+fn idles(_: Start, _: Durability<'_>) -> WasmBoxedFuture<'_, Result<AgentResult, LoopError>> {
+    Box::pin(std::future::pending())
+}
+
+#[tokio::test]
+async fn cancelled_run_ends_between_its_steps() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let context = Work::new(0, 10).open(&runs, "r").await.unwrap();
+    let begin = Instant::now();
+    let cancel = async {
+        while look_for_start(&path) == 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        // From another handle of this process it would take a third of the lease.
+        runs.cancel("r").await.unwrap();
+    };
+    let (ended, ()) = tokio::join!(context.drive("go", &idles), cancel);
+    assert!(is_cancelled(&ended), "{ended:?}");
+    assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
+}
+
+fn look_for_start(path: &std::path::Path) -> i64 {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    connection.query_row("SELECT count(start) FROM runs", [], |row| row.get(0)).unwrap()
 }
 
 #[tokio::test]

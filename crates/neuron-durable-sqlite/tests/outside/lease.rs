@@ -209,14 +209,11 @@ async fn stopped(point: Point, test: &str) {
 
     send("-STOP", &process);
     let stopped = Instant::now();
-    let context = loop {
-        match job.open(&runs).await {
-            Ok(context) => break context,
-            Err(JournalError::Held { .. }) => tokio::time::sleep(Duration::from_millis(5)).await,
-            Err(error) => panic!("{error}"),
-        }
-        assert!(stopped.elapsed() < LEASE + Duration::from_secs(5), "it is not taken over");
-    };
+    while runs.inspect("r").await.unwrap().is_held {
+        assert!(stopped.elapsed() < LEASE + Duration::from_secs(5), "the lease does not expire");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let context = job.open(&runs).await.unwrap();
     if waits {
         runs.signal("r", "go", 1).await.unwrap();
     }
