@@ -174,3 +174,37 @@ fn is_open(step: &StepRow) -> bool {
 fn shown(time: Option<DateTime<Utc>>) -> String {
     time.map_or_else(String::new, |time| time.to_rfc3339_opts(SecondsFormat::Secs, true))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::waits::received;
+
+    /// The first release listed such a run as one that waits.
+    #[test]
+    fn run_that_an_older_release_stored_as_waiting_has_ended_if_nobody_decided() {
+        let mut run = RunRow::new("r".into(), None, 0);
+        run.status = RunStatus::Waiting;
+        let approval = PendingApproval::new("r", Vec::new());
+        let outcome =
+            json!({ "version": 1, "error_kind": "ApprovalRequired", "approval": approval });
+        run.outcome = Some(outcome.to_string());
+        let step = |signal: Option<serde_json::Value>| {
+            let step = StepRow::new(0, "signal/0".into(), 0);
+            step.ended(received(signal, 1000).unwrap(), 1000)
+        };
+        for (last, status) in [
+            (Some(step(None)), RunStatus::Failed),
+            (Some(step(Some(json!(1)))), RunStatus::Waiting),
+            (Some(StepRow::new(0, "model/0".into(), 0)), RunStatus::Waiting),
+            (None, RunStatus::Waiting),
+        ] {
+            let standing = Standing::of(&run, last.as_ref()).unwrap();
+            let waits_for = standing.waits_for().unwrap();
+            assert_eq!((standing.status, waits_for.is_some()), (status, !status.is_end()));
+            assert_eq!(standing.refuses("decide").is_some(), status.is_end());
+        }
+    }
+}
