@@ -40,7 +40,8 @@ async fn drive(path: &Path, provider: ToolCaller<'_>) -> usize {
 /// Runs an agent for this many turns, and replays the run. Returns the cost of each turn, and the allocations of the
 /// replay.
 fn run(turns: usize) -> (Vec<Cost>, usize) {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    // The lease of the run is renewed by the clock.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");
     let clock = Clock::with_capacity(turns + 1);

@@ -19,6 +19,8 @@
 #[doc(hidden)]
 pub mod case;
 pub mod child_process;
+#[doc(hidden)]
+pub mod damaged_files;
 pub mod provider;
 #[doc(hidden)]
 pub mod random;

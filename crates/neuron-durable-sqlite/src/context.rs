@@ -24,11 +24,20 @@ use crate::run_builder::RunOptions;
 use crate::run_info::RunOutcome;
 use crate::{JournalError, SqliteRuns};
 
+/// Number of steps after which a run that is driven continues as new.
+const DEFAULT_CONTINUE_AFTER: usize = 1000;
+
 /// A [`DurableContext`] that journals a run's steps in a SQLite database, so that the run goes on where it was
 /// when the process is killed and started again.
 ///
 /// While it lives it holds the run: nobody else can open it, in this process or another one. Clones share the
 /// run. The run is free again when the last of them is dropped, or the process has ended, however it ended.
+///
+/// The hold is a [lease](crate::RunBuilder::lease). The context renews it while it does a step, and all the time while
+/// [`drive`](Self::drive) runs. If it does not renew the lease in time, because its process is stopped or hangs, or its
+/// program does something else for longer between two steps, another context may take the run over. This one then fails
+/// with [`JournalError::Superseded`] and begins nothing any more. Within a tokio runtime the renewal needs the runtime's
+/// timer, which `enable_time` enables.
 ///
 /// # What is stored
 ///
@@ -142,9 +151,13 @@ impl<P: Provider> SqliteDurableContext<P> {
     /// Lets an agent run to the end of the run, through all its executions. `start` is what a new run begins
     /// with: the user's message.
     ///
+    /// The run is held all the time, also between its steps, and its end is stored. By default it
+    /// [continues as new](crate::RunBuilder::continue_after) after 1,000 steps.
+    ///
     /// # Errors
     ///
-    /// The run's own, and those of [`start`](Self::start).
+    /// The run's own, and those of [`start`](Self::start). [`DurableError::Cancelled`] if the run was cancelled, and
+    /// [`JournalError::Superseded`] if another context has taken it over.
     ///
     /// # Cancel safety
     ///
@@ -158,12 +171,17 @@ impl<P: Provider> SqliteDurableContext<P> {
         P: 'd,
     {
         let mut start = start.into();
+        let _driven = self.shared.journal.driven();
         loop {
             start = self.start(start).await?;
-            let ended = agent.run(start.clone(), Durability::new(self.clone())).await;
-            match ended {
+            let run = agent.run(start.clone(), Durability::new(self.clone()));
+            match self.shared.journal.drive_while_held(run).await? {
                 Err(LoopError::Durable(DurableError::ContinueAsNew(_))) => {}
-                ended => return ended,
+                ended => {
+                    // An agent of several parts may end outside of its loop, which stores its own end.
+                    self.run_ended(ended.as_ref()).await;
+                    return ended;
+                }
             }
         }
     }
@@ -244,10 +262,10 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         parse_signal(self.receive(signal_name, timeout, None).await?)
     }
 
-    /// Whether this execution has as many steps as
-    /// [`continue_after`](crate::RunBuilder::continue_after) allows. Never by default.
+    /// Returns `true` if this execution has as many steps as [`continue_after`](crate::RunBuilder::continue_after) allows.
     fn should_continue_as_new(&self) -> bool {
-        let most = self.shared.options.continue_after;
+        let default = self.journal().is_driven().then_some(DEFAULT_CONTINUE_AFTER);
+        let most = self.shared.options.continue_after.or(default);
         let Some(most) = most.filter(|_| !self.journal().is_nested()) else {
             return false;
         };

@@ -3,12 +3,14 @@
 use std::io;
 use std::path::PathBuf;
 
+use neuron_runtime::RunsError;
 use neuron_sqlite::{Abort, SqliteError};
-use neuron_types::{DurableError, LoopError, StorageError, check_session_id};
+use neuron_types::{ApprovalError, DurableError, LoopError, StorageError, check_session_id};
 
 /// What goes wrong with a database of runs, or with a run in it.
 ///
-/// Within a run it is [`DurableError::Other`], with this as its source.
+/// Within a run it is [`DurableError::Other`] with this as its source, and [`DurableError::Cancelled`] for a run that was
+/// cancelled.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
@@ -27,17 +29,17 @@ pub enum JournalError {
         id: String,
     },
     /// Somebody drives the run: another process, or another context in this one. It is free when that
-    /// context is dropped, or that process has ended, however it ended.
+    /// context is dropped, that process has ended, however it ended, or has not renewed its lease in time.
     #[error("the run {id:?} is being driven by another context, in this process or another one")]
     Held {
         /// The run's id.
         id: String,
     },
-    /// Another context has opened the run since, because the lock's file was deleted. This one must not
-    /// write any more, and has not.
+    /// Another context has opened the run since: the lease of this context [expired](crate::RunBuilder::lease), or the
+    /// folder of its lock was deleted. This context begins and writes nothing any more.
     #[error(
-        "the run {id:?} was opened by another context since, although this one held it: was the folder \
-         of its lock deleted?"
+        "the run {id:?} was opened by another context since: this one did not renew its lease in time, or \
+         the folder of its lock was deleted"
     )]
     Superseded {
         /// The run's id.
@@ -49,7 +51,47 @@ pub enum JournalError {
         /// The run's id.
         id: String,
     },
-    /// The run has not failed, so that there is nothing to take back.
+    /// The run was cancelled. [`SqliteRuns::retry`](crate::SqliteRuns::retry) lets it go on.
+    ///
+    /// A run that is driven meanwhile ends with [`DurableError::Cancelled`].
+    #[error("the run {id:?} was cancelled; `retry` lets it go on")]
+    Cancelled {
+        /// The run's id.
+        id: String,
+    },
+    /// The run has ended, or its wait for this signal has.
+    #[error("the run {id:?} takes this no more: {reason}")]
+    Ended {
+        /// The run's id.
+        id: String,
+        /// Text that says what ended, and when, and how the run goes on.
+        reason: String,
+    },
+    /// The run did not end because nobody decided on its calls in time.
+    #[error("the run {id:?} cannot be revived: {reason}")]
+    NotRevivable {
+        /// The run's id.
+        id: String,
+        /// Text that says how the run stands.
+        reason: String,
+    },
+    /// The decisions do not fit the calls that wait.
+    #[error(transparent)]
+    Approval(#[from] ApprovalError),
+    /// The run is pinned to another version of the agent.
+    #[error(
+        "the run {id:?} is pinned to the agent version {pinned:?}, and was opened with the version {opened:?}: open \
+         it with that version, or allow a changed agent"
+    )]
+    OtherVersion {
+        /// The run's id.
+        id: String,
+        /// The version to which the run is pinned.
+        pinned: String,
+        /// The version with which the run was opened.
+        opened: String,
+    },
+    /// The run has neither failed nor been cancelled, so there is nothing to take back.
     #[error("the run {id:?} has not failed")]
     NotFailed {
         /// The run's id.
@@ -108,7 +150,22 @@ impl From<JournalError> for Abort<JournalError> {
 
 impl From<JournalError> for DurableError {
     fn from(error: JournalError) -> Self {
-        Self::Other(Box::new(error))
+        match error {
+            JournalError::Cancelled { .. } => Self::Cancelled,
+            error => Self::Other(Box::new(error)),
+        }
+    }
+}
+
+impl From<JournalError> for RunsError {
+    fn from(error: JournalError) -> Self {
+        match error {
+            JournalError::NotFound { id } => Self::NotFound { id },
+            JournalError::Ended { id, reason } => Self::Ended { id, reason },
+            JournalError::NotRevivable { id, reason } => Self::NotRevivable { id, reason },
+            JournalError::Approval(error) => Self::Approval(error),
+            error => Self::Engine(Box::new(error)),
+        }
     }
 }
 

@@ -1,17 +1,18 @@
 //! Reading a run for those who ask about it.
 
-use chrono::{DateTime, Utc};
 use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::Connection;
-use neuron_types::{ErrorRecord, PendingApproval, stored_json};
+use neuron_types::{ErrorRecord, stored_json};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::JournalError;
 use crate::run_info::{
-    QueuedSignal, RunDetails, RunOutcome, RunStatus, RunSummary, StepInfo, StepKind, WaitsFor,
+    QueuedSignal, RunDetails, RunOutcome, RunStatus, RunSummary, StepInfo, StepKind,
 };
 use crate::run_row::RunRow;
+use crate::signal_row::SignalRow;
+use crate::standing::Standing;
 use crate::step_row::{StepRow, time};
 
 type Result<T> = std::result::Result<T, Abort<JournalError>>;
@@ -29,39 +30,39 @@ struct Head {
 pub(crate) fn list(connection: &Connection) -> Result<Vec<RunSummary>> {
     let described = |run: Result<RunRow>| match run.and_then(|run| summary(connection, &run)) {
         Err(Abort::Own(JournalError::Corrupt { id, reason })) => {
-            Ok(RunSummary::damaged(id, reason))
+            let mut damaged = RunSummary::new(id, RunStatus::Damaged);
+            damaged.reason = Some(reason);
+            Ok(damaged)
         }
         described => described,
     };
     RunRow::all(connection)?.into_iter().map(described).collect()
 }
 
-/// Describes a run in a list.
+/// Describes a run in a list, by its last step alone.
 fn summary(connection: &Connection, run: &RunRow) -> Result<RunSummary> {
-    let mut select = connection.prepare_cached("SELECT count(*) FROM steps WHERE run = ?1")?;
-    let steps: i64 = select.query_one([run.key], |row| row.get(0))?;
-    // The last step alone: it says whether the run waits, and when something happened last.
-    let last = StepRow::load(connection, (run.key, &run.id), steps.saturating_sub(1))?;
-    summary_of(run, steps, &last)
+    let (steps, last) = StepRow::last(connection, (run.key, &run.id))?;
+    summary_of(run, steps, last.as_ref(), last.iter())
 }
 
-fn summary_of(run: &RunRow, steps: i64, last: &[StepRow]) -> Result<RunSummary> {
-    let at = last.iter().map(|step| step.ended_at.unwrap_or(step.begun_at)).max();
-    let waits = last.last().is_some_and(|step| is_wait(step) && step.record.is_none());
-    let status = match run.status {
-        RunStatus::Running if waits => RunStatus::Waiting,
-        status => status,
-    };
-    Ok(RunSummary {
-        id: run.id.clone(),
-        status,
-        created_at: time(run.created_at),
-        changed_at: time(run.changed_at.max(at.unwrap_or_default())),
-        steps: usize::try_from(run.earlier_steps.saturating_add(steps)).unwrap_or_default(),
-        execution: usize::try_from(run.execution).unwrap_or_default(),
-        usage: outcome(run)?.and_then(|outcome| outcome.usage),
-        damage: None,
-    })
+fn summary_of<'a>(
+    run: &'a RunRow,
+    count: i64,
+    last: Option<&'a StepRow>,
+    steps: impl Iterator<Item = &'a StepRow>,
+) -> Result<RunSummary> {
+    let standing = Standing::of(run, last)?;
+    let at = steps.map(|step| step.ended_at.unwrap_or(step.begun_at)).max();
+    let mut summary = RunSummary::new(&run.id, standing.status);
+    summary.created_at = Some(time(run.created_at));
+    summary.changed_at = Some(time(run.changed_at.max(at.unwrap_or_default())));
+    summary.waits_for = standing.waits_for()?;
+    summary.reason = standing.reason();
+    summary.agent_version.clone_from(&run.agent_version);
+    summary.steps = usize::try_from(run.earlier_steps.saturating_add(count)).ok();
+    summary.execution = usize::try_from(run.execution).ok();
+    summary.usage = standing.outcome.and_then(|outcome| outcome.usage);
+    Ok(summary)
 }
 
 /// Tells all about a run but whether it is held; with its key.
@@ -71,11 +72,10 @@ pub(crate) fn details(connection: &Connection, id: &str) -> Result<(i64, RunDeta
     let outcome = outcome(&run)?;
     let count = i64::try_from(steps.len()).unwrap_or(i64::MAX);
     let details = RunDetails {
-        summary: summary_of(&run, count, &steps)?,
+        summary: summary_of(&run, count, steps.last(), steps.iter())?,
         is_held: false,
-        waits_for: waits_for(id, steps.last(), outcome.as_ref())?,
         steps: steps.iter().map(|step| step_info(id, step)).collect::<Result<_>>()?,
-        signals: signals(connection, run.key)?,
+        signals: SignalRow::all(connection, (run.key, id))?.into_iter().map(queued).collect(),
         outcome,
     };
     Ok((run.key, details))
@@ -126,43 +126,6 @@ pub(crate) fn kind(step: &StepRow) -> Option<StepKind> {
     }
 }
 
-fn is_wait(step: &StepRow) -> bool {
-    matches!(kind(step), Some(StepKind::Signal | StepKind::Sleep))
-}
-
-fn waits_for(
-    id: &str,
-    last: Option<&StepRow>,
-    outcome: Option<&RunOutcome>,
-) -> Result<Option<WaitsFor>> {
-    if let Some(pending) = outcome.and_then(|outcome| outcome.approval.clone()) {
-        return Ok(Some(WaitsFor::Approval { pending }));
-    }
-    let Some(step) = last.filter(|step| step.record.is_none()) else {
-        return Ok(None);
-    };
-    let deadline: Option<DateTime<Utc>> = step.deadline.map(time);
-    Ok(match kind(step) {
-        Some(StepKind::Signal) => {
-            let pending = step.pending.as_deref();
-            let approval =
-                pending.map(|json| stored_json::read::<PendingApproval>(json.as_bytes()));
-            let approval = approval.transpose().map_err(|error| {
-                JournalError::corrupt(id, format!("the calls that it waits for: {error}"))
-            })?;
-            let name = step.name.clone().unwrap_or_default();
-            Some(WaitsFor::Signal { name, deadline, approval: approval.map(Box::new) })
-        }
-        Some(StepKind::Sleep) => Some(WaitsFor::Time { until: deadline }),
-        _ => None,
-    })
-}
-
-fn signals(connection: &Connection, run: i64) -> Result<Vec<QueuedSignal>> {
-    let mut select = connection
-        .prepare_cached("SELECT name, sent_at FROM signals WHERE run = ?1 ORDER BY key")?;
-    let rows = select.query_map([run], |row| {
-        Ok(QueuedSignal { name: row.get(0)?, sent_at: time(row.get(1)?) })
-    })?;
-    Ok(rows.collect::<std::result::Result<_, _>>()?)
+fn queued(signal: SignalRow) -> QueuedSignal {
+    QueuedSignal { name: signal.name, sent_at: time(signal.sent_at) }
 }

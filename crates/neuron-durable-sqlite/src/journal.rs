@@ -1,24 +1,31 @@
 //! The journal of one run that this context drives: what it holds, and how it is written to.
 
+mod ending;
+mod holding;
+mod opening;
+mod progress;
 mod turn;
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, Utc};
-use neuron_sqlite::rusqlite::{OptionalExtension as _, Transaction};
+use neuron_sqlite::rusqlite::Transaction;
 use neuron_sqlite::{Abort, Database};
 use neuron_types::{DurableError, Start, stored_json};
-use tokio::sync::{MutexGuard as AsyncGuard, Notify};
+use tokio::sync::MutexGuard as AsyncGuard;
 
-use crate::inspect;
-use crate::lock::{Lock, Locks};
-use crate::run_info::{RunOutcome, RunStatus};
+use crate::JournalError;
+use crate::lock::Lock;
+use crate::notices::Notices;
+use crate::run_info::RunStatus;
 use crate::run_row::RunRow;
 use crate::step_row::{StepRow, millis, time};
 use crate::texts::to_json;
-use crate::{JournalError, SqliteRuns};
 
+pub(crate) use holding::Place;
+use progress::Progress;
 pub(crate) use turn::{Kind, Turn};
 
 /// A run that is driven here.
@@ -26,27 +33,14 @@ pub(crate) use turn::{Kind, Turn};
 pub(crate) struct Journal {
     database: Database,
     place: Place,
-    signals: Arc<Notify>,
+    notices: Arc<Notices>,
     state: Mutex<State>,
     /// Whoever asks for a step holds it until the step is done.
     asking: tokio::sync::Mutex<()>,
-    /// None of a nested journal: that around it has it.
-    _lock: Option<Lock>,
-}
-
-/// Which run it is, and by which opening.
-#[derive(Debug, Clone)]
-pub(crate) struct Place {
-    pub(crate) run: i64,
-    pub(crate) id: Arc<str>,
-    opened: Opened,
-}
-
-/// The run that was opened, and how often: who opened it last may write. It is also that of the journals inside it.
-#[derive(Debug, Clone, Copy)]
-struct Opened {
-    run: i64,
-    epoch: i64,
+    /// That of the opened run, also in a nested journal.
+    lock: Arc<Lock>,
+    /// Number of drivers that handle a new execution.
+    drivers: AtomicUsize,
 }
 
 /// How far this execution is.
@@ -70,6 +64,8 @@ struct State {
     needs_start: bool,
     /// Why a wait that could not say so failed.
     failure: Option<DurableError>,
+    /// How far the replay is.
+    progress: Progress,
 }
 
 #[derive(Debug, Default)]
@@ -81,70 +77,6 @@ struct Counts {
 }
 
 impl Journal {
-    /// Opens or creates a run. What it holds is read, and looked at whether it is as it was written, before
-    /// anything is changed.
-    pub(crate) async fn open(
-        runs: &SqliteRuns,
-        id: &str,
-        input: Option<String>,
-    ) -> Result<Self, JournalError> {
-        let (id, locks) = (id.to_owned(), runs.locks().clone());
-        let now = millis(Utc::now());
-        let opened = runs.database().write(move |transaction| {
-            let run = match RunRow::find(transaction, &id)? {
-                Some(run) => run,
-                None => {
-                    let mut run = RunRow::new(id, input, now);
-                    run.insert(transaction)?;
-                    run
-                }
-            };
-            open(transaction, run, &locks)
-        });
-        let (run, steps, lock) = opened.await?;
-        let state = State::new(&run, steps);
-        Ok(Self {
-            database: runs.database().clone(),
-            place: Place {
-                run: run.key,
-                id: run.id.into(),
-                opened: Opened { run: run.key, epoch: run.epoch },
-            },
-            signals: runs.signals().clone(),
-            state: Mutex::new(state),
-            asking: tokio::sync::Mutex::new(()),
-            _lock: Some(lock),
-        })
-    }
-
-    /// Opens or creates the journal of an agent inside the call of a tool. `key` is that of the call's step.
-    pub(crate) async fn nested(&self, key: &str) -> Result<Self, DurableError> {
-        let (id, now) = (format!("{}/{key}", self.place.id), self.stamp());
-        let opened = self.write(move |transaction, _| {
-            let run = match RunRow::find(transaction, &id)? {
-                Some(run) => run,
-                None => {
-                    let mut run = RunRow::new(id, None, now);
-                    run.insert(transaction)?;
-                    run
-                }
-            };
-            let steps = StepRow::load(transaction, (run.key, &run.id), 0)?;
-            StepRow::check_end(transaction, (run.key, &run.id))?;
-            Ok((run, steps))
-        });
-        let (run, steps) = opened.await?;
-        let state = State::new(&run, steps);
-        Ok(Self {
-            database: self.database.clone(),
-            place: Place { run: run.key, id: run.id.into(), opened: self.place.opened },
-            signals: self.signals.clone(),
-            state: Mutex::new(state),
-            asking: tokio::sync::Mutex::new(()),
-            _lock: None,
-        })
-    }
-
     /// Whether it is the journal of an agent inside a tool call.
     pub(crate) fn is_nested(&self) -> bool {
         self.place.run != self.place.opened.run
@@ -238,6 +170,16 @@ impl Journal {
         })
     }
 
+    /// Tells that a driver handles new executions, until the guard is dropped.
+    pub(crate) fn driven(&self) -> Driven<'_> {
+        self.drivers.fetch_add(1, Ordering::SeqCst);
+        Driven(self)
+    }
+
+    pub(crate) fn is_driven(&self) -> bool {
+        self.drivers.load(Ordering::SeqCst) > 0
+    }
+
     /// Remembers a failure for whoever asks next.
     pub(crate) fn fail_later(&self, failure: DurableError) {
         self.state().failure = Some(failure);
@@ -246,73 +188,6 @@ impl Journal {
     /// Returns the failure that was remembered.
     pub(crate) fn take_failure(&self) -> Option<DurableError> {
         self.state().failure.take()
-    }
-
-    /// Ends this execution; the next one starts from a state.
-    pub(crate) async fn continue_as_new(&self, start: Start) -> Result<i64, DurableError> {
-        let turn = self.turn().await?;
-        turn.expect_end("a new execution")?;
-        let json = to_json("the state of the run", &start)?;
-        let now = self.stamp();
-        let execution = self
-            .write(move |transaction, place| {
-                let mut run = RunRow::get(transaction, &place.id)?;
-                let deleted = transaction.execute("DELETE FROM steps WHERE run = ?1", [run.key])?;
-                RunRow::delete_nested(transaction, run.key)?;
-                run.execution += 1;
-                run.started_at = now;
-                run.changed_at = now;
-                run.earlier_steps += i64::try_from(deleted).unwrap_or(i64::MAX);
-                run.start = Some(json);
-                run.status = RunStatus::Running;
-                run.outcome = None;
-                run.update(transaction)?;
-                Ok(run.execution)
-            })
-            .await?;
-        let mut state = self.state();
-        state.position = 0;
-        state.counts = Counts::default();
-        state.stamp = now;
-        state.execution = execution;
-        state.needs_start = true;
-        drop(state);
-        turn.finish();
-        Ok(execution)
-    }
-
-    /// Notes how the run ended, unless it ended so before, or the journal goes on behind it. One that stands
-    /// still does so before the end of its journal. Returns whether it is new.
-    pub(crate) async fn end(
-        &self,
-        status: RunStatus,
-        outcome: &RunOutcome,
-    ) -> Result<bool, DurableError> {
-        let turn = self.turn().await?;
-        let is_end = status != RunStatus::Stalled;
-        if is_end && !self.is_at_end() {
-            turn.finish();
-            return Ok(false);
-        }
-        let json = to_json("the outcome of the run", outcome)?;
-        let (now, error) = (self.stamp(), outcome.error_kind.clone());
-        let is_new = self
-            .write(move |transaction, place| {
-                let mut run = RunRow::get(transaction, &place.id)?;
-                let before = inspect::outcome(&run)?;
-                if before.is_some_and(|before| run.status == status && before.error_kind == error) {
-                    return Ok(false);
-                }
-                run.status = status;
-                run.changed_at = now;
-                run.outcome = Some(json);
-                run.update(transaction)?;
-                Ok(true)
-            })
-            .await?;
-        self.state().has_ended |= is_end;
-        turn.finish();
-        Ok(is_new)
     }
 
     /// Runs a transaction, if nobody else drives the run since.
@@ -352,8 +227,8 @@ impl Journal {
         &self.database
     }
 
-    pub(crate) fn signals(&self) -> &Notify {
-        &self.signals
+    pub(crate) fn notices(&self) -> &Notices {
+        &self.notices
     }
 
     pub(crate) fn place(&self) -> &Place {
@@ -391,37 +266,18 @@ impl Journal {
     }
 }
 
-impl Place {
-    fn check(&self, transaction: &Transaction<'_>) -> Result<(), Abort<JournalError>> {
-        let mut select = transaction.prepare_cached("SELECT epoch FROM runs WHERE key = ?1")?;
-        let opened = self.opened;
-        let epoch = select.query_row([opened.run], |row| row.get::<_, i64>(0)).optional()?;
-        let id = || self.id.to_string();
-        match epoch {
-            Some(epoch) if epoch == opened.epoch => Ok(()),
-            Some(_) => Err(JournalError::Superseded { id: id() }.into()),
-            None => Err(JournalError::Deleted { id: id() }.into()),
-        }
-    }
-}
+/// A driver that handles new executions.
+pub(crate) struct Driven<'a>(&'a Journal);
 
-/// Takes a run for one context.
-fn open(
-    transaction: &Transaction<'_>,
-    mut run: RunRow,
-    locks: &Locks,
-) -> Result<(RunRow, Vec<StepRow>, Lock), Abort<JournalError>> {
-    let held = || JournalError::Held { id: run.id.clone() };
-    let lock = locks.acquire(run.key)?.ok_or_else(held)?;
-    let steps = StepRow::load(transaction, (run.key, &run.id), 0)?;
-    StepRow::check_end(transaction, (run.key, &run.id))?;
-    run.epoch += 1;
-    run.update(transaction)?;
-    Ok((run, steps, lock))
+impl Drop for Driven<'_> {
+    fn drop(&mut self) {
+        self.0.drivers.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl State {
     fn new(run: &RunRow, steps: Vec<StepRow>) -> Self {
+        let progress = Progress::of(steps.iter().filter(|step| step.record.is_some()).count());
         Self {
             recorded: steps.into(),
             is_stale: false,
@@ -432,6 +288,7 @@ impl State {
             execution: run.execution,
             needs_start: run.execution > 0,
             failure: None,
+            progress,
         }
     }
 

@@ -1,29 +1,59 @@
-//! Who drives a run: one context at a time, in this process and in others.
+//! The holder of a run: one context at a time, in this process and in others.
 //!
-//! The lock is the operating system's, on a file beside the database, so that a process that was killed holds
-//! nothing. A process also knows its own locks, for systems where a process has none against itself, and for a
-//! database in memory, which no other process has.
+//! A run has a lock of the operating system on a file beside the database. A killed process frees its runs at once. A
+//! process that is stopped or hangs keeps the lock of the operating system, so the lock is also a lease: the file has the
+//! length of the lease, and its holder renews the lease by the file's time of change. A lock whose lease has expired is
+//! taken over by replacing the file.
+//!
+//! A process also knows its own locks, for systems where a process has none against itself, and for a database in memory,
+//! which no other process has.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 use neuron_sqlite::Database;
 
 use crate::JournalError;
+
+/// Length of a lease unless another one is set.
+pub(crate) const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 
 /// The locks of a database's runs. Clones are the same.
 #[derive(Debug, Clone)]
 pub(crate) struct Locks {
     /// None in memory.
     folder: Option<Arc<Path>>,
-    held: Arc<Mutex<HashSet<i64>>>,
+    held: Arc<Mutex<Held>>,
+}
+
+/// The runs that this process holds, by key.
+#[derive(Debug, Default)]
+struct Held {
+    holders: HashMap<i64, Holder>,
+    /// The serial number of the next holder.
+    next: u64,
+}
+
+/// A holder in this process.
+#[derive(Debug, Clone, Copy)]
+struct Holder {
+    serial: u64,
+    renewed: Instant,
+    lease: Duration,
+}
+
+impl Holder {
+    fn has_expired(&self) -> bool {
+        self.renewed.elapsed() >= self.lease
+    }
 }
 
 impl Locks {
-    /// Those of a database that is open.
+    /// Returns the locks of a database that is open.
     pub(crate) fn of(database: &Database) -> Result<Self, JournalError> {
         let path = database.path();
         if path.as_os_str() == ":memory:" {
@@ -36,27 +66,33 @@ impl Locks {
         Ok(Self { folder: Some(PathBuf::from(folder).into()), held: Arc::default() })
     }
 
-    /// Locks a run by its key; none if it is locked. Waits for nobody. It is called only within a transaction
-    /// that may write.
-    pub(crate) fn acquire(&self, run: i64) -> Result<Option<Lock>, JournalError> {
-        if !held(&self.held).insert(run) {
+    /// Locks a run by its key for the length of a lease. Returns `None` if somebody holds it. Waits for nobody.
+    ///
+    /// It is called only within a transaction that may write. If the lease of another holder has expired, that transaction
+    /// must keep the other holder from writing.
+    pub(crate) fn acquire(&self, run: i64, lease: Duration) -> Result<Option<Lock>, JournalError> {
+        let mut held = lock(&self.held);
+        if held.holders.get(&run).is_some_and(|holder| !holder.has_expired()) {
             return Ok(None);
         }
-        // From here on dropping it gives it back.
-        let mut lock = Lock { run, held: self.held.clone(), file: None };
-        if let Some(folder) = &self.folder {
-            match lock_file(folder, run)? {
-                Some(file) => lock.file = Some(file),
+        let file = match &self.folder {
+            None => None,
+            Some(folder) => match lock_file(folder, run, lease)? {
+                Some(file) => Some(file),
                 None => return Ok(None),
-            }
-        }
-        Ok(Some(lock))
+            },
+        };
+        let serial = held.next;
+        held.next += 1;
+        held.holders.insert(run, Holder { serial, renewed: Instant::now(), lease });
+        Ok(Some(Lock { run, serial, lease, held: self.held.clone(), file }))
     }
 
-    /// Whether somebody drives a run. Makes no file. As [`acquire`](Self::acquire), it is called only within a
-    /// transaction that may write, so that those who ask do not see each other.
+    /// Returns `true` if somebody holds a run, and the lease has not expired. Makes no file. As
+    /// [`acquire`](Self::acquire), it is called only within a transaction that may write, so that those who ask do not see
+    /// each other.
     pub(crate) fn is_held(&self, run: i64) -> Result<bool, JournalError> {
-        if held(&self.held).contains(&run) {
+        if lock(&self.held).holders.get(&run).is_some_and(|holder| !holder.has_expired()) {
             return Ok(true);
         }
         let Some(folder) = &self.folder else {
@@ -73,26 +109,68 @@ impl Locks {
                 unlock(&file);
                 Ok(false)
             }
-            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(!has_expired(&path)),
             Err(TryLockError::Error(error)) => Err(naming(&path)(error)),
         }
     }
 }
 
-/// The right to drive a run, until it is dropped.
+/// The result of a renewal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Renewal {
+    InTime,
+    /// The lease may have expired before: another holder may be taking the run over.
+    Late,
+    /// Another holder in this process has taken the run over.
+    Lost,
+}
+
+/// The right to drive a run, until it is dropped or its lease expires.
 #[derive(Debug)]
 pub(crate) struct Lock {
     run: i64,
-    held: Arc<Mutex<HashSet<i64>>>,
+    serial: u64,
+    lease: Duration,
+    held: Arc<Mutex<Held>>,
     file: Option<(File, PathBuf)>,
 }
 
 impl Lock {
+    pub(crate) fn lease(&self) -> Duration {
+        self.lease
+    }
+
+    /// Renews the lease.
+    pub(crate) fn renew(&self) -> Renewal {
+        let now = Instant::now();
+        let was_valid = {
+            let mut held = lock(&self.held);
+            let holder = held.holders.get_mut(&self.run).filter(|held| held.serial == self.serial);
+            let Some(holder) = holder else {
+                return Renewal::Lost;
+            };
+            let was_valid = holder.renewed.elapsed() < self.lease / 2;
+            holder.renewed = now;
+            was_valid
+        };
+        if let Some((file, _)) = &self.file {
+            // If this fails the lease ends earlier. The epoch in the database decides then.
+            let _ = file.set_modified(SystemTime::now());
+        }
+        // The process may have been stopped between the look and the renewal.
+        match was_valid && now.elapsed() < self.lease / 2 {
+            true => Renewal::InTime,
+            false => Renewal::Late,
+        }
+    }
+
     /// Removes the file of a run that is gone.
     pub(crate) fn remove(mut self) {
         if let Some((file, path)) = self.file.take() {
-            // What stays is an empty file.
-            let _ = fs::remove_file(path);
+            if is_at(&file, &path) {
+                // What stays is a file without a run.
+                let _ = fs::remove_file(path);
+            }
             unlock(&file);
         }
     }
@@ -104,12 +182,14 @@ impl Drop for Lock {
         if let Some((file, _path)) = self.file.take() {
             unlock(&file);
         }
-        held(&self.held).remove(&self.run);
+        let mut held = lock(&self.held);
+        if held.holders.get(&self.run).is_some_and(|holder| holder.serial == self.serial) {
+            held.holders.remove(&self.run);
+        }
     }
 }
 
-/// To close a file is not enough: a process that another thread starts has it too until its program begins, and
-/// the lock with it.
+/// To close a file is not enough: a child process inherits the lock between `fork` and `exec`.
 fn unlock(file: &File) {
     // Whatever fails here, closing does the rest.
     let _ = file.unlock();
@@ -119,27 +199,54 @@ fn path(folder: &Path, run: i64) -> PathBuf {
     folder.join(format!("{run}.lock"))
 }
 
-fn held(held: &Mutex<HashSet<i64>>) -> MutexGuard<'_, HashSet<i64>> {
+fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
     held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn lock_file(folder: &Path, run: i64) -> Result<Option<(File, PathBuf)>, JournalError> {
+fn lock_file(
+    folder: &Path,
+    run: i64,
+    lease: Duration,
+) -> Result<Option<(File, PathBuf)>, JournalError> {
     fs::create_dir_all(folder).map_err(naming(folder))?;
     let path = path(folder, run);
     loop {
         let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
-        let file = opened.map_err(naming(&path))?;
+        let mut file = opened.map_err(naming(&path))?;
         match file.try_lock() {
-            Ok(()) if is_at(&file, &path) => return Ok(Some((file, path))),
+            Ok(()) if is_at(&file, &path) => {
+                // From before the length: a short lease must not be read with the time of an earlier holder.
+                file.set_modified(SystemTime::now()).map_err(naming(&path))?;
+                let length = format!("{}\n", lease.as_millis());
+                let written = file.set_len(0).and_then(|()| file.write_all(length.as_bytes()));
+                written.map_err(naming(&path))?;
+                return Ok(Some((file, path)));
+            }
             // It was deleted meanwhile, and perhaps made again by somebody who holds that one.
             Ok(()) => fs::create_dir_all(folder).map_err(naming(folder))?,
+            Err(TryLockError::WouldBlock) if has_expired(&path) => {
+                // The holder keeps the lock of a file that has no name any more.
+                fs::remove_file(&path).map_err(naming(&path))?;
+            }
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(naming(&path)(error)),
         }
     }
 }
 
-/// Whether this is the file that has the name now.
+/// Returns `true` if the lease of a file whose lock is held has expired. A file without the length of a lease is that of an
+/// older release, and of a holder that is about to write the length.
+fn has_expired(path: &Path) -> bool {
+    let expired = || {
+        let lease = fs::read_to_string(path).ok()?.trim_end().parse().ok()?;
+        let renewed = fs::metadata(path).ok()?.modified().ok()?;
+        let age = SystemTime::now().duration_since(renewed).ok()?;
+        Some(age >= Duration::from_millis(lease))
+    };
+    expired().unwrap_or(false)
+}
+
+/// Returns `true` if this is the file that has the name now.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -149,7 +256,7 @@ fn is_at(file: &File, path: &Path) -> bool {
     (held.dev(), held.ino()) == (named.dev(), named.ino())
 }
 
-/// Elsewhere the standard library does not tell, and a file that is open cannot be deleted.
+/// Elsewhere the standard library does not tell.
 #[cfg(not(unix))]
 fn is_at(_file: &File, _path: &Path) -> bool {
     true
@@ -163,19 +270,69 @@ fn naming(path: &Path) -> impl FnOnce(io::Error) -> JournalError + '_ {
 mod tests {
     use super::*;
 
+    const LEASE: Duration = Duration::from_millis(100);
+
+    fn places() -> (tempfile::TempDir, [Locks; 2]) {
+        let folder = tempfile::tempdir().unwrap();
+        let in_files = Locks { folder: Some(folder.path().into()), held: Arc::default() };
+        (folder, [in_files, Locks { folder: None, held: Arc::default() }])
+    }
+
     /// A run that ended could not be opened again at once where a tool of another run started a program at this
     /// moment: the new process had all our files, the locks with them, until its program began.
     #[test]
     fn a_lock_ends_with_its_holder_though_a_process_that_starts_has_the_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let locks = Locks { folder: Some(folder.path().into()), held: Arc::default() };
-        let lock = locks.acquire(7).unwrap().unwrap();
+        let (_folder, [locks, _]) = places();
+        let lock = locks.acquire(7, DEFAULT_LEASE).unwrap().unwrap();
         assert!(locks.is_held(7).unwrap());
         // As a process has it between its start and that of its program.
         let inherited = lock.file.as_ref().unwrap().0.try_clone().unwrap();
         drop(lock);
         assert!(!locks.is_held(7).unwrap());
-        assert!(locks.acquire(7).unwrap().is_some());
+        assert!(locks.acquire(7, DEFAULT_LEASE).unwrap().is_some());
         drop(inherited);
+    }
+
+    #[test]
+    fn lock_with_expired_lease_is_taken_over_and_its_drop_frees_nothing() {
+        let (_folder, places) = places();
+        for locks in places {
+            let hung = locks.acquire(7, LEASE).unwrap().unwrap();
+            assert!(locks.acquire(7, LEASE).unwrap().is_none());
+            std::thread::sleep(LEASE * 2);
+            assert!(!locks.is_held(7).unwrap());
+            let taken = locks.acquire(7, DEFAULT_LEASE).unwrap().unwrap();
+            assert_eq!((hung.renew(), taken.renew()), (Renewal::Lost, Renewal::InTime));
+            drop(hung);
+            assert!(locks.is_held(7).unwrap());
+            assert!(locks.acquire(7, LEASE).unwrap().is_none());
+            drop(taken);
+            assert!(!locks.is_held(7).unwrap());
+        }
+    }
+
+    #[test]
+    fn lock_that_is_renewed_is_held_for_longer_than_its_lease() {
+        let (_folder, places) = places();
+        for locks in places {
+            let lock = locks.acquire(7, LEASE * 4).unwrap().unwrap();
+            for _ in 0..12 {
+                std::thread::sleep(LEASE / 2);
+                assert_ne!(lock.renew(), Renewal::Lost);
+                assert!(locks.is_held(7).unwrap());
+                assert!(locks.acquire(7, LEASE).unwrap().is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn lock_of_an_older_release_has_no_lease_and_is_held() {
+        let (folder, [locks, _]) = places();
+        let path = path(folder.path(), 7);
+        let file = File::create(&path).unwrap();
+        file.lock().unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        assert!(locks.is_held(7).unwrap());
+        assert!(locks.acquire(7, LEASE).unwrap().is_none());
     }
 }

@@ -41,11 +41,13 @@ impl<P: Provider> SqliteDurableContext<P> {
         }
         let mut step = StepRow::new(turn.position(), key, journal.stamp());
         step.name = Some(request.model.to_owned()).filter(|model| !model.is_empty());
-        let called = match sink {
-            Some(sink) => self.work().execute_llm_stream(request, options, sink).await,
-            None => self.work().execute_llm_call_ref(request, options).await,
+        let call = async {
+            match sink {
+                Some(sink) => self.work().execute_llm_stream(request, options, sink).await,
+                None => self.work().execute_llm_call_ref(request, options).await,
+            }
         };
-        let result = match called {
+        let result = match journal.while_held(call).await {
             Ok(response) => Ok(response),
             Err(DurableError::Provider(error)) => Err(error),
             Err(error) => return Err(error),

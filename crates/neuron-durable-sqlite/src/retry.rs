@@ -1,26 +1,30 @@
-//! Taking back that a run failed.
+//! Taking back the end of a run.
 
 use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::Connection;
 
 use crate::JournalError;
 use crate::inspect::{error_of, kind, outcome};
-use crate::lock::Locks;
+use crate::lock::{DEFAULT_LEASE, Locks};
 use crate::run_info::{RunStatus, StepKind};
 use crate::run_row::RunRow;
 use crate::step_row::StepRow;
 
-/// Lets a run that failed do again what failed last.
+/// Lets a run that failed do again what failed last, and a run that was cancelled go on.
 pub(crate) fn retry(
     connection: &Connection,
     id: &str,
     locks: &Locks,
 ) -> Result<(), Abort<JournalError>> {
     let mut run = RunRow::get(connection, id)?;
-    let _lock = locks.acquire(run.key)?.ok_or_else(|| JournalError::Held { id: id.into() })?;
-    if run.status != RunStatus::Failed {
+    let held = || JournalError::Held { id: id.into() };
+    if locks.is_held(run.key)? {
+        return Err(held().into());
+    }
+    if !matches!(run.status, RunStatus::Failed | RunStatus::Cancelled) {
         return Err(JournalError::NotFailed { id: id.into() }.into());
     }
+    let _lock = locks.acquire(run.key, DEFAULT_LEASE)?.ok_or_else(held)?;
     let steps = StepRow::load(connection, (run.key, id), 0)?;
     let last = steps.last().map(batch);
     let ended_with = outcome(&run)?.and_then(|outcome| outcome.error_kind).unwrap_or_default();
@@ -40,8 +44,7 @@ pub(crate) fn retry(
             begun.insert(connection, run.key)?;
         }
     }
-    run.status = RunStatus::Running;
-    run.outcome = None;
+    run.go_on();
     run.update(connection)
 }
 

@@ -1,105 +1,22 @@
 //! What can be asked about a run from outside.
 
 use chrono::{DateTime, Utc};
+pub use neuron_runtime::{RunStatus, RunSummary, WaitEvent, WaitsFor};
 use neuron_types::{
     AgentResult, DurableError, LoopError, PendingApproval, StopReason, TokenUsage, ToolEffect,
 };
 use serde::{Deserialize, Serialize};
 
-/// How a run stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum RunStatus {
-    /// It has not ended: somebody drives it, or it was interrupted and goes on when it is opened.
-    Running,
-    /// It waits: for a signal, a time or an approval.
-    Waiting,
-    /// It ended with an answer.
-    Done,
-    /// It ended with an error, and would end so again: [`SqliteRuns::retry`](crate::SqliteRuns::retry)
-    /// takes that back.
-    Failed,
-    /// It stands still: it cannot go on as its agent or its journal is now. [`RunDetails::outcome`] says why: an
-    /// agent that changed, say, or a call whose outcome is unknown. It goes on when it is opened and the cause is
-    /// gone.
-    Stalled,
-    /// What is stored of it is not what was written. [`RunSummary::damage`] says what is wrong.
-    Damaged,
-}
-
-impl RunStatus {
-    /// Whether the run has ended.
-    #[must_use]
-    pub fn is_end(self) -> bool {
-        matches!(self, Self::Done | Self::Failed)
-    }
-
-    pub(crate) fn as_sql(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Waiting => "waiting",
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::Stalled => "stalled",
-            Self::Damaged => "damaged",
-        }
-    }
-
-    pub(crate) fn from_sql(text: &str) -> Option<Self> {
-        let all = [Self::Running, Self::Waiting, Self::Done, Self::Failed, Self::Stalled];
-        all.into_iter().find(|status| status.as_sql() == text)
-    }
-}
-
-/// A run in a list.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct RunSummary {
-    /// Its id.
-    pub id: String,
-    /// How it stands.
-    pub status: RunStatus,
-    /// When it was created.
-    pub created_at: DateTime<Utc>,
-    /// When the last thing happened in it.
-    pub changed_at: DateTime<Utc>,
-    /// The steps that were begun, in all its executions.
-    pub steps: usize,
-    /// How often it was continued as new.
-    pub execution: usize,
-    /// The tokens that it took, if it ended with an answer.
-    pub usage: Option<TokenUsage>,
-    /// What is wrong with it, if it is [damaged](RunStatus::Damaged). Its other fields but the id say nothing then.
-    pub damage: Option<String>,
-}
-
-impl RunSummary {
-    pub(crate) fn damaged(id: String, damage: String) -> Self {
-        Self {
-            id,
-            status: RunStatus::Damaged,
-            created_at: DateTime::default(),
-            changed_at: DateTime::default(),
-            steps: 0,
-            execution: 0,
-            usage: None,
-            damage: Some(damage),
-        }
-    }
-}
-
 /// All that can be told about a run.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct RunDetails {
-    /// What a list says of it.
+    /// The run as a list has it.
     pub summary: RunSummary,
-    /// Whether somebody drives it now.
+    /// Set if a context holds the run and its lease has not expired.
     pub is_held: bool,
     /// The steps of this execution, in order.
     pub steps: Vec<StepInfo>,
-    /// What it waits for, if it waits.
-    pub waits_for: Option<WaitsFor>,
     /// The signals that were sent and not received, the oldest first.
     pub signals: Vec<QueuedSignal>,
     /// How it ended, if it did.
@@ -144,32 +61,6 @@ pub enum StepKind {
     Signal,
     /// A wait for a time.
     Sleep,
-}
-
-/// What a run waits for.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum WaitsFor {
-    /// A signal, which [`SqliteRuns::signal`](crate::SqliteRuns::signal) sends.
-    Signal {
-        /// The signal's name.
-        name: String,
-        /// Until when; `None`: for longer than dates go.
-        deadline: Option<DateTime<Utc>>,
-        /// The calls to decide on, if the signal is the decision on an approval. Without the
-        /// conversation, and with the calls' arguments.
-        approval: Option<Box<PendingApproval>>,
-    },
-    /// A time.
-    Time {
-        /// Which; `None`: later than dates go.
-        until: Option<DateTime<Utc>>,
-    },
-    /// An approval for which the run ended: [`LoopError::ApprovalRequired`].
-    Approval {
-        /// The calls to decide on, without the conversation.
-        pending: Box<PendingApproval>,
-    },
 }
 
 /// A signal that nobody has received.
@@ -226,6 +117,11 @@ impl RunOutcome {
         approval: None,
     };
 
+    /// The outcome of a run that ended with an error.
+    pub(crate) fn error(kind: &str, error: String) -> Self {
+        Self { error_kind: Some(kind.to_owned()), error: Some(error), ..Self::NOTHING }
+    }
+
     /// How a run stands after this result, and what is kept of it; none where the run has not ended, but was
     /// interrupted or goes on as a new execution.
     pub(crate) fn of(result: Result<&AgentResult, &LoopError>) -> Option<(RunStatus, Self)> {
@@ -254,12 +150,7 @@ impl RunOutcome {
                     LoopError::Durable(_) => RunStatus::Stalled,
                     _ => RunStatus::Failed,
                 };
-                let outcome = Self {
-                    error_kind: Some(error.kind().to_owned()),
-                    error: Some(error.to_string()),
-                    approval,
-                    ..Self::NOTHING
-                };
+                let outcome = Self { approval, ..Self::error(error.kind(), error.to_string()) };
                 Some((status, outcome))
             }
         }

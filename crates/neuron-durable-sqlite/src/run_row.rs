@@ -35,10 +35,12 @@ pub(crate) struct RunRow {
     pub(crate) start: Option<String>,
     /// A `RunOutcome`, as JSON.
     pub(crate) outcome: Option<String>,
+    /// The version of the agent to which it is pinned.
+    pub(crate) agent_version: Option<String>,
 }
 
 const COLUMNS: &str = "key, id, status, created_at, changed_at, epoch, execution, started_at, \
-                       earlier_steps, input, start, outcome, sum";
+                       earlier_steps, input, start, outcome, sum, agent_version";
 
 impl RunRow {
     pub(crate) fn new(id: String, input: Option<String>, now: i64) -> Self {
@@ -55,6 +57,7 @@ impl RunRow {
             input,
             start: None,
             outcome: None,
+            agent_version: None,
         }
     }
 
@@ -119,7 +122,7 @@ impl RunRow {
     fn columns(row: &Row<'_>) -> Result<Self> {
         let status: String = row.get(2)?;
         let id: String = row.get(1)?;
-        let Some(status) = RunStatus::from_sql(&status) else {
+        let Some(status) = status_of(&status) else {
             return Err(JournalError::corrupt(&id, format!("its status is {status:?}")).into());
         };
         let run = Self {
@@ -135,11 +138,19 @@ impl RunRow {
             input: row.get(9)?,
             start: row.get(10)?,
             outcome: row.get(11)?,
+            agent_version: row.get(13)?,
         };
         match row.get::<_, Sum>(12)? == run.sum() {
             true => Ok(run),
             false => Err(JournalError::corrupt(&run.id, "its row is not as written").into()),
         }
+    }
+
+    /// Takes back the end of the run. A context that had it cannot write any more.
+    pub(crate) fn go_on(&mut self) {
+        self.status = RunStatus::Running;
+        self.outcome = None;
+        self.epoch += 1;
     }
 
     /// Stores a new run, which gets its key.
@@ -160,12 +171,12 @@ impl RunRow {
         let mut update = connection.prepare_cached(
             "UPDATE runs SET status = ?2, created_at = ?3, changed_at = ?4, epoch = ?5,
                  execution = ?6, started_at = ?7, earlier_steps = ?8, sum = ?9, input = ?10,
-                 start = ?11, outcome = ?12
+                 start = ?11, outcome = ?12, agent_version = ?13
              WHERE key = ?1",
         )?;
         update.execute((
             self.key,
-            self.status.as_sql(),
+            status_name(self.status),
             self.created_at,
             self.changed_at,
             self.epoch,
@@ -176,6 +187,7 @@ impl RunRow {
             &self.input,
             &self.start,
             &self.outcome,
+            &self.agent_version,
         ))?;
         Ok(())
     }
@@ -190,13 +202,35 @@ impl RunRow {
             self.started_at,
             self.earlier_steps,
         ];
-        let texts = [
+        let mut texts = vec![
             Some(self.id.as_str()),
-            Some(self.status.as_sql()),
+            Some(status_name(self.status)),
             self.input.as_deref(),
             self.start.as_deref(),
             self.outcome.as_deref(),
         ];
+        // Version 1 of the tables had none.
+        texts.extend(self.agent_version.as_deref().map(Some));
         Sum::of(&numbers.map(Some), &texts)
     }
+}
+
+/// The name of a state as it is stored.
+pub(crate) fn status_name(status: RunStatus) -> &'static str {
+    match status {
+        RunStatus::Running => "running",
+        RunStatus::Waiting => "waiting",
+        RunStatus::Done => "done",
+        RunStatus::Failed => "failed",
+        RunStatus::Cancelled => "cancelled",
+        RunStatus::Stalled => "stalled",
+        // It is told of a run, and never stored.
+        _ => "damaged",
+    }
+}
+
+fn status_of(name: &str) -> Option<RunStatus> {
+    use RunStatus as S;
+    let stored = [S::Running, S::Waiting, S::Done, S::Failed, S::Cancelled, S::Stalled];
+    stored.into_iter().find(|status| status_name(*status) == name)
 }

@@ -8,21 +8,28 @@ use chrono::Utc;
 use neuron_runtime::DEFAULT_RECORD_LIMIT;
 use neuron_sqlite::rusqlite::{Connection, Transaction};
 use neuron_sqlite::{Abort, Database, SqliteOptions};
-use neuron_types::stored_json;
+use neuron_tool::ToolRegistry;
+use neuron_types::{ApprovalDecisions, DurableAgent, Provider, stored_json};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::Notify;
+use serde_json::Value;
 
 use crate::error::check_run_id;
 use crate::inspect::{details, list};
-use crate::lock::{Lock, Locks};
+use crate::lock::{DEFAULT_LEASE, Lock, Locks};
+use crate::notices::Notices;
 use crate::retry::retry;
+use crate::revive::revive;
 use crate::run_builder::RunBuilder;
+use crate::run_info::RunOutcome;
 use crate::run_row::RunRow;
 use crate::schema::RUNS;
-use crate::step_row::millis;
+use crate::signal_row::SignalRow;
+use crate::standing::Standing;
+use crate::step_row::{StepRow, millis};
+use crate::texts::to_json;
 use crate::waits::queued;
-use crate::{JournalError, RunDetails, RunStatus, RunSummary};
+use crate::{JournalError, RunDetails, RunPool, RunStatus, RunSummary};
 
 /// From so many free pages on a deletion gives them back to the file system: 1 MiB. What is less is used for
 /// the next steps.
@@ -31,13 +38,13 @@ const MANY_PAGES: i64 = 256;
 /// A database of runs. Clones share its connections.
 ///
 /// Any number of processes on one machine may use it at the same time. Beside it are SQLite's own files while
-/// it is in use, and a folder for locks: `runs.db.locks` for `runs.db`.
+/// it is in use, and for `runs.db` a folder for locks, `runs.db.locks`, and a small file from which the loss of commits
+/// is noticed, `runs.db-witness`.
 #[derive(Debug, Clone)]
 pub struct SqliteRuns {
     database: Database,
     locks: Locks,
-    /// Told of every signal that is sent from here.
-    signals: Arc<Notify>,
+    notices: Arc<Notices>,
 }
 
 impl SqliteRuns {
@@ -49,8 +56,9 @@ impl SqliteRuns {
     ///
     /// # Errors
     ///
-    /// [`JournalError::Database`] when there is something else, it is damaged, a newer version wrote it, or it
-    /// cannot be read or written. What is there is left as it is.
+    /// [`JournalError::Database`] when there is something else, it is damaged, commits are lost, a newer version wrote it,
+    /// or it cannot be read or written. What is there is left as it is. [`accept_older`](crate::accept_older) accepts the
+    /// loss of commits.
     ///
     /// # Cancel safety
     ///
@@ -73,7 +81,7 @@ impl SqliteRuns {
         let path = path.as_ref().to_owned();
         let database = Database::open_witnessed(path, RUNS, options).await?;
         let locks = Locks::of(&database)?;
-        Ok(Self { database, locks, signals: Arc::default() })
+        Ok(Self { database, locks, notices: Arc::default() })
     }
 
     /// Writes a copy of all runs, as they are at one moment, to a new file. Others go on reading and writing.
@@ -101,6 +109,17 @@ impl SqliteRuns {
         RunBuilder::new(self, id)
     }
 
+    /// Makes a pool that drives the runs of this database. Set its options, then [`run`](RunPool::run) it. The steps of all
+    /// runs call this model and these tools.
+    pub fn pool<P: Provider + 'static, A: DurableAgent>(
+        &self,
+        provider: Arc<P>,
+        tools: Arc<ToolRegistry>,
+        agent: A,
+    ) -> RunPool<P, A> {
+        RunPool::new(self.clone(), provider, tools, agent)
+    }
+
     /// Lists all runs, the oldest first. A damaged run is listed as [damaged](RunStatus::Damaged).
     ///
     /// # Errors
@@ -115,7 +134,8 @@ impl SqliteRuns {
     }
 
     /// Returns the ids of the runs that have not ended and are not damaged, the oldest first: what a process opens again when it
-    /// starts. Others may drive some of them; opening those fails with [`JournalError::Held`].
+    /// starts. Others may drive some of them; opening those fails with [`JournalError::Held`]. A [pool](Self::pool) opens
+    /// them by itself.
     ///
     /// # Errors
     ///
@@ -178,7 +198,8 @@ impl SqliteRuns {
     ///
     /// # Errors
     ///
-    /// [`JournalError::NotFound`] if there is no such run; [`JournalError::NotJson`] or
+    /// [`JournalError::NotFound`] if there is no such run. [`JournalError::Ended`] if the run ended, or its wait for this
+    /// signal ended at the deadline: nobody would receive the signal. [`JournalError::NotJson`] or
     /// [`JournalError::TooLong`] for what cannot be stored; [`JournalError::Database`].
     ///
     /// # Cancel safety
@@ -191,31 +212,85 @@ impl SqliteRuns {
         value: impl Serialize,
     ) -> Result<(), JournalError> {
         check_run_id(id)?;
-        let value = queued(&value)?;
-        if value.len() > DEFAULT_RECORD_LIMIT {
-            let (length, limit) = (value.len(), DEFAULT_RECORD_LIMIT);
-            return Err(JournalError::TooLong {
-                what: format!("the signal `{name}`"),
-                length,
-                limit,
-            });
-        }
+        let value = within_limit(queued(&value)?, || format!("the signal `{name}`"))?;
         let (id, name, now) = (id.to_owned(), name.to_owned(), millis(Utc::now()));
         let send = self.database.write::<_, JournalError>(move |transaction| {
             let run = RunRow::get(transaction, &id)?;
-            transaction.execute(
-                "INSERT INTO signals (run, name, sent_at, value) VALUES (?1, ?2, ?3, ?4)",
-                (run.key, name, now, value),
-            )?;
-            Ok(())
+            let (_, last) = StepRow::last(transaction, (run.key, &id))?;
+            if let Some(reason) = Standing::of(&run, last.as_ref())?.refuses(&name) {
+                return Err(JournalError::Ended { id, reason }.into());
+            }
+            SignalRow::new(name, now, value).insert(transaction, run.key)
         });
         send.await?;
-        self.signals.notify_waiters();
+        self.notices.signals.notify_waiters();
+        self.notices.runnable.notify_waiters();
         Ok(())
     }
 
-    /// Takes back that a run failed: opened again, it does its last step anew, if that is what failed. For
-    /// failures whose cause is gone: a key that was wrong, a network that was down.
+    /// Cancels a run. A run that is driven ends with [`DurableError::Cancelled`](neuron_types::DurableError::Cancelled)
+    /// and has no further effects. A step that it does in this process ends at once. Another process notices at the next
+    /// step, look for signals or renewal of its lease, which is after a third of the lease.
+    /// [`retry`](Self::retry) lets the run go on.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::NotFound`]; [`JournalError::Ended`] if the run has ended; [`JournalError::Corrupt`] or
+    /// [`JournalError::Database`].
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the run is cancelled or is not.
+    pub async fn cancel(&self, id: &str) -> Result<(), JournalError> {
+        check_run_id(id)?;
+        let (id, now) = (id.to_owned(), millis(Utc::now()));
+        let cancel = self.database.write::<_, JournalError>(move |transaction| {
+            let mut run = RunRow::get(transaction, &id)?;
+            let (_, last) = StepRow::last(transaction, (run.key, &id))?;
+            if let Some(reason) = Standing::of(&run, last.as_ref())?.end() {
+                return Err(JournalError::Ended { id, reason }.into());
+            }
+            let outcome = RunOutcome::error("Cancelled", "the run was cancelled".to_owned());
+            run.outcome = Some(to_json("the outcome of the run", &outcome)?);
+            run.status = RunStatus::Cancelled;
+            run.changed_at = now;
+            run.update(transaction)
+        });
+        cancel.await?;
+        self.notices.cancelled.notify_waiters();
+        Ok(())
+    }
+
+    /// Lets a run go on with decisions that come too late. Its wait for them ended at the deadline, and the run with
+    /// [`LoopError::ApprovalRequired`](neuron_types::LoopError::ApprovalRequired). The wait then ends with the decisions, and
+    /// the run carries them out once it is opened again.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::NotRevivable`] if the run did not end so; [`JournalError::Approval`] if the decisions do not fit
+    /// its calls; [`JournalError::Held`] if somebody drives it; [`JournalError::NotFound`], [`JournalError::TooLong`],
+    /// [`JournalError::Corrupt`], [`JournalError::Lock`] or [`JournalError::Database`]. Nothing is changed then.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the run is revived or is not.
+    pub async fn revive(&self, id: &str, decisions: ApprovalDecisions) -> Result<(), JournalError> {
+        check_run_id(id)?;
+        let what = || "the decisions".to_owned();
+        let json = within_limit(queued(&decisions)?, what)?;
+        let value: Value = stored_json::read(json.as_bytes())
+            .map_err(|source| JournalError::NotJson { what: "the decisions", source })?;
+        let (id, locks) = (id.to_owned(), self.locks.clone());
+        let write = self
+            .database
+            .write(move |transaction| revive(transaction, &id, &decisions, value, &locks));
+        write.await.map_err(|error: JournalError| error)?;
+        self.notices.runnable.notify_waiters();
+        Ok(())
+    }
+
+    /// Takes back that a run failed or was cancelled. Opened again, it does its last step anew, if that is what failed.
+    /// For failures whose cause is gone: a key that was wrong, a network that was down.
     ///
     /// A tool call that failed is then one that began and did not end: whether it runs again follows from what
     /// the tool declares.
@@ -231,7 +306,10 @@ impl SqliteRuns {
     pub async fn retry(&self, id: &str) -> Result<(), JournalError> {
         check_run_id(id)?;
         let (id, locks) = (id.to_owned(), self.locks.clone());
-        self.database.write(move |transaction| retry(transaction, &id, &locks)).await
+        let write = self.database.write(move |transaction| retry(transaction, &id, &locks));
+        write.await.map_err(|error: JournalError| error)?;
+        self.notices.runnable.notify_waiters();
+        Ok(())
     }
 
     /// Deletes a run, also one that is damaged, with its steps and signals.
@@ -255,7 +333,7 @@ impl SqliteRuns {
             let Some(&key) = keys.first() else {
                 return Err(JournalError::NotFound { id }.into());
             };
-            let lock = locks.acquire(key)?.ok_or(JournalError::Held { id })?;
+            let lock = locks.acquire(key, DEFAULT_LEASE)?.ok_or(JournalError::Held { id })?;
             delete(transaction, key)?;
             Ok((lock, free_pages(transaction)?))
         });
@@ -285,7 +363,7 @@ impl SqliteRuns {
                 if !run.status.is_end() || run.changed_at > latest {
                     continue;
                 }
-                if let Some(lock) = locks.acquire(run.key)? {
+                if let Some(lock) = locks.acquire(run.key, DEFAULT_LEASE)? {
                     delete(transaction, run.key)?;
                     held.push(lock);
                 }
@@ -314,8 +392,17 @@ impl SqliteRuns {
         &self.locks
     }
 
-    pub(crate) fn signals(&self) -> &Arc<Notify> {
-        &self.signals
+    pub(crate) fn notices(&self) -> &Arc<Notices> {
+        &self.notices
+    }
+}
+
+/// Checks the length of a signal.
+fn within_limit(json: String, what: impl FnOnce() -> String) -> Result<String, JournalError> {
+    let (length, limit) = (json.len(), DEFAULT_RECORD_LIMIT);
+    match length <= limit {
+        true => Ok(json),
+        false => Err(JournalError::TooLong { what: what(), length, limit }),
     }
 }
 

@@ -7,7 +7,7 @@ pub(crate) const RUNS: Schema = Schema {
     application: "neuron runs",
     // "nrnR".
     application_id: 0x6e72_6e52,
-    migrations: &[VERSION_1],
+    migrations: &[VERSION_1, VERSION_2],
 };
 
 /// Texts of JSON, and times in milliseconds since 1970.
@@ -59,4 +59,10 @@ const VERSION_1: &str = "
     ) STRICT;
 
     CREATE INDEX signals_by_name ON signals (run, name);
+";
+
+/// The sum of a run without a version is that of version 1. Signals that version 1 stored have no sum.
+const VERSION_2: &str = "
+    ALTER TABLE runs ADD COLUMN agent_version TEXT;
+    ALTER TABLE signals ADD COLUMN sum BLOB;
 ";

@@ -90,6 +90,16 @@ impl StepRow {
         Ok(steps)
     }
 
+    /// Reads the last step of a run, and counts the steps.
+    pub(crate) fn last(
+        connection: &Connection,
+        (run, id): (i64, &str),
+    ) -> Result<(i64, Option<Self>)> {
+        let mut select = connection.prepare_cached("SELECT count(*) FROM steps WHERE run = ?1")?;
+        let count: i64 = select.query_one([run], |row| row.get(0))?;
+        Ok((count, Self::load(connection, (run, id), count.saturating_sub(1))?.pop()))
+    }
+
     /// Sees that the index has the last steps of a run too: what it lost would be done again.
     pub(crate) fn check_end(connection: &Connection, (run, id): (i64, &str)) -> Result<()> {
         // A later step has a greater number. It is looked for in a part of the table only, because others may

@@ -78,7 +78,7 @@ impl<P: Provider> SqliteDurableContext<P> {
             }
         }
         let ran = join_all(calls.into_iter().map(|call| self.call_tool(call, options.clone())));
-        let ran = ran.await;
+        let ran = journal.while_held(async { Ok(ran.await) }).await?;
         let at: Option<Vec<i64>> = ran.iter().map(|(_, at)| *at).collect();
         // Those that have not ended are asked for again.
         if let Some(at) = at {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::Utc;
 use neuron_runtime::StepRecord;
 use neuron_sqlite::Abort;
-use neuron_sqlite::rusqlite::{Connection, OptionalExtension as _};
+use neuron_sqlite::rusqlite::Connection;
 use neuron_types::{DurableError, PendingApproval, Provider, stored_json};
 use serde::Serialize;
 use serde_json::Value;
@@ -15,7 +15,9 @@ use tokio::time::Instant;
 
 use crate::journal::{Journal, Kind, differs, other};
 use crate::model_step::read;
+use crate::parking::{GRACE, Parking};
 use crate::run_info::to_show;
+use crate::signal_row::SignalRow;
 use crate::step_row::{StepRow, millis, time};
 use crate::texts::{text, to_json};
 use crate::{JournalError, SqliteDurableContext};
@@ -56,7 +58,7 @@ impl<P: Provider> SqliteDurableContext<P> {
             }
         };
         if step.record.is_none() {
-            step = self.await_signal(name, step, is_new).await?;
+            step = journal.while_held(self.await_signal(name, step, is_new)).await?;
         }
         let mut received = read::<Vec<Value>>(&step)?.into_value()?;
         turn.done(Kind::Signal, 1, step.ended_at.unwrap_or_default());
@@ -73,7 +75,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         let journal = self.journal();
         let left = left(&step);
         // From here on a signal is noticed, also one that comes before the wait.
-        let mut sent = Box::pin(journal.signals().notified());
+        let mut sent = Box::pin(journal.notices().signals.notified());
         sent.as_mut().enable();
         let mut step = take_signal(journal, step, is_new, left.is_zero()).await?;
         if step.record.is_some() {
@@ -86,9 +88,12 @@ impl<P: Provider> SqliteDurableContext<P> {
         let start = Instant::now();
         let mut look = FIRST_LOOK;
         loop {
+            if let Some(parking) = self.parking().filter(|_| start.elapsed() >= GRACE) {
+                parking.park().await;
+            }
             let pause = look.min(left.saturating_sub(start.elapsed()));
             if tokio::time::timeout(pause, sent.as_mut()).await.is_ok() {
-                sent.set(journal.signals().notified());
+                sent.set(journal.notices().signals.notified());
                 sent.as_mut().enable();
             }
             look = look.saturating_mul(2).min(LATEST_LOOK);
@@ -122,7 +127,16 @@ impl<P: Provider> SqliteDurableContext<P> {
         let at = match step.ended_at {
             Some(at) => at,
             None => {
-                wait(left(&step)).await;
+                let left = left(&step);
+                let pause = async {
+                    if let Some(parking) = self.parking().filter(|_| left > GRACE) {
+                        wait(GRACE).await;
+                        parking.park().await;
+                    }
+                    wait(left).await;
+                    Ok(())
+                };
+                journal.while_held(pause).await?;
                 let at = journal.stamp().max(step.deadline.unwrap_or_default());
                 let step = step.ended(received(None, at)?, at);
                 journal
@@ -133,6 +147,12 @@ impl<P: Provider> SqliteDurableContext<P> {
         };
         turn.done(Kind::Sleep, 1, at);
         Ok(())
+    }
+
+    /// The pool to which a run that only waits gives its place back. The other calls of a batch go on while an agent inside
+    /// a tool call waits.
+    fn parking(&self) -> Option<&Parking> {
+        self.options().parking.as_ref().filter(|_| !self.journal().is_nested())
     }
 }
 
@@ -147,21 +167,14 @@ async fn take_signal(
     let now = journal.stamp();
     let take = journal.write_step(move |transaction, place| {
         let name = step.name.clone().unwrap_or_default();
-        let mut select = transaction.prepare_cached(
-            "SELECT key, value FROM signals WHERE run = ?1 AND name = ?2 ORDER BY key LIMIT 1",
-        )?;
-        let found = select
-            .query_row((place.run, &name), |row| Ok((row.get::<_, i64>(0)?, row.get(1)?)))
-            .optional()?;
+        let found = SignalRow::take(transaction, (place.run, &place.id), &name)?;
         let end = |step: StepRow, signal, at| match received(signal, at) {
             Ok(record) => Ok(step.ended(record, at)),
             Err(error) => Err(JournalError::corrupt(&place.id, error.to_string())),
         };
         let step = match found {
-            Some((key, value)) => {
-                transaction.execute("DELETE FROM signals WHERE key = ?1", [key])?;
-                let value: String = value;
-                let signal = stored_json::read::<Value>(value.as_bytes());
+            Some(signal) => {
+                let signal = stored_json::read::<Value>(signal.value.as_bytes());
                 let signal = signal.map_err(|error| {
                     let reason = format!("a signal `{name}` cannot be read: {error}");
                     JournalError::corrupt(&place.id, reason)
@@ -192,10 +205,13 @@ pub(crate) fn queued(signal: &impl Serialize) -> Result<String, JournalError> {
     to_json("the signal", signal)
 }
 
-/// Whether there is a signal of a name.
+/// Returns `true` if there is a signal of a name. Fails if the run is not held any more.
 async fn is_there(journal: &Journal, name: &str) -> Result<bool, DurableError> {
-    let (run, name) = (journal.place().run, name.to_owned());
-    let looked = journal.database().read(move |connection| is_queued(connection, run, &name));
+    let (place, name) = (journal.place().clone(), name.to_owned());
+    let looked = journal.database().read(move |transaction| {
+        place.check(transaction)?;
+        is_queued(transaction, place.run, &name)
+    });
     looked.await.map_err(|error: JournalError| error.into())
 }
 
@@ -206,7 +222,7 @@ fn is_queued(connection: &Connection, run: i64, name: &str) -> Result<bool, Abor
 }
 
 /// The record of a wait: of the signal that came, or of none.
-fn received(signal: Option<Value>, at: i64) -> Result<String, DurableError> {
+pub(crate) fn received(signal: Option<Value>, at: i64) -> Result<String, DurableError> {
     let signals: Vec<Value> = signal.into_iter().collect();
     text(StepRecord::of_value(signals, time(at)).to_json()?)
 }

@@ -29,6 +29,8 @@ struct Shared {
     writer: Arc<AsyncMutex<Connection>>,
     /// None in memory, where there is but one connection.
     readers: Option<Readers>,
+    /// For reads that wait for no other caller. It is opened when it is needed.
+    apart: Mutex<Option<Connection>>,
     files: Files,
     /// After the connections.
     _kept: Vec<Kept>,
@@ -146,7 +148,9 @@ impl Database {
             idle: Mutex::default(),
         });
         let writer = Arc::new(AsyncMutex::new(writer));
-        Ok(Self { shared: Arc::new(Shared { path, options, writer, readers, files, _kept: kept }) })
+        let apart = Mutex::default();
+        let shared = Shared { path, options, writer, readers, apart, files, _kept: kept };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Where it is.
@@ -256,6 +260,86 @@ impl Database {
         let shared = self.shared.clone();
         let sync = move || shared.files.witness.as_ref().map_or(Ok(()), Witness::sync);
         off_executor(sync).await.ok_or_else(|| self.stopped())?
+    }
+
+    /// Runs a transaction that only reads, and waits for no caller of [`read`](Self::read) or [`write`](Self::write) whose
+    /// future is not polled. For those who must finish before they poll such a future again.
+    ///
+    /// Returns `None` in memory while the only connection is in use.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, it has no effect.
+    pub async fn read_apart<T, E>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Abort<E>> + Send + 'static,
+    ) -> Result<Option<T>, E>
+    where
+        T: Send + 'static,
+        E: From<SqliteError> + Send + 'static,
+    {
+        self.apart(TransactionBehavior::Deferred, work).await
+    }
+
+    /// Runs a transaction as [`read_apart`](Self::read_apart) does, while nobody writes. It sees the result of each
+    /// transaction that began before.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, it has no effect.
+    pub async fn read_apart_from_writers<T, E>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Abort<E>> + Send + 'static,
+    ) -> Result<Option<T>, E>
+    where
+        T: Send + 'static,
+        E: From<SqliteError> + Send + 'static,
+    {
+        self.apart(TransactionBehavior::Immediate, work).await
+    }
+
+    async fn apart<T, E>(
+        &self,
+        behavior: TransactionBehavior,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Abort<E>> + Send + 'static,
+    ) -> Result<Option<T>, E>
+    where
+        T: Send + 'static,
+        E: From<SqliteError> + Send + 'static,
+    {
+        let shared = self.shared.clone();
+        if shared.readers.is_none() {
+            // It is free, or whoever has it is polled: nothing is waited for.
+            let Ok(mut connection) = shared.writer.clone().try_lock_owned() else {
+                return Ok(None);
+            };
+            let read = transact(&mut connection, behavior, &shared.files, work);
+            return read.map(Some).map_err(|abort| abort.into_error(&shared.path));
+        }
+        let result = off_executor(move || {
+            // The lock is held by threads that make progress, and never across a wait of a future.
+            let mut apart = shared.apart.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut connection = match apart.take() {
+                Some(connection) => connection,
+                None => {
+                    shared.files.check_open()?;
+                    let opened = connection::open_another(&shared.path, &shared.options);
+                    opened.map_err(|error| E::from(SqliteError::new(&shared.path, error)))?
+                }
+            };
+            let read = transact(&mut connection, behavior, &shared.files, work);
+            *apart = Some(connection);
+            read.map(Some).map_err(|abort| abort.into_error(&shared.path))
+        });
+        result.await.ok_or_else(|| self.stopped())?
     }
 
     /// Gives the space of what was deleted back to the file system.

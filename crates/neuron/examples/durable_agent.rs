@@ -87,7 +87,7 @@ async fn tell_where_it_is(runs: &SqliteRuns) -> Result<(), JournalError> {
         Ok(run) => {
             println!(
                 "The run has {} steps so far, and goes on. Kill it again.\n",
-                run.summary.steps
+                run.summary.steps.unwrap_or_default()
             );
         }
         Err(JournalError::NotFound { .. }) => {

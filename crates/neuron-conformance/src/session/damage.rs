@@ -29,6 +29,7 @@ use neuron_types::{Session, SessionStorage, SessionSummary, StorageError};
 
 use super::sample;
 use crate::case::Case;
+use crate::damaged_files::Files;
 use crate::random::Random;
 
 /// Result of the trials.
@@ -39,9 +40,6 @@ pub struct Tally {
     /// Number of sessions whose load failed.
     pub refused: u64,
 }
-
-/// The files of a storage, by their path in its folder.
-type Files = BTreeMap<PathBuf, Vec<u8>>;
 
 /// Sessions that must be stored, by id.
 type Stored = BTreeMap<String, Session>;
@@ -60,7 +58,7 @@ where
     O: AsyncFn(PathBuf) -> Result<S, StorageError>,
 {
     let case = Case::new("session storage", "damage", "setup");
-    put(&case, folder, &Files::new());
+    Files::default().put(&case, folder);
     let mut stored = Stored::new();
     let storage = case.ok(open(folder.to_owned()).await);
     write(&case, &storage, &mut stored).await;
@@ -68,19 +66,19 @@ where
     // Some of the history is in the main files now, and some will be in a log.
     let storage = case.ok(open(folder.to_owned()).await);
     write_more(&case, &storage, &mut stored).await;
-    let killed = files(&case, folder);
+    let killed = Files::read(&case, folder);
     drop(storage);
-    put(&case, folder, &killed);
+    killed.put(&case, folder);
     drop(case.ok(open(folder.to_owned()).await));
-    let closed = files(&case, folder);
+    let closed = Files::read(&case, folder);
 
     let mut tally = Tally::default();
     for seed in seeds {
         let mut random = Random::new(seed);
         let whole = if random.below(2) == 0 { &killed } else { &closed };
-        let (damaged, damage) = damage(&case, whole, &mut random);
+        let (damaged, damage) = whole.damaged(&case, &mut random);
         let case = Case::new("session storage", "damage", format_args!("seed {seed}, {damage}"));
-        put(&case, folder, &damaged);
+        damaged.put(&case, folder);
         let lost = |id: &str| whole.len() > damaged.len() && damage.name.contains(id);
         match open(folder.to_owned()).await {
             Err(_) => tally.refused += stored.len() as u64,
@@ -162,80 +160,5 @@ async fn check_list(
     let is_known = |summary: &&SessionSummary| stored.contains_key(&summary.id);
     for other in listed.iter().filter(|summary| !is_known(summary)) {
         case.holds(other.damage.is_some(), format_args!("{other:?} is listed"));
-    }
-}
-
-/// A damage, as a failure prints it.
-struct Damage {
-    name: String,
-    what: String,
-}
-
-impl std::fmt::Display for Damage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.name, self.what)
-    }
-}
-
-/// Damages one of the files that have content.
-fn damage(case: &Case, whole: &Files, random: &mut Random) -> (Files, Damage) {
-    let mut files = whole.clone();
-    let full: Vec<_> = whole.iter().filter(|(_, bytes)| !bytes.is_empty()).collect();
-    let chosen = full.get(random.below(full.len() as u64) as usize).copied();
-    let (path, bytes) = case.some("the storage has no files", chosen);
-    let mut bytes = bytes.clone();
-    let length = bytes.len() as u64;
-    let what = match random.below(8) {
-        0 => {
-            files.remove(path);
-            "removed".to_owned()
-        }
-        1 | 2 => {
-            let length = random.below(length);
-            bytes.truncate(length as usize);
-            files.insert(path.clone(), bytes);
-            format!("cut to {length} bytes")
-        }
-        _ => {
-            let (at, bit) = (random.below(length), random.below(8));
-            if let Some(byte) = bytes.get_mut(at as usize) {
-                *byte ^= 1 << bit;
-            }
-            files.insert(path.clone(), bytes);
-            format!("bit {bit} of byte {at} changed")
-        }
-    };
-    (files, Damage { name: path.display().to_string(), what })
-}
-
-fn files(case: &Case, folder: &Path) -> Files {
-    let mut files = Files::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(next) = folders.pop() {
-        for entry in case.ok(fs::read_dir(next)) {
-            let path = case.ok(entry).path();
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let name = path.strip_prefix(folder).unwrap_or(&path).to_owned();
-            files.insert(name, case.ok(fs::read(&path)));
-        }
-    }
-    files
-}
-
-/// Puts files in the place of all that is in a folder.
-fn put(case: &Case, folder: &Path, files: &Files) {
-    if folder.exists() {
-        case.ok(fs::remove_dir_all(folder));
-    }
-    case.ok(fs::create_dir_all(folder));
-    for (name, bytes) in files {
-        let path = folder.join(name);
-        if let Some(parent) = path.parent() {
-            case.ok(fs::create_dir_all(parent));
-        }
-        case.ok(fs::write(path, bytes));
     }
 }

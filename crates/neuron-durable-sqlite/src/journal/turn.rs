@@ -108,6 +108,7 @@ impl<'a> Turn<'a> {
         let recorded = steps.min(state.recorded.len());
         state.recorded.drain(..recorded);
         state.stamp = state.stamp.max(at);
+        state.progress.advance(&self.journal.place.id, recorded);
         drop(state);
         self.finish();
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::test_support::{edit_steps, look, opened, place};
-use crate::{JournalError, RunStatus, SqliteRuns, StepKind, WaitsFor};
+use crate::{JournalError, RunStatus, SqliteRuns, StepKind, WaitEvent, WaitsFor};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -122,8 +122,10 @@ async fn a_deadline_is_that_of_the_first_wait() {
         let step = &details.steps[0];
         assert_eq!((step.key.as_str(), step.kind), ("signal/0", StepKind::Signal));
         let deadline = Some(step.begun_at + HOUR);
-        let expected = WaitsFor::Signal { name: "go".into(), deadline, approval: None };
-        assert_eq!(details.waits_for, Some(expected));
+        let mut expected = WaitsFor::new(WaitEvent::Signal { name: "go".into() });
+        expected.deadline = deadline;
+        expected.since = Some(step.begun_at);
+        assert_eq!(details.summary.waits_for, Some(expected));
     }
     // It began 59 minutes ago.
     edit_steps(&path, &[0], |step| step.deadline = step.deadline.map(|end| end - 59 * 60_000));
@@ -159,9 +161,9 @@ async fn a_timer_is_stored_as_it_begins_and_does_not_begin_anew() {
         let before = durable.now();
         let half = tokio::time::timeout(HOUR / 2, durable.sleep(HOUR)).await;
         half.unwrap_err();
-        let WaitsFor::Time { until } = runs.inspect("r").await.unwrap().waits_for.unwrap() else {
-            panic!("it does not wait for a time");
-        };
+        let waits_for = runs.inspect("r").await.unwrap().summary.waits_for.unwrap();
+        assert_eq!(waits_for.event, WaitEvent::Time);
+        let until = waits_for.deadline;
         edit_steps(&path, &[0], |step| step.deadline = step.deadline.map(|end| end - 1_800_000));
         let start = Instant::now();
         durable.sleep(HOUR).await;
@@ -176,8 +178,8 @@ async fn a_timer_is_stored_as_it_begins_and_does_not_begin_anew() {
     assert_eq!(durable.now(), now);
     // A wait that no date ends can be stored too.
     tokio::time::timeout(HOUR, durable.sleep(Duration::MAX)).await.unwrap_err();
-    let waits_for = runs.inspect("r").await.unwrap().waits_for;
-    assert_eq!(waits_for, Some(WaitsFor::Time { until: None }));
+    let waits_for = runs.inspect("r").await.unwrap().summary.waits_for.unwrap();
+    assert_eq!((waits_for.event, waits_for.deadline), (WaitEvent::Time, None));
 }
 
 #[tokio::test]
@@ -214,7 +216,8 @@ async fn an_approval_shows_its_calls_until_it_is_decided() {
     let decide = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let details = runs.inspect("r").await.unwrap();
-        let Some(WaitsFor::Signal { name, approval: Some(shown), .. }) = details.waits_for else {
+        let event = details.summary.waits_for.clone().map(|waits_for| waits_for.event);
+        let Some(WaitEvent::Approval { signal: Some(name), pending: Some(shown) }) = event else {
             panic!("{details:?}");
         };
         assert_eq!((name.as_str(), &shown.calls), ("decide", &pending.calls));
@@ -225,7 +228,7 @@ async fn an_approval_shows_its_calls_until_it_is_decided() {
     let (decided, ()) = tokio::join!(wait, decide);
     assert_eq!(decided.unwrap(), Some(decisions));
     let details = runs.inspect("r").await.unwrap();
-    assert_eq!(details.waits_for, None);
+    assert_eq!(details.summary.waits_for, None);
     assert_eq!(look(&path, "SELECT count(pending) FROM steps"), 0);
 }
 

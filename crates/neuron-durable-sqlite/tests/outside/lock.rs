@@ -101,8 +101,8 @@ async fn a_driver_whose_lock_was_deleted_writes_nothing_any_more() {
 
     let text = refusal(first.run_with(stale).await);
     assert!(text.contains("was opened by another context since"), "{text}");
-    // The model's answer came to nothing, and no tool ran.
-    assert_eq!(first.done(), (1, 0));
+    // It began nothing: no call of the model, and no tool.
+    assert_eq!(first.done(), (0, 0));
     let third = Work::new(3, 10);
     assert_eq!(third.run(&other, "one").await.unwrap().messages, messages);
     assert_eq!(third.done(), (0, 0));

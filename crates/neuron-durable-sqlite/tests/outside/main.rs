@@ -1,15 +1,23 @@
 //! The journal seen from outside: by those who drive runs, kill them, look at them, and damage their files.
 
+mod agent_version;
 mod backup;
+mod cancelled;
 mod changed_agent;
 mod conformance;
 mod crash;
 mod damage;
+mod damaged_files;
 #[cfg(unix)]
 mod full;
 mod killed;
+mod late_approvals;
+#[cfg(unix)]
+mod lease;
 mod lock;
 mod many;
+mod pool;
 mod refused;
+mod replay;
 mod size;
 mod support;

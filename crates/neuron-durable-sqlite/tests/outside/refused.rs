@@ -65,7 +65,7 @@ async fn a_newer_format_is_refused() {
     let (_folder, path) = place();
     journal(&path).await;
     execute(&path, "PRAGMA user_version = 99");
-    refused(&path, " has schema version 99, and this version reads up to 1").await;
+    refused(&path, " has schema version 99, and this version reads up to 2").await;
 }
 
 #[tokio::test]

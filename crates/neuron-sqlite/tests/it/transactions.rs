@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use neuron_sqlite::rusqlite::{Connection, TransactionBehavior};
+use neuron_sqlite::rusqlite::{Connection, Transaction, TransactionBehavior};
 use neuron_sqlite::{Abort, Database, SqliteError, SqliteOptions};
 use tokio::sync::oneshot;
 
@@ -270,4 +270,48 @@ fn after_the_runtime_nothing_is_done() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+#[tokio::test]
+async fn read_apart_waits_for_no_write_whose_future_is_not_polled() {
+    let count = |notes: &Database, waits_for_writers: bool| {
+        let notes = notes.clone();
+        async move {
+            let count = |transaction: &Transaction<'_>| {
+                let sql = "SELECT count(*) FROM notes";
+                Ok(transaction.query_row(sql, [], |row| row.get::<_, i64>(0))?)
+            };
+            match waits_for_writers {
+                true => notes.read_apart_from_writers::<_, SqliteError>(count).await.unwrap(),
+                false => notes.read_apart::<_, SqliteError>(count).await.unwrap(),
+            }
+        }
+    };
+    let (_folder, path) = place();
+    let notes = open(&path).await.unwrap();
+    let (write, begins, go_on) = stopping_write(&notes);
+    let write = tokio::spawn(write);
+    begins.await.unwrap();
+    let mut queued = Box::pin(add(&notes, "queued"));
+    assert!(queued.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert_eq!(count(&notes, false).await, Some(0));
+    let mut behind = Box::pin(count(&notes, true));
+    tokio::time::timeout(Duration::from_millis(50), behind.as_mut()).await.unwrap_err();
+    go_on.send(()).unwrap();
+    write.await.unwrap().unwrap();
+    // The connection that writes is that of the queued write now.
+    assert_eq!(behind.await, Some(1));
+    assert_eq!(count(&notes, false).await, Some(1));
+    queued.await.unwrap();
+    assert_eq!(all(&notes).await.unwrap().len(), 2);
+
+    let memory = Database::open(":memory:", NOTES, SqliteOptions::new()).await.unwrap();
+    assert_eq!(count(&memory, true).await, Some(0));
+    let (write, begins, go_on) = stopping_write(&memory);
+    let write = tokio::spawn(write);
+    begins.await.unwrap();
+    assert_eq!(count(&memory, false).await, None);
+    go_on.send(()).unwrap();
+    write.await.unwrap().unwrap();
+    assert_eq!(count(&memory, false).await, Some(1));
 }

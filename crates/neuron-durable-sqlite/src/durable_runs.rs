@@ -1,0 +1,32 @@
+//! [`DurableRuns`] for [`SqliteRuns`]: what all durable engines have in common.
+
+use neuron_runtime::{DurableRuns, RunsError};
+use neuron_types::ApprovalDecisions;
+use serde_json::Value;
+
+use crate::{RunSummary, SqliteRuns};
+
+impl DurableRuns for SqliteRuns {
+    async fn list(&self) -> Result<Vec<RunSummary>, RunsError> {
+        Ok(SqliteRuns::list(self).await?)
+    }
+
+    /// Describes a run. [`SqliteRuns::inspect`] has its steps too.
+    async fn inspect(&self, id: &str) -> Result<RunSummary, RunsError> {
+        Ok(SqliteRuns::inspect(self, id).await?.summary)
+    }
+
+    async fn signal(&self, id: &str, name: &str, value: Value) -> Result<(), RunsError> {
+        Ok(SqliteRuns::signal(self, id, name, value).await?)
+    }
+
+    async fn cancel(&self, id: &str) -> Result<(), RunsError> {
+        Ok(SqliteRuns::cancel(self, id).await?)
+    }
+
+    /// Lets the run go on under its own id.
+    async fn revive(&self, id: &str, decisions: ApprovalDecisions) -> Result<String, RunsError> {
+        SqliteRuns::revive(self, id, decisions).await?;
+        Ok(id.to_owned())
+    }
+}

@@ -1,0 +1,88 @@
+//! The end of a run, and of one of its executions.
+
+use neuron_types::{DurableError, Start};
+
+use super::{Counts, Journal};
+use crate::run_info::{RunOutcome, RunStatus};
+use crate::run_row::RunRow;
+use crate::step_row::StepRow;
+use crate::texts::to_json;
+use crate::{inspect, standing};
+
+impl Journal {
+    /// Ends this execution; the next one starts from a state.
+    pub(crate) async fn continue_as_new(&self, start: Start) -> Result<i64, DurableError> {
+        let turn = self.turn().await?;
+        turn.expect_end("a new execution")?;
+        let json = to_json("the state of the run", &start)?;
+        let now = self.stamp();
+        let execution = self
+            .write(move |transaction, place| {
+                let mut run = RunRow::get(transaction, &place.id)?;
+                let deleted = transaction.execute("DELETE FROM steps WHERE run = ?1", [run.key])?;
+                RunRow::delete_nested(transaction, run.key)?;
+                run.execution += 1;
+                run.started_at = now;
+                run.changed_at = now;
+                run.earlier_steps += i64::try_from(deleted).unwrap_or(i64::MAX);
+                run.start = Some(json);
+                run.status = RunStatus::Running;
+                run.outcome = None;
+                run.update(transaction)?;
+                Ok(run.execution)
+            })
+            .await?;
+        let mut state = self.state();
+        state.position = 0;
+        state.counts = Counts::default();
+        state.stamp = now;
+        state.execution = execution;
+        state.needs_start = true;
+        drop(state);
+        turn.finish();
+        Ok(execution)
+    }
+
+    /// Notes how the run ended, unless it ended so before, or the journal goes on behind it. One that stands
+    /// still does so before the end of its journal. Returns whether it is new.
+    pub(crate) async fn end(
+        &self,
+        status: RunStatus,
+        outcome: &RunOutcome,
+    ) -> Result<bool, DurableError> {
+        let turn = self.turn().await?;
+        let is_end = status != RunStatus::Stalled;
+        if is_end && !self.is_at_end() {
+            turn.finish();
+            return Ok(false);
+        }
+        let json = to_json("the outcome of the run", outcome)?;
+        let (now, error) = (self.stamp(), outcome.error_kind.clone());
+        let is_new = self
+            .write(move |transaction, place| {
+                let mut run = RunRow::get(transaction, &place.id)?;
+                let (_, last) = StepRow::last(transaction, (run.key, &run.id))?;
+                let status = match last {
+                    Some(last)
+                        if status == RunStatus::Waiting && standing::is_unanswered(&last)? =>
+                    {
+                        RunStatus::Failed
+                    }
+                    _ => status,
+                };
+                let before = inspect::outcome(&run)?;
+                if before.is_some_and(|before| run.status == status && before.error_kind == error) {
+                    return Ok(false);
+                }
+                run.status = status;
+                run.changed_at = now;
+                run.outcome = Some(json);
+                run.update(transaction)?;
+                Ok(true)
+            })
+            .await?;
+        self.state().has_ended |= is_end;
+        turn.finish();
+        Ok(is_new)
+    }
+}

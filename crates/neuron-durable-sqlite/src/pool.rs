@@ -1,0 +1,306 @@
+//! [`RunPool`]: drives the runs of a database, so many at a time.
+
+mod backoff;
+mod due;
+
+use std::collections::{HashSet, VecDeque};
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use chrono::Utc;
+use futures_util::StreamExt as _;
+use futures_util::future::{Either, select};
+use futures_util::stream::FuturesUnordered;
+use neuron_tool::ToolRegistry;
+use neuron_types::{DurableAgent, DurableError, LoopError, Provider, Start};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::parking::Parking;
+use crate::step_row::millis;
+use crate::{JournalError, RunBuilder, SqliteRuns};
+use backoff::Backoff;
+use due::{Due, Moment, due};
+
+/// Interval at which a pool looks for what other processes changed.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Number of runs at a time unless another one is set.
+const AT_ONCE: usize = 8;
+
+type Configure = Arc<dyn for<'r> Fn(RunBuilder<'r>) -> RunBuilder<'r> + Send + Sync>;
+
+/// Drives the runs of a database, so many at a time. Made by [`SqliteRuns::pool`].
+///
+/// The pool drives each run that has not ended and that nobody holds, through all its executions, as
+/// [`drive`](crate::SqliteDurableContext::drive) does. [`submit`](RunBuilder::submit) creates runs for it. Several
+/// processes may have pools on one database.
+///
+/// - A run that waits for a signal or a time gives its place back, and is opened again when its signal or time comes.
+/// - New runs, signals, [`revive`](SqliteRuns::revive) and [`retry`](SqliteRuns::retry) of this process wake the pool at
+///   once, those of other processes within about a second. The runs of a process that was killed, or whose
+///   [lease](RunBuilder::lease) expired, are found in the same way.
+/// - A run that fails is [listed](SqliteRuns::list) as such and does not end the pool. A run that stands still is tried
+///   again after a minute, and then less and less often.
+/// - A run without a start, which was created by [`open`](RunBuilder::open), begins with its
+///   [input](RunBuilder::input): a text, or the JSON of another value. Without an input the pool leaves it alone.
+///
+/// Nothing is spawned: all runs are polled by the future of [`run`](Self::run).
+///
+/// # Example
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use neuron_durable_sqlite::{RunStatus, SqliteRuns};
+/// use neuron_loop::Agent;
+/// use neuron_tool::ToolRegistry;
+/// # use neuron_testing::ScriptedProvider;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let my_provider = Arc::new(ScriptedProvider::new(["It is 4."]));
+/// # let runs = SqliteRuns::open(":memory:").await?;
+/// let agent = Agent::builder(my_provider.clone()).build();
+/// let pool = runs.pool(my_provider, Arc::new(ToolRegistry::new()), agent);
+/// let pool = pool.at_once(8).each_run(|run| run.agent_version("2026-03"));
+///
+/// // Anywhere, also in another process:
+/// runs.run("run-42").submit("What is 2 + 2?").await?;
+///
+/// let done = async {
+///     while runs.inspect("run-42").await?.summary.status != RunStatus::Done {
+///         tokio::task::yield_now().await;
+///     }
+///     Ok::<_, Box<dyn std::error::Error>>(())
+/// };
+/// tokio::select! {
+///     ended = pool.run() => ended?,
+///     done = done => done?,
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Example: an agent for each run
+///
+/// An agent may be a closure that builds another agent by the run's id and input:
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use neuron_durable_sqlite::{JournalError, SqliteRuns};
+/// # use neuron_loop::{Agent, Conversation};
+/// # use neuron_testing::ScriptedProvider;
+/// # use neuron_types::{AgentResult, Durability, DurableContext as _, LoopError, Start, WasmBoxedFuture};
+/// fn helper(
+///     runs: SqliteRuns,
+///     provider: Arc<ScriptedProvider>,
+/// ) -> impl for<'d> Fn(Start, Durability<'d>) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
+///     move |start, durability| {
+///         let (runs, provider) = (runs.clone(), provider.clone());
+///         Box::pin(async move {
+///             let customer: Option<String> = runs.input(durability.run_id().unwrap_or_default()).await?;
+///             let prompt = format!("You help {}.", customer.unwrap_or_default());
+///             let agent = Agent::builder(provider).system_prompt(prompt).build();
+///             let mut conversation = Conversation::new();
+///             let result = agent.run(&mut conversation, start).durable(durability).await?;
+///             Ok(result.with_messages(&conversation))
+///         })
+///     }
+/// }
+///
+/// # async fn test(runs: SqliteRuns, my_provider: Arc<ScriptedProvider>) -> Result<(), JournalError> {
+/// runs.run("run-42").input(&"Ada").submit("Where is my order?").await?;
+/// let agent = helper(runs.clone(), my_provider.clone());
+/// runs.pool(my_provider, Arc::default(), agent).run().await
+/// # }
+/// ```
+#[must_use = "`run` drives the runs"]
+pub struct RunPool<P, A> {
+    runs: SqliteRuns,
+    provider: Arc<P>,
+    tools: Arc<ToolRegistry>,
+    agent: A,
+    at_once: usize,
+    configure: Configure,
+    token: CancellationToken,
+}
+
+/// The end of a run's time in the pool.
+enum Left {
+    /// The run waits.
+    Parked,
+    Ended,
+    Failed(LoopError),
+}
+
+impl<P: Provider + 'static, A: DurableAgent> RunPool<P, A> {
+    pub(crate) fn new(
+        runs: SqliteRuns,
+        provider: Arc<P>,
+        tools: Arc<ToolRegistry>,
+        agent: A,
+    ) -> Self {
+        let configure: Configure = Arc::new(|run| run);
+        let token = CancellationToken::new();
+        Self { runs, provider, tools, agent, at_once: AT_ONCE, configure, token }
+    }
+
+    /// Sets the maximum number of runs that are driven at a time, 8 by default.
+    pub fn at_once(mut self, runs: usize) -> Self {
+        self.at_once = runs.max(1);
+        self
+    }
+
+    /// Sets the options of each run: its lease, the version of its agent and others.
+    pub fn each_run(
+        mut self,
+        configure: impl for<'r> Fn(RunBuilder<'r>) -> RunBuilder<'r> + Send + Sync + 'static,
+    ) -> Self {
+        self.configure = Arc::new(configure);
+        self
+    }
+
+    /// Sets a token that stops the pool. The runs are interrupted where they are, and go on when a pool takes them again.
+    pub fn cancelled_with(mut self, token: &CancellationToken) -> Self {
+        self.token = token.clone();
+        self
+    }
+
+    /// Drives runs until the token is [cancelled](Self::cancelled_with).
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::Database`] if the database cannot be read. Errors of a run do not end the pool.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the runs are interrupted where they are, and go on when a pool takes them again.
+    pub async fn run(self) -> Result<(), JournalError> {
+        let token = self.token.clone();
+        token.run_until_cancelled(self.drive_all()).await.unwrap_or(Ok(()))
+    }
+
+    async fn drive_all(&self) -> Result<(), JournalError> {
+        let mut driven = FuturesUnordered::new();
+        let mut ids = HashSet::new();
+        let mut backoff = Backoff::default();
+        loop {
+            // From before the look: what comes meanwhile is noticed.
+            let woken = self.runs.notices().runnable.notified();
+            // The runs are polled meanwhile: the look may have to wait for what they read or write.
+            let mut look = pin!(self.runs.database().read(|transaction| due(transaction)));
+            let found: Vec<Due> = loop {
+                match select(look, pin!(ended(&mut driven))).await {
+                    Either::Left((found, _)) => break found?,
+                    Either::Right(((id, left), unfinished)) => {
+                        look = unfinished;
+                        ids.remove(&id);
+                        note(&mut backoff, id, left);
+                    }
+                }
+            };
+            let mut pause = LOOK;
+            let mut next = VecDeque::new();
+            for run in found {
+                match run.moment {
+                    Moment::Now if !ids.contains(&run.id) && backoff.allows(&run.id) => {
+                        next.push_back(run);
+                    }
+                    Moment::At(at) => pause = pause.min(until(at)),
+                    _ => {}
+                }
+            }
+            let mut wait = pin!(tokio::time::timeout(pause, woken));
+            loop {
+                while driven.len() < self.at_once
+                    && let Some(run) = next.pop_front()
+                {
+                    ids.insert(run.id.clone());
+                    driven.push(self.drive_one(run));
+                }
+                match select(pin!(ended(&mut driven)), wait.as_mut()).await {
+                    Either::Left(((id, left), _)) => {
+                        ids.remove(&id);
+                        note(&mut backoff, id, left);
+                    }
+                    Either::Right(_) => break,
+                }
+                if next.is_empty() {
+                    break;
+                }
+            }
+        }
+    }
+
+    async fn drive_one(&self, run: Due) -> (String, Left) {
+        let parking = Parking::default();
+        let drive = async {
+            let builder = (self.configure)(self.runs.run(&run.id)).parking(parking.clone());
+            let context = builder.open(self.provider.clone(), self.tools.clone()).await?;
+            // A stored start counts, whatever comes here.
+            let start = match run.has_start {
+                true => Start::Continue,
+                false => match self.runs.input::<Value>(&run.id).await? {
+                    Some(Value::String(text)) => text.into(),
+                    input => input.unwrap_or_default().to_string().into(),
+                },
+            };
+            context.drive(start, &self.agent).await
+        };
+        let left = match select(pin!(drive), pin!(parking.parked())).await {
+            Either::Left((Ok(_), _)) => Left::Ended,
+            Either::Left((Err(error), _)) => Left::Failed(error),
+            Either::Right(_) => Left::Parked,
+        };
+        (run.id, left)
+    }
+}
+
+/// Waits for the next run that leaves the pool.
+async fn ended<F: Future>(driven: &mut FuturesUnordered<F>) -> F::Output {
+    poll_fn(|cx| match driven.poll_next_unpin(cx) {
+        Poll::Ready(Some(ended)) => Poll::Ready(ended),
+        _ => Poll::Pending,
+    })
+    .await
+}
+
+/// Decides when a run that has left the pool may come back.
+fn note(backoff: &mut Backoff, id: String, left: Left) {
+    let error = match left {
+        Left::Parked | Left::Ended => return backoff.forget(&id),
+        Left::Failed(error) => error,
+    };
+    let journal = match &error {
+        LoopError::Durable(DurableError::Other(source)) => source.downcast_ref::<JournalError>(),
+        _ => None,
+    };
+    match (journal, &error) {
+        (Some(JournalError::Held { .. }), _) => backoff.skip(id, LOOK),
+        (Some(JournalError::Superseded { .. }), _) => backoff.skip(id, LOOK),
+        (_, LoopError::Durable(DurableError::Cancelled)) => backoff.forget(&id),
+        (_, error) => {
+            tracing::warn!(run = id, %error, "a run of the pool failed");
+            backoff.failed(id, matches!(error, LoopError::Durable(_)));
+        }
+    }
+}
+
+fn until(at: i64) -> Duration {
+    Duration::from_millis(at.saturating_sub(millis(Utc::now())).max(1).unsigned_abs())
+}
+
+impl<P, A> fmt::Debug for RunPool<P, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunPool")
+            .field("runs", &self.runs)
+            .field("tools", &self.tools)
+            .field("at_once", &self.at_once)
+            .finish_non_exhaustive()
+    }
+}

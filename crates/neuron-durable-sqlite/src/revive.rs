@@ -1,0 +1,60 @@
+//! Decisions that come after the wait for them has ended.
+
+use chrono::Utc;
+use neuron_sqlite::Abort;
+use neuron_sqlite::rusqlite::Connection;
+use neuron_types::{ApprovalDecisions, PendingApproval};
+use serde_json::Value;
+
+use crate::JournalError;
+use crate::lock::{DEFAULT_LEASE, Locks};
+use crate::run_row::RunRow;
+use crate::standing::{Standing, Wait, pending};
+use crate::step_row::{StepRow, millis};
+use crate::waits::received;
+
+/// Rewrites the end of a wait for decisions, as if they had come. `value` is their JSON.
+pub(crate) fn revive(
+    connection: &Connection,
+    id: &str,
+    decisions: &ApprovalDecisions,
+    value: Value,
+    locks: &Locks,
+) -> Result<(), Abort<JournalError>> {
+    let mut run = RunRow::get(connection, id)?;
+    let held = || JournalError::Held { id: id.into() };
+    let not_revivable = |reason| JournalError::NotRevivable { id: id.into(), reason };
+    if locks.is_held(run.key)? {
+        return Err(held().into());
+    }
+    let (_, last) = StepRow::last(connection, (run.key, id))?;
+    let standing = Standing::of(&run, last.as_ref())?;
+    let (step, pending): (&StepRow, Option<PendingApproval>) = match standing.wait() {
+        Wait::Unanswered(step) => {
+            (step, standing.outcome.as_ref().and_then(|end| end.approval.as_deref().cloned()))
+        }
+        Wait::Over(step) => (step, pending(id, step)?),
+        Wait::Open(step) if step.pending.is_some() => {
+            let reason = "it still waits for decisions: send them as a signal";
+            return Err(not_revivable(reason.to_owned()).into());
+        }
+        _ => {
+            let end = standing.end().unwrap_or_else(|| format!("it is {}", standing.status));
+            let reason = format!("it did not end in a wait for decisions: {end}");
+            return Err(not_revivable(reason).into());
+        }
+    };
+    let pending =
+        pending.ok_or_else(|| not_revivable("its last wait was not for decisions".to_owned()))?;
+    pending.check(decisions).map_err(JournalError::from)?;
+    let now = millis(Utc::now()).max(step.ended_at.unwrap_or(step.begun_at));
+    let record =
+        received(Some(value), now).map_err(|error| JournalError::corrupt(id, error.to_string()))?;
+    let decided = step.clone().ended(record, now);
+    let _lock = locks.acquire(run.key, DEFAULT_LEASE)?.ok_or_else(held)?;
+    step.delete(connection, run.key)?;
+    decided.insert(connection, run.key)?;
+    run.go_on();
+    run.changed_at = now;
+    run.update(connection)
+}

@@ -1,0 +1,86 @@
+//! The row of a signal that nobody has received.
+//!
+//! The queue is read without its index: a signal that a damaged index lost would look as if nobody had sent it.
+
+use neuron_sqlite::Abort;
+use neuron_sqlite::rusqlite::{Connection, Row};
+
+use crate::JournalError;
+use crate::sum::Sum;
+
+type Result<T> = std::result::Result<T, Abort<JournalError>>;
+
+/// A signal in the queue.
+#[derive(Debug, Clone)]
+pub(crate) struct SignalRow {
+    key: i64,
+    pub(crate) name: String,
+    /// Milliseconds since 1970.
+    pub(crate) sent_at: i64,
+    /// JSON.
+    pub(crate) value: String,
+}
+
+const COLUMNS: &str = "key, name, sent_at, value, sum";
+
+impl SignalRow {
+    pub(crate) fn new(name: String, sent_at: i64, value: String) -> Self {
+        Self { key: 0, name, sent_at, value }
+    }
+
+    /// Adds the signal to the queue of a run.
+    pub(crate) fn insert(&self, connection: &Connection, run: i64) -> Result<()> {
+        let mut insert = connection.prepare_cached(
+            "INSERT INTO signals (run, name, sent_at, value, sum) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?;
+        insert.execute((run, &self.name, self.sent_at, &self.value, self.sum(run)))?;
+        Ok(())
+    }
+
+    /// Takes the oldest signal of a name out of the queue of a run.
+    pub(crate) fn take(
+        connection: &Connection,
+        (run, id): (i64, &str),
+        name: &str,
+    ) -> Result<Option<Self>> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM signals NOT INDEXED WHERE run = ?1 AND name = ?2 ORDER BY key LIMIT 1"
+        );
+        let mut select = connection.prepare_cached(&sql)?;
+        let mut rows = select.query((run, name))?;
+        let Some(row) = rows.next()? else {
+            return Ok(None);
+        };
+        let signal = Self::read(row, (run, id))?;
+        connection.execute("DELETE FROM signals WHERE key = ?1", [signal.key])?;
+        Ok(Some(signal))
+    }
+
+    /// Reads the queue of a run, the oldest signal first.
+    pub(crate) fn all(connection: &Connection, (run, id): (i64, &str)) -> Result<Vec<Self>> {
+        let sql = format!("SELECT {COLUMNS} FROM signals NOT INDEXED WHERE run = ?1 ORDER BY key");
+        let mut select = connection.prepare_cached(&sql)?;
+        let mut rows = select.query([run])?;
+        let mut signals = Vec::new();
+        while let Some(row) = rows.next()? {
+            signals.push(Self::read(row, (run, id))?);
+        }
+        Ok(signals)
+    }
+
+    fn read(row: &Row<'_>, (run, id): (i64, &str)) -> Result<Self> {
+        let signal =
+            Self { key: row.get(0)?, name: row.get(1)?, sent_at: row.get(2)?, value: row.get(3)? };
+        match row.get::<_, Option<Sum>>(4)? {
+            Some(sum) if sum != signal.sum(run) => {
+                let reason = format!("its signal {} is not as written", signal.key);
+                Err(JournalError::corrupt(id, reason).into())
+            }
+            _ => Ok(signal),
+        }
+    }
+
+    fn sum(&self, run: i64) -> Sum {
+        Sum::of(&[Some(run), Some(self.sent_at)], &[Some(&self.name), Some(&self.value)])
+    }
+}

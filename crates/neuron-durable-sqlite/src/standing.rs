@@ -1,0 +1,210 @@
+//! The state of a run at one moment, with its open wait and the signals that it takes. It follows from the row of the run,
+//! its last step and the time.
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use neuron_runtime::{WaitEvent, WaitsFor};
+use neuron_sqlite::Abort;
+use neuron_types::{PendingApproval, stored_json};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::JournalError;
+use crate::inspect::{kind, outcome};
+use crate::run_info::{RunOutcome, RunStatus, StepKind};
+use crate::run_row::RunRow;
+use crate::step_row::{StepRow, millis, time};
+
+type Result<T> = std::result::Result<T, Abort<JournalError>>;
+
+/// The state of a run at one moment.
+#[derive(Debug)]
+pub(crate) struct Standing<'a> {
+    pub(crate) status: RunStatus,
+    pub(crate) outcome: Option<RunOutcome>,
+    run: &'a RunRow,
+    wait: Wait<'a>,
+}
+
+/// The wait in which a run stands.
+#[derive(Debug)]
+pub(crate) enum Wait<'a> {
+    /// The run does not wait in its journal.
+    None,
+    /// A signal or a time ends the wait.
+    Open(&'a StepRow),
+    /// The deadline of the wait has passed, and nobody has driven the run since.
+    Over(&'a StepRow),
+    /// The wait for decisions ended at its deadline, and the run with it.
+    Unanswered(&'a StepRow),
+}
+
+/// The record of a wait for a signal.
+#[derive(Deserialize)]
+struct Received {
+    #[serde(default)]
+    ok: Option<Vec<IgnoredAny>>,
+}
+
+/// Returns `true` if a step is a wait for a signal that ended at its deadline.
+pub(crate) fn is_unanswered(step: &StepRow) -> Result<bool> {
+    let Some(record) = step.record.as_deref().filter(|_| kind(step) == Some(StepKind::Signal))
+    else {
+        return Ok(false);
+    };
+    let received = stored_json::read::<Received>(record.as_bytes());
+    Ok(received.is_ok_and(|received| received.ok.is_some_and(|signals| signals.is_empty())))
+}
+
+impl<'a> Standing<'a> {
+    pub(crate) fn of(run: &'a RunRow, last: Option<&'a StepRow>) -> Result<Self> {
+        let outcome = outcome(run)?;
+        let asks = outcome.as_ref().is_some_and(|outcome| outcome.approval.is_some());
+        let wait = match last {
+            Some(step) if asks && is_unanswered(step)? => Wait::Unanswered(step),
+            Some(step) if run.status == RunStatus::Running && is_open(step) => {
+                match step.deadline.is_some_and(|deadline| deadline <= millis(Utc::now())) {
+                    true => Wait::Over(step),
+                    false => Wait::Open(step),
+                }
+            }
+            _ => Wait::None,
+        };
+        let status = match (run.status, &wait) {
+            (RunStatus::Running, Wait::Open(_)) => RunStatus::Waiting,
+            // So an older release stored it.
+            (RunStatus::Waiting, Wait::Unanswered(_)) => RunStatus::Failed,
+            (status, _) => status,
+        };
+        Ok(Self { status, outcome, run, wait })
+    }
+
+    pub(crate) fn wait(&self) -> &Wait<'a> {
+        &self.wait
+    }
+
+    /// Describes the wait of a run that waits.
+    pub(crate) fn waits_for(&self) -> Result<Option<WaitsFor>> {
+        if self.status != RunStatus::Waiting {
+            return Ok(None);
+        }
+        let Wait::Open(step) = self.wait else {
+            let pending = self.outcome.as_ref().and_then(|outcome| outcome.approval.clone());
+            let mut waits_for = WaitsFor::new(WaitEvent::Approval { signal: None, pending });
+            waits_for.since = Some(time(self.run.changed_at));
+            return Ok(Some(waits_for));
+        };
+        let name = step.name.clone().unwrap_or_default();
+        let event = match (kind(step), pending(&self.run.id, step)?) {
+            (Some(StepKind::Sleep), _) => WaitEvent::Time,
+            (_, Some(pending)) => {
+                WaitEvent::Approval { signal: Some(name), pending: Some(Box::new(pending)) }
+            }
+            (_, None) => WaitEvent::Signal { name },
+        };
+        let mut waits_for = WaitsFor::new(event);
+        waits_for.since = Some(time(step.begun_at));
+        waits_for.deadline = step.deadline.map(time);
+        Ok(Some(waits_for))
+    }
+
+    /// Returns the reason for which the run takes no signal of a name, if it takes none.
+    pub(crate) fn refuses(&self, name: &str) -> Option<String> {
+        match self.wait {
+            Wait::Over(step) if step.name.as_deref() == Some(name) => {
+                let at = shown(step.deadline.map(time));
+                Some(match step.pending {
+                    Some(_) => format!(
+                        "its wait for decisions ended at its deadline, {at}; `revive` lets it go on with them"
+                    ),
+                    None => format!("its wait for the signal `{name}` ended at its deadline, {at}"),
+                })
+            }
+            _ => self.end(),
+        }
+    }
+
+    /// Returns the text that says why the run did not end with a result, or stands still.
+    pub(crate) fn reason(&self) -> Option<String> {
+        match (self.status, &self.wait) {
+            (RunStatus::Failed, Wait::Unanswered(_)) => self.end(),
+            (RunStatus::Failed | RunStatus::Cancelled | RunStatus::Stalled, _) => {
+                self.outcome.as_ref().and_then(|outcome| outcome.error.clone())
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the end of a run that ended, in words.
+    pub(crate) fn end(&self) -> Option<String> {
+        let at = shown(Some(time(self.run.changed_at)));
+        let error = || self.outcome.as_ref().and_then(|end| end.error.clone()).unwrap_or_default();
+        match (self.status, &self.wait) {
+            (_, Wait::Unanswered(step)) if self.status.is_end() => {
+                let deadline = shown(step.deadline.map(time));
+                Some(format!(
+                    "nobody decided on its calls before the deadline, {deadline}, so it ended; `revive` lets it go \
+                     on with the decisions"
+                ))
+            }
+            (RunStatus::Done, _) => Some(format!("it ended with a result at {at}")),
+            (RunStatus::Cancelled, _) => {
+                Some(format!("it was cancelled at {at}; `retry` lets it go on"))
+            }
+            (RunStatus::Failed, _) => {
+                Some(format!("it failed at {at}: {}; `retry` lets it go on", error()))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The calls for whose decisions a step waits.
+pub(crate) fn pending(id: &str, step: &StepRow) -> Result<Option<PendingApproval>> {
+    let pending = step.pending.as_deref();
+    let pending = pending.map(|json| stored_json::read::<PendingApproval>(json.as_bytes()));
+    Ok(pending.transpose().map_err(|error| {
+        JournalError::corrupt(id, format!("the calls that it waits for: {error}"))
+    })?)
+}
+
+fn is_open(step: &StepRow) -> bool {
+    step.record.is_none() && matches!(kind(step), Some(StepKind::Signal | StepKind::Sleep))
+}
+
+fn shown(time: Option<DateTime<Utc>>) -> String {
+    time.map_or_else(String::new, |time| time.to_rfc3339_opts(SecondsFormat::Secs, true))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::waits::received;
+
+    /// The first release listed such a run as one that waits.
+    #[test]
+    fn run_that_an_older_release_stored_as_waiting_has_ended_if_nobody_decided() {
+        let mut run = RunRow::new("r".into(), None, 0);
+        run.status = RunStatus::Waiting;
+        let approval = PendingApproval::new("r", Vec::new());
+        let outcome =
+            json!({ "version": 1, "error_kind": "ApprovalRequired", "approval": approval });
+        run.outcome = Some(outcome.to_string());
+        let step = |signal: Option<serde_json::Value>| {
+            let step = StepRow::new(0, "signal/0".into(), 0);
+            step.ended(received(signal, 1000).unwrap(), 1000)
+        };
+        for (last, status) in [
+            (Some(step(None)), RunStatus::Failed),
+            (Some(step(Some(json!(1)))), RunStatus::Waiting),
+            (Some(StepRow::new(0, "model/0".into(), 0)), RunStatus::Waiting),
+            (None, RunStatus::Waiting),
+        ] {
+            let standing = Standing::of(&run, last.as_ref()).unwrap();
+            let waits_for = standing.waits_for().unwrap();
+            assert_eq!((standing.status, waits_for.is_some()), (status, !status.is_end()));
+            assert_eq!(standing.refuses("decide").is_some(), status.is_end());
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The version of the agent to which a run is pinned.
+
+use neuron_runtime::ChangedAgent;
+use neuron_sqlite::Abort;
+
+use crate::JournalError;
+use crate::inspect::outcome;
+use crate::run_builder::RunOptions;
+use crate::run_info::{RunOutcome, RunStatus};
+use crate::run_row::RunRow;
+use crate::texts::to_json;
+
+/// Kind of the error of a run that was opened with another version.
+const KIND: &str = "AgentVersion";
+
+/// The comparison of a run's version with that of the agent which opens it.
+pub(crate) enum Pin {
+    /// The run may go on.
+    Fits,
+    /// The run stands still. The row says so, and is to be stored.
+    Differs(JournalError),
+}
+
+/// Compares the version of a run with that of the agent, and pins a run that has none.
+pub(crate) fn pin(run: &mut RunRow, options: &RunOptions) -> Result<Pin, Abort<JournalError>> {
+    let Some(opened) = &options.agent_version else {
+        return Ok(Pin::Fits);
+    };
+    match &run.agent_version {
+        Some(pinned) if pinned != opened && options.changed_agent == ChangedAgent::Refuse => {
+            let error = JournalError::OtherVersion {
+                id: run.id.clone(),
+                pinned: pinned.clone(),
+                opened: opened.clone(),
+            };
+            if !run.status.is_end() {
+                let outcome = RunOutcome::error(KIND, error.to_string());
+                run.outcome = Some(to_json("the outcome of the run", &outcome)?);
+                run.status = RunStatus::Stalled;
+            }
+            Ok(Pin::Differs(error))
+        }
+        _ => {
+            run.agent_version = Some(opened.clone());
+            let is_stalled = run.status == RunStatus::Stalled;
+            if is_stalled && outcome(run)?.and_then(|end| end.error_kind).as_deref() == Some(KIND) {
+                run.status = RunStatus::Running;
+                run.outcome = None;
+            }
+            Ok(Pin::Fits)
+        }
+    }
+}

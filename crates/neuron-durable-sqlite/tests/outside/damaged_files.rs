@@ -1,0 +1,169 @@
+//! Journals of which any file is changed, cut or removed at random: an error or the exact state, never an earlier one.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use neuron_conformance::case::Case;
+use neuron_conformance::damaged_files::Files;
+use neuron_conformance::random::{Random, from_env};
+use neuron_durable_sqlite::{JournalError, RunDetails, RunStatus, SqliteError, SqliteRuns};
+use neuron_types::{DurableContext as _, Message};
+
+use crate::support::Work;
+
+const TRIALS: u64 = 500;
+
+/// The states of the runs in the journal, and the messages of `begun` once it has ended.
+struct Expected {
+    runs: Vec<RunDetails>,
+    messages: Vec<Message>,
+}
+
+/// The number of runs that are as they were, and of those that are refused.
+#[derive(Debug, Default)]
+struct Tally {
+    exact: usize,
+    refused: usize,
+    /// The runs that went on to their end.
+    went_on: usize,
+    /// The signals that were received.
+    signals: usize,
+}
+
+const RUNS: [&str; 3] = ["ended", "begun", "signalled"];
+
+fn work() -> Work {
+    Work::new(4, 700)
+}
+
+/// What is left to do of the run `begun`.
+const LEFT: (usize, usize) = (3, 2);
+
+/// Writes a journal, and copies its files as a killed process leaves them.
+async fn write(case: &Case, folder: &Path) -> (Files, Vec<RunDetails>) {
+    let path = folder.join("runs.db");
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    work().run(&runs, "ended").await.unwrap();
+    // Some of it is in the main file now, and the rest is in the log.
+    drop(runs);
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    work().hanging_at(2).run_until_it_hangs(&runs, "begun").await;
+    drop(work().open(&runs, "signalled").await.unwrap());
+    runs.signal("signalled", "go", "early").await.unwrap();
+    let mut details = Vec::new();
+    for id in RUNS {
+        let run = runs.inspect(id).await.unwrap();
+        details.push(run);
+    }
+    assert!(details.iter().all(|run| !run.is_held));
+    (Files::read(case, folder), details)
+}
+
+/// Checks a journal of which a file is damaged.
+async fn check(case: &Case, folder: &Path, expected: &Expected, tally: &mut Tally) {
+    let runs = match SqliteRuns::open(folder.join("runs.db")).await {
+        Ok(runs) => runs,
+        Err(error) => {
+            case.holds(matches!(error, JournalError::Database(_)), &error);
+            tally.refused += RUNS.len();
+            return;
+        }
+    };
+    for run in &expected.runs {
+        let id = &run.summary.id;
+        match runs.inspect(id).await {
+            Ok(details) => {
+                case.equal("the state of a run", &details, run);
+                tally.exact += 1;
+            }
+            Err(JournalError::NotFound { .. }) => case.fail(format_args!("{id} is missing")),
+            Err(_) => tally.refused += 1,
+        }
+    }
+    if let Ok(list) = runs.list().await {
+        case.equal("the number of runs", list.len(), RUNS.len());
+        for run in list {
+            let is_right = run.status == RunStatus::Damaged
+                || expected.runs.iter().any(|expected| expected.summary == run);
+            case.holds(is_right, format_args!("{run:?} is listed"));
+        }
+    }
+    if let Ok(context) = work().open(&runs, "signalled").await
+        && let Ok(received) = context.wait_for_signal::<String>("go", Duration::ZERO).await
+    {
+        case.equal("the signal", received.as_deref(), Some("early"));
+        tally.signals += 1;
+    }
+    let again = work();
+    match again.run(&runs, "begun").await {
+        Ok(result) => {
+            case.holds(result.messages == expected.messages, "it went on with other messages");
+            case.equal("the calls that were left", again.done(), LEFT);
+            tally.went_on += 1;
+        }
+        Err(_) => {
+            let (model, tool) = again.done();
+            case.holds(model <= LEFT.0 && tool <= LEFT.1, "more was done than was left");
+        }
+    }
+}
+
+#[tokio::test]
+async fn any_damage_of_any_file_is_an_error_or_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let setup = Case::new("journal", "damage", "setup");
+    let (killed, runs) = write(&setup, folder.path()).await;
+    let whole = SqliteRuns::open(":memory:").await.unwrap();
+    let messages = work().run(&whole, "begun").await.unwrap().messages;
+    let expected = Expected { runs, messages };
+
+    let place = folder.path().join("trial");
+    killed.put(&setup, &place);
+    drop(SqliteRuns::open(place.join("runs.db")).await.unwrap());
+    let closed = Files::read(&setup, &place);
+    // The database, its log, the index of the log, the witness, and the locks.
+    assert!(killed.len() >= 5 && closed.len() < killed.len(), "{} files", killed.len());
+
+    let mut tally = Tally::default();
+    for whole in [&killed, &closed] {
+        whole.put(&setup, &place);
+        check(&setup, &place, &expected, &mut tally).await;
+    }
+    assert_eq!((tally.exact, tally.refused), (2 * RUNS.len(), 0));
+    assert_eq!((tally.went_on, tally.signals), (2, 2));
+
+    let first = from_env("DAMAGE_SEED").unwrap_or(0);
+    let trials = from_env("DAMAGE_SEED").map_or(TRIALS, |_| 1);
+    for seed in first..first + trials {
+        let mut random = Random::new(seed);
+        let whole = if random.below(2) == 0 { &killed } else { &closed };
+        let (damaged, damage) = whole.damaged(&setup, &mut random);
+        let case = Case::new("journal", "damage", format_args!("DAMAGE_SEED={seed}, {damage}"));
+        damaged.put(&case, &place);
+        check(&case, &place, &expected, &mut tally).await;
+    }
+    println!("{tally:?}");
+    assert!(
+        trials == 1 || tally.exact.min(tally.refused).min(tally.went_on).min(tally.signals) > 100,
+        "{tally:?}"
+    );
+}
+
+#[tokio::test]
+async fn journal_without_its_log_or_its_database_is_lost_and_not_made_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let setup = Case::new("journal", "damage", "setup");
+    let (killed, _) = write(&setup, folder.path()).await;
+    let place = folder.path().join("trial");
+    for (file, is_closed) in [("runs.db", true), ("runs.db-wal", false)] {
+        killed.put(&setup, &place);
+        if is_closed {
+            drop(SqliteRuns::open(place.join("runs.db")).await.unwrap());
+        }
+        fs::remove_file(place.join(file)).unwrap();
+        let error = SqliteRuns::open(place.join("runs.db")).await.unwrap_err();
+        let is_lost = matches!(error, JournalError::Database(SqliteError::Lost { .. }));
+        assert!(is_lost, "{file}: {error:?}");
+    }
+}

@@ -1,0 +1,286 @@
+//! Approvals that come after the wait for them has ended.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use neuron_durable_sqlite::{
+    JournalError, RunDetails, RunStatus, RunSummary, SqliteRuns, WaitEvent,
+};
+use neuron_loop::{Agent, ApprovalSignal};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    AgentResult, ApprovalDecisions, ApprovalError, LoopError, PermissionDecision, PermissionPolicy,
+    ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
+};
+use serde_json::{Value, json};
+
+use crate::support::place;
+
+const TIMEOUT: Duration = Duration::from_millis(400);
+
+/// An agent that asks before it pays.
+#[derive(Clone)]
+struct Payer {
+    model: Arc<ScriptedProvider>,
+    paid: Arc<AtomicUsize>,
+    /// Time for a decision. `None` if the program decides.
+    timeout: Option<Duration>,
+}
+
+impl Payer {
+    fn new(timeout: Option<Duration>) -> Self {
+        let replies = [Reply::tool_call("c", "pay", json!({ "sum": 3 })), Reply::text("done")];
+        Self { model: Arc::new(ScriptedProvider::new(replies)), paid: Arc::default(), timeout }
+    }
+
+    fn tools(&self) -> ToolRegistry {
+        let mut tools = ToolRegistry::new();
+        tools.register_dyn(Arc::new(Pay(self.paid.clone())));
+        tools
+    }
+
+    async fn drive(&self, runs: &SqliteRuns) -> Result<AgentResult, LoopError> {
+        let tools = Arc::new(self.tools());
+        let context = runs.run("r").open(self.model.clone(), tools).await?;
+        context.drive("Pay.", &self.agent()).await
+    }
+
+    fn agent(&self) -> Agent {
+        let agent = Agent::builder(self.model.clone()).tools(self.tools());
+        let agent = agent.permission_policy(Asks).config(|config| {
+            let signal = |timeout| ApprovalSignal { name: "decide".into(), timeout };
+            config.approval_signal = self.timeout.map(signal);
+            config.pause_for_approval = true;
+        });
+        agent.build()
+    }
+
+    fn paid(&self) -> usize {
+        self.paid.load(Ordering::SeqCst)
+    }
+}
+
+struct Asks;
+
+impl PermissionPolicy for Asks {
+    fn check(&self, _: &str, _: &Value) -> PermissionDecision {
+        PermissionDecision::Ask("may it pay?".into())
+    }
+}
+
+struct Pay(Arc<AtomicUsize>);
+
+impl ToolDyn for Pay {
+    fn name(&self) -> &str {
+        "pay"
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        let definition =
+            json!({ "name": "pay", "description": "Pays", "input_schema": { "type": "object" } });
+        serde_json::from_value(definition).unwrap()
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        _: Value,
+        _: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            Ok(ToolOutput::text("paid"))
+        })
+    }
+}
+
+async fn details(runs: &SqliteRuns) -> RunDetails {
+    let details = runs.inspect("r").await.unwrap();
+    assert_eq!(runs.list().await.unwrap(), std::slice::from_ref(&details.summary));
+    details
+}
+
+async fn summary(runs: &SqliteRuns) -> RunSummary {
+    details(runs).await.summary
+}
+
+fn approved() -> ApprovalDecisions {
+    ApprovalDecisions::new().approve("c")
+}
+
+/// Waits until the deadline of the wait in which the run stands has passed.
+async fn pass_deadline(runs: &SqliteRuns) {
+    while runs.inspect("r").await.unwrap().summary.waits_for.is_some() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Lets a run wait for a decision, and interrupts it there.
+async fn interrupted(payer: &Payer, runs: &SqliteRuns) {
+    let waits = async {
+        while !matches!(runs.inspect("r").await, Ok(run) if run.summary.waits_for.is_some()) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::select! {
+        ended = payer.drive(runs) => panic!("it ended: {ended:?}"),
+        () = waits => {}
+    }
+}
+
+/// Revives a run, and sees that it pays once.
+async fn revives(payer: &Payer, runs: &SqliteRuns) {
+    let before = details(runs).await;
+    for (decisions, expected) in [
+        (ApprovalDecisions::new(), ApprovalError::Undecided { ids: vec!["c".into()] }),
+        (approved().approve("x"), ApprovalError::UnknownCall { id: "x".into() }),
+    ] {
+        match runs.revive("r", decisions).await.unwrap_err() {
+            JournalError::Approval(error) => assert_eq!(error, expected),
+            error => panic!("{error:?}"),
+        }
+        assert_eq!(details(runs).await, before, "decisions that do not fit changed something");
+    }
+    runs.revive("r", approved()).await.unwrap();
+    let revived = details(runs).await;
+    assert_eq!((revived.summary.status, revived.outcome), (RunStatus::Running, None));
+    let error = runs.revive("r", approved()).await.unwrap_err();
+    assert!(matches!(error, JournalError::NotRevivable { .. }), "{error:?}");
+    assert_eq!(payer.paid(), 0);
+
+    assert_eq!(payer.drive(runs).await.unwrap().response, "done");
+    assert_eq!((payer.paid(), payer.model.calls()), (1, 2));
+    let error = runs.revive("r", approved()).await.unwrap_err();
+    assert!(error.to_string().contains("it ended with a result at "), "{error}");
+    assert_eq!(payer.drive(runs).await.unwrap().response, "done");
+    assert_eq!((payer.paid(), payer.model.calls()), (1, 2));
+}
+
+#[tokio::test]
+async fn run_whose_wait_for_decisions_ended_is_revived_once() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let payer = Payer::new(Some(TIMEOUT));
+    let error = payer.drive(&runs).await.unwrap_err();
+    assert!(matches!(error, LoopError::ApprovalRequired(_)), "{error:?}");
+
+    let ended = summary(&runs).await;
+    assert_eq!((ended.status, ended.waits_for), (RunStatus::Failed, None));
+    let reason = ended.reason.unwrap();
+    assert!(reason.starts_with("nobody decided on its calls before the deadline, 20"), "{reason}");
+    assert!(runs.unfinished().await.unwrap().is_empty());
+    let error = runs.signal("r", "decide", approved()).await.unwrap_err();
+    assert!(matches!(error, JournalError::Ended { .. }), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains("nobody decided on its calls before the deadline, 20"), "{text}");
+    assert!(text.contains("`revive`"), "{text}");
+    assert!(details(&runs).await.signals.is_empty());
+    revives(&payer, &runs).await;
+}
+
+#[tokio::test]
+async fn run_whose_deadline_nobody_observed_is_revived_once() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let payer = Payer::new(Some(TIMEOUT));
+    interrupted(&payer, &runs).await;
+    pass_deadline(&runs).await;
+    let over = summary(&runs).await;
+    assert_eq!((over.status, over.waits_for), (RunStatus::Running, None));
+    let error = runs.signal("r", "decide", approved()).await.unwrap_err();
+    assert!(matches!(error, JournalError::Ended { .. }), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains("its wait for decisions ended at its deadline, 20"), "{text}");
+    assert!(text.contains("`revive`"), "{text}");
+    // Another name waits in the queue.
+    runs.signal("r", "other", 1).await.unwrap();
+    revives(&payer, &runs).await;
+}
+
+#[tokio::test]
+async fn run_that_still_waits_takes_the_signal_and_is_not_revived() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let payer = Payer::new(Some(Duration::from_secs(3600)));
+    interrupted(&payer, &runs).await;
+    let waits_for = summary(&runs).await.waits_for.unwrap();
+    assert!(waits_for.deadline.unwrap() > waits_for.since.unwrap());
+    let WaitEvent::Approval { signal, pending } = waits_for.event else {
+        panic!("{waits_for:?}");
+    };
+    assert_eq!(signal.as_deref(), Some("decide"));
+    assert_eq!(pending.unwrap().calls[0].call.input, json!({ "sum": 3 }));
+    let error = runs.revive("r", approved()).await.unwrap_err();
+    assert!(error.to_string().contains("it still waits for decisions"), "{error}");
+    runs.signal("r", "decide", approved()).await.unwrap();
+    assert_eq!(payer.drive(&runs).await.unwrap().response, "done");
+    assert_eq!(payer.paid(), 1);
+}
+
+#[tokio::test]
+async fn run_whose_program_decides_is_not_revived() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let payer = Payer::new(None);
+    payer.drive(&runs).await.unwrap_err();
+    let waits = summary(&runs).await;
+    assert_eq!(waits.status, RunStatus::Waiting);
+    let event = waits.waits_for.unwrap().event;
+    assert!(matches!(event, WaitEvent::Approval { signal: None, pending: Some(_) }), "{event:?}");
+    let error = runs.revive("r", approved()).await.unwrap_err();
+    assert!(matches!(error, JournalError::NotRevivable { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn plain_signal_after_its_wait_is_refused_and_an_early_one_waits() {
+    use neuron_types::DurableContext as _;
+
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let payer = Payer::new(None);
+    let open = async || runs.run("r").open(payer.model.clone(), Arc::default()).await.unwrap();
+    let context = open().await;
+    runs.signal("r", "early", 1).await.unwrap();
+    {
+        let wait = context.wait_for_signal::<Value>("go", TIMEOUT);
+        tokio::time::timeout(TIMEOUT / 4, wait).await.unwrap_err();
+    }
+    drop(context);
+    pass_deadline(&runs).await;
+    let error = runs.signal("r", "go", 1).await.unwrap_err().to_string();
+    assert!(error.contains("its wait for the signal `go` ended at its deadline, 20"), "{error}");
+    let context = open().await;
+    assert_eq!(context.wait_for_signal::<Value>("go", TIMEOUT).await.unwrap(), None);
+    let early = context.wait_for_signal::<Value>("early", TIMEOUT).await.unwrap();
+    assert_eq!(early, Some(json!(1)));
+    // The run has gone on, and may wait for it again.
+    runs.signal("r", "go", 2).await.unwrap();
+    let go = context.wait_for_signal::<Value>("go", TIMEOUT).await.unwrap();
+    assert_eq!(go, Some(json!(2)));
+}
+
+#[tokio::test]
+async fn revived_run_is_driven_by_a_pool() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let payer = Payer::new(Some(TIMEOUT));
+    runs.run("r").submit("Pay.").await.unwrap();
+    let pool = runs.pool(payer.model.clone(), Arc::new(payer.tools()), payer.agent());
+    let until = async |status| {
+        while runs.inspect("r").await.unwrap().summary.status != status {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let work = async {
+        // It gives its place back while it waits, and ends at the deadline.
+        until(RunStatus::Failed).await;
+        SqliteRuns::open(&path).await.unwrap().revive("r", approved()).await.unwrap();
+        until(RunStatus::Done).await;
+    };
+    tokio::select! {
+        ended = pool.run() => panic!("{ended:?}"),
+        done = tokio::time::timeout(Duration::from_secs(60), work) => done.unwrap(),
+    }
+    assert_eq!((payer.paid(), payer.model.calls()), (1, 2));
+}

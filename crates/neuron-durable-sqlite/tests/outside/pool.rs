@@ -1,0 +1,284 @@
+//! Pools: many runs, few at a time.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use neuron_durable_sqlite::{JournalError, RunPool, RunStatus, SqliteRuns};
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    AgentResult, CompletionRequest, CompletionResponse, Durability, DurableAgent,
+    DurableContext as _, LoopError, Provider, ProviderError, Start, StreamHandle, WasmBoxedFuture,
+};
+use rusqlite::Connection;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::{Work, place, whole};
+
+/// Time limit of everything. A passing test does not wait for it.
+const HANGING: Duration = Duration::from_secs(60);
+
+/// An agent whose run does what its first word says. Clones count together.
+#[derive(Clone)]
+struct Worker {
+    work: Work,
+    counts: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    driven: AtomicUsize,
+    most: AtomicUsize,
+    /// The times that each run was begun.
+    begun: Mutex<BTreeMap<String, usize>>,
+}
+
+/// A run that is driven.
+struct Driven(Arc<Counts>);
+
+impl Driven {
+    fn new(counts: &Arc<Counts>) -> Self {
+        let driven = counts.driven.fetch_add(1, Ordering::SeqCst) + 1;
+        counts.most.fetch_max(driven, Ordering::SeqCst);
+        Self(counts.clone())
+    }
+}
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        self.0.driven.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Worker {
+    fn new() -> Self {
+        Self { work: Work::new(2, 10), counts: Arc::default() }
+    }
+
+    fn pool(&self, runs: &SqliteRuns) -> RunPool<Self, Self> {
+        let tools: ToolRegistry = self.work.tools();
+        runs.pool(Arc::new(self.clone()), Arc::new(tools), self.clone())
+    }
+
+    fn begun(&self, id: &str) -> usize {
+        self.counts.begun.lock().unwrap().get(id).copied().unwrap_or_default()
+    }
+
+    async fn agent(
+        &self,
+        start: Start,
+        durability: Durability<'_>,
+    ) -> Result<AgentResult, LoopError> {
+        let _driven = Driven::new(&self.counts);
+        let id = durability.run_id().unwrap().to_owned();
+        *self.counts.begun.lock().unwrap().entry(id.clone()).or_default() += 1;
+        let text = match &start {
+            Start::Message(message) => message.text(),
+            _ => String::new(),
+        };
+        match text.as_str() {
+            "wait" => drop(durability.wait_for_signal::<Value>("go", HANGING).await?),
+            "sleep" => durability.sleep(Duration::from_millis(1500)).await,
+            "fail" => return Err(LoopError::MaxTurns(7)),
+            "hang" => std::future::pending().await,
+            _ => {}
+        }
+        let agent = neuron_loop::Agent::builder(self.work.clone()).context(whole());
+        let agent = agent.tools(self.work.tools()).build();
+        let mut conversation = neuron_loop::Conversation::new();
+        let result = agent.run(&mut conversation, start).durable(durability).await?;
+        Ok(result.with_messages(&conversation))
+    }
+}
+
+impl DurableAgent for Worker {
+    fn run<'d>(
+        &'d self,
+        start: Start,
+        durability: Durability<'d>,
+    ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
+        Box::pin(self.agent(start, durability))
+    }
+}
+
+/// A model that takes a moment, so that runs are driven beside each other.
+impl Provider for Worker {
+    async fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        self.work.complete(request).await
+    }
+
+    async fn complete_stream(&self, _: CompletionRequest) -> Result<StreamHandle, ProviderError> {
+        Err(ProviderError::InvalidRequest("this model does not stream".into()))
+    }
+}
+
+/// Waits until a run has this state.
+async fn until(runs: &SqliteRuns, id: &str, status: RunStatus) {
+    let begin = Instant::now();
+    loop {
+        let summary = runs.inspect(id).await.unwrap().summary;
+        if summary.status == status {
+            return;
+        }
+        assert!(begin.elapsed() < HANGING, "{summary:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Does something while a pool runs.
+async fn beside<T>(pool: RunPool<Worker, Worker>, work: impl Future<Output = T>) -> T {
+    tokio::select! {
+        ended = pool.run() => panic!("{ended:?}"),
+        done = work => done,
+    }
+}
+
+fn epoch(path: &Path, id: &str) -> i64 {
+    let connection = Connection::open(path).unwrap();
+    connection.query_row("SELECT epoch FROM runs WHERE id = ?1", [id], |row| row.get(0)).unwrap()
+}
+
+#[tokio::test]
+async fn twenty_runs_are_driven_three_at_a_time() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let worker = Worker::new();
+    let id = |number: usize| format!("run-{number}");
+    for number in 0..10 {
+        runs.run(&id(number)).submit("go").await.unwrap();
+    }
+    // A run is submitted once.
+    runs.run(&id(0)).submit("fail").await.unwrap();
+    let pool = worker.pool(&runs).at_once(3).each_run(|run| run.continue_after(3));
+    let work = async {
+        // More come while it runs, from here and from another process.
+        let other = SqliteRuns::open(&path).await.unwrap();
+        for number in 10..20 {
+            let runs = if number % 2 == 0 { &runs } else { &other };
+            runs.run(&id(number)).submit("go").await.unwrap();
+        }
+        for number in 0..20 {
+            until(&runs, &id(number), RunStatus::Done).await;
+        }
+    };
+    beside(pool, work).await;
+    assert_eq!(worker.counts.most.load(Ordering::SeqCst), 3);
+    assert_eq!(worker.work.done(), (20 * 3, 20 * 2));
+    for run in runs.list().await.unwrap() {
+        assert_eq!((run.steps, run.execution), (Some(5), Some(1)), "{run:?}");
+    }
+}
+
+#[tokio::test]
+async fn run_that_waits_gives_its_place_back_and_goes_on_with_its_signal() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let other = SqliteRuns::open(&path).await.unwrap();
+    let worker = Worker::new();
+    for (id, text) in [("one", "wait"), ("two", "wait"), ("three", "sleep"), ("four", "go")] {
+        runs.run(id).submit(text).await.unwrap();
+    }
+    let work = async {
+        until(&runs, "four", RunStatus::Done).await;
+        until(&runs, "three", RunStatus::Done).await;
+        // Nobody holds a run that waits, and it is not opened again for nothing.
+        for id in ["one", "two"] {
+            let details = runs.inspect(id).await.unwrap();
+            assert_eq!((details.summary.status, details.is_held), (RunStatus::Waiting, false));
+            assert_eq!(worker.begun(id), 1);
+        }
+        runs.signal("one", "go", 1).await.unwrap();
+        until(&runs, "one", RunStatus::Done).await;
+        other.signal("two", "go", 1).await.unwrap();
+        until(&runs, "two", RunStatus::Done).await;
+    };
+    beside(worker.pool(&runs).at_once(1), work).await;
+    assert_eq!(worker.counts.most.load(Ordering::SeqCst), 1);
+    assert_eq!(["one", "two", "three", "four"].map(|id| worker.begun(id)), [2, 2, 2, 1]);
+    assert_eq!(worker.work.done(), (4 * 3, 4 * 2));
+}
+
+#[tokio::test]
+async fn failing_and_stalled_runs_end_no_pool_and_are_not_opened_over_and_over() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let worker = Worker::new();
+    for (id, text, version) in
+        [("fails", "fail", "2"), ("other version", "go", "1"), ("goes", "go", "2")]
+    {
+        runs.run(id).agent_version(version).submit(text).await.unwrap();
+    }
+    // A run that somebody holds, one that nobody can begin, and one that begins with its input.
+    let held = worker.work.open(&runs, "held").await.unwrap();
+    held.start("go").await.unwrap();
+    drop(worker.work.open(&runs, "unknown").await.unwrap());
+    let input = runs.run("input").input(&"go");
+    drop(input.open(Arc::new(worker.clone()), Arc::default()).await.unwrap());
+
+    let work = async {
+        until(&runs, "fails", RunStatus::Failed).await;
+        until(&runs, "other version", RunStatus::Stalled).await;
+        until(&runs, "goes", RunStatus::Done).await;
+        until(&runs, "input", RunStatus::Done).await;
+        // Long enough for two more looks.
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        assert_eq!((worker.begun("fails"), worker.begun("other version")), (1, 0));
+        assert_eq!((worker.begun("held"), worker.begun("unknown")), (0, 0));
+        let reason = runs.inspect("fails").await.unwrap().summary.reason.unwrap();
+        assert_eq!(reason, "max turns reached (7)");
+        assert_eq!((epoch(&path, "fails"), epoch(&path, "other version")), (1, 0));
+
+        runs.retry("fails").await.unwrap();
+        drop(held);
+        until(&runs, "held", RunStatus::Done).await;
+        until(&runs, "fails", RunStatus::Failed).await;
+        assert_eq!(worker.begun("fails"), 2);
+    };
+    beside(worker.pool(&runs).each_run(|run| run.agent_version("2")), work).await;
+}
+
+#[tokio::test]
+async fn cancelled_pool_leaves_its_runs_for_the_next_one() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let worker = Worker::new();
+    runs.run("hangs").submit("hang").await.unwrap();
+    let token = CancellationToken::new();
+    let pool = worker.pool(&runs).cancelled_with(&token);
+    let cancel = async {
+        while worker.begun("hangs") == 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        assert!(runs.inspect("hangs").await.unwrap().is_held);
+        token.cancel();
+    };
+    let (ended, ()) = tokio::join!(pool.run(), cancel);
+    ended.unwrap();
+    let details = runs.inspect("hangs").await.unwrap();
+    assert_eq!((details.summary.status, details.is_held), (RunStatus::Running, false));
+
+    let work = async {
+        while worker.begun("hangs") == 1 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        // A cancelled run frees its place, and is not opened again.
+        runs.cancel("hangs").await.unwrap();
+        runs.run("next").submit("go").await.unwrap();
+        until(&runs, "next", RunStatus::Done).await;
+    };
+    beside(
+        worker.pool(&runs).at_once(1).each_run(|run| run.lease(Duration::from_millis(600))),
+        work,
+    )
+    .await;
+    assert_eq!(worker.begun("hangs"), 2);
+    let error = worker.work.open(&runs, "hangs").await.unwrap_err();
+    assert!(matches!(error, JournalError::Cancelled { .. }), "{error:?}");
+}
