@@ -363,6 +363,10 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         }
     }
 
+    async fn record(&self, name: &str, value: Value) -> Result<Value, DurableError> {
+        self.record_as_step(name, value).await
+    }
+
     fn is_replaying(&self) -> bool {
         self.journal().is_replaying()
     }

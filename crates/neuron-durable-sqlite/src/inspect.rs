@@ -122,6 +122,7 @@ pub(crate) fn kind(step: &StepRow) -> Option<StepKind> {
         "tools" => Some(StepKind::Tool),
         "signal" => Some(StepKind::Signal),
         "sleep" => Some(StepKind::Sleep),
+        "value" => Some(StepKind::Value),
         _ => None,
     }
 }

@@ -74,6 +74,7 @@ struct Counts {
     batches: usize,
     signals: usize,
     sleeps: usize,
+    values: usize,
 }
 
 impl Journal {
@@ -298,6 +299,7 @@ impl State {
             Kind::Tools => &mut self.counts.batches,
             Kind::Signal => &mut self.counts.signals,
             Kind::Sleep => &mut self.counts.sleeps,
+            Kind::Value => &mut self.counts.values,
         }
     }
 }

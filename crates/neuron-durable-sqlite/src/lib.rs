@@ -163,6 +163,7 @@ mod runs;
 mod journal;
 mod model_step;
 mod tool_batch;
+mod values;
 mod waits;
 
 mod inspect;

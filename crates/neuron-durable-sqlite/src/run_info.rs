@@ -27,7 +27,7 @@ pub struct RunDetails {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct StepInfo {
-    /// Its place: `model/0`, `tools/0/1` (the second call of the first batch), `signal/0`, `sleep/0`.
+    /// Its place: `model/0`, `tools/0/1` (the second call of the first batch), `signal/0`, `sleep/0`, `value/0`.
     pub key: String,
     /// What it is.
     pub kind: StepKind,
@@ -61,6 +61,8 @@ pub enum StepKind {
     Signal,
     /// A wait for a time.
     Sleep,
+    /// A value from outside of the run.
+    Value,
 }
 
 /// A signal that nobody has received.

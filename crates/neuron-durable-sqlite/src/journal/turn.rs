@@ -13,6 +13,7 @@ pub(crate) enum Kind {
     Tools,
     Signal,
     Sleep,
+    Value,
 }
 
 /// One step being asked for. Dropped before it is done, it leaves the journal to be read again.
@@ -40,6 +41,7 @@ impl<'a> Turn<'a> {
             Kind::Tools => format!("tools/{count}"),
             Kind::Signal => format!("signal/{count}"),
             Kind::Sleep => format!("sleep/{count}"),
+            Kind::Value => format!("value/{count}"),
         }
     }
 
