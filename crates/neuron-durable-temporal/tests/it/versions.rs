@@ -14,7 +14,10 @@ use temporalio_client::tonic::IntoRequest;
 use temporalio_client::{Client, UntypedWorkflow, WorkflowStartOptions};
 use temporalio_common::data_converters::RawValue;
 use temporalio_common::protos::temporal::api::history::v1::history_event::Attributes;
-use temporalio_common::protos::temporal::api::workflowservice::v1::SetWorkerDeploymentCurrentVersionRequest;
+use temporalio_common::protos::temporal::api::taskqueue::v1::TaskQueue;
+use temporalio_common::protos::temporal::api::workflowservice::v1::{
+    PollWorkflowTaskQueueRequest, SetWorkerDeploymentCurrentVersionRequest,
+};
 
 use crate::host::{
     Agent, Bench, Does, Model, Serving, answer, call, connect, options, text, turns,
@@ -73,6 +76,26 @@ async fn a_pinned_run_stands_still_until_its_version_takes_it() {
     let ended = inspected(&bench, &bench.queue, |run| run.execution > Some(0)).await;
     assert_eq!((ended.status, ended.agent_version.as_deref()), (RunStatus::Done, Some("1")));
     drop(first);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_stands_still_also_if_its_first_task_was_lost() {
+    let Some(bench) = Bench::new("lost-task", &options()).await else { return };
+    let runs = pinned(&bench, "1").task_timeout(Duration::from_secs(1));
+    runs.start(&bench.queue, "go").await.unwrap();
+    // A worker that takes the task, and is lost.
+    let task = PollWorkflowTaskQueueRequest {
+        namespace: "default".into(),
+        task_queue: Some(TaskQueue { name: bench.queue.clone(), ..Default::default() }),
+        ..Default::default()
+    };
+    let mut client = connect(&bench.address).await;
+    let task = client.poll_workflow_task_queue(task.into_request()).await.unwrap();
+    assert!(!task.into_inner().task_token.is_empty());
+    let _worker = bench.serve(model("2"), echo, Agent::new(echo), &version("2"));
+    let is_stalled = |run: &neuron_runtime::RunSummary| run.status == RunStatus::Stalled;
+    let stalled = inspected(&bench, &bench.queue, is_stalled).await;
+    assert!(stalled.reason.unwrap().contains("logs of its workers"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
