@@ -25,8 +25,9 @@ use crate::{AgentWorkflow, RunFailure};
 /// Number of events at the end of a history among which the failure of a workflow task is looked for.
 const NEWEST_EVENTS: i32 = 20;
 
-/// The search attribute in which the server lists the problems of a workflow whose task failed several times.
-const REPORTED_PROBLEMS: &str = "TemporalReportedProblems";
+/// Number of the attempt at a workflow task from which on a run stands still, although the history has no failure. The
+/// server records a failure of the first attempt alone, and a worker that is lost fails none.
+const MANY_ATTEMPTS: i32 = 3;
 
 /// The newest execution of a run, and what is known of the executions that it continues.
 pub(super) struct Chain {
@@ -73,14 +74,15 @@ impl AgentRuns {
         let run = self.get(&summary.id);
         let described = run.handle.describe(WorkflowDescribeOptions::default()).await?.into_raw();
         if let Some(task) = &described.pending_workflow_task {
-            let failed = if task.attempt > 1 { self.stalled(&summary.id).await? } else { None };
-            let attributes = described.workflow_execution_info.and_then(|i| i.search_attributes);
-            let problem =
-                || attributes.and_then(|all| all.indexed_fields.get(REPORTED_PROBLEMS).cloned());
-            summary.reason = failed.or_else(|| {
-                let problem = problem()?;
-                Some(format!("its workflow task fails: {}", String::from_utf8_lossy(&problem.data)))
-            });
+            let attempt = task.attempt;
+            summary.reason = if attempt > 1 { self.stalled(&summary.id).await? } else { None };
+            if summary.reason.is_none() && attempt >= MANY_ATTEMPTS {
+                let text = format!(
+                    "its workflow task failed or was lost {} times: the logs of its workers say why",
+                    attempt - 1
+                );
+                summary.reason = Some(text);
+            }
             if summary.reason.is_some() {
                 summary.status = RunStatus::Stalled;
             }

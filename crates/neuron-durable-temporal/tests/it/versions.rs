@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use futures::StreamExt;
 use neuron_conformance_durable::{EffectLog, Scenario};
 use neuron_durable_temporal::{AgentRuns, TemporalOptions};
 use neuron_loop::ApprovalSignal;
@@ -12,8 +11,13 @@ use neuron_types::{ApprovalDecisions, PermissionDecision, ToolEffect, ToolOutput
 use serde_json::json;
 use temporalio_client::grpc::WorkflowService;
 use temporalio_client::tonic::IntoRequest;
-use temporalio_client::{Client, UntypedWorkflow};
-use temporalio_common::protos::temporal::api::workflowservice::v1::SetWorkerDeploymentCurrentVersionRequest;
+use temporalio_client::{Client, UntypedWorkflow, WorkflowStartOptions};
+use temporalio_common::data_converters::RawValue;
+use temporalio_common::protos::temporal::api::history::v1::history_event::Attributes;
+use temporalio_common::protos::temporal::api::taskqueue::v1::TaskQueue;
+use temporalio_common::protos::temporal::api::workflowservice::v1::{
+    PollWorkflowTaskQueueRequest, SetWorkerDeploymentCurrentVersionRequest,
+};
 
 use crate::host::{
     Agent, Bench, Does, Model, Serving, answer, call, connect, options, text, turns,
@@ -75,6 +79,26 @@ async fn a_pinned_run_stands_still_until_its_version_takes_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_run_stands_still_also_if_its_first_task_was_lost() {
+    let Some(bench) = Bench::new("lost-task", &options()).await else { return };
+    let runs = pinned(&bench, "1").task_timeout(Duration::from_secs(1));
+    runs.start(&bench.queue, "go").await.unwrap();
+    // A worker that takes the task, and is lost.
+    let task = PollWorkflowTaskQueueRequest {
+        namespace: "default".into(),
+        task_queue: Some(TaskQueue { name: bench.queue.clone(), ..Default::default() }),
+        ..Default::default()
+    };
+    let mut client = connect(&bench.address).await;
+    let task = client.poll_workflow_task_queue(task.into_request()).await.unwrap();
+    assert!(!task.into_inner().task_token.is_empty());
+    let _worker = bench.serve(model("2"), echo, Agent::new(echo), &version("2"));
+    let is_stalled = |run: &neuron_runtime::RunSummary| run.status == RunStatus::Stalled;
+    let stalled = inspected(&bench, &bench.queue, is_stalled).await;
+    assert!(stalled.reason.unwrap().contains("logs of its workers"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pinned_run_goes_on_with_another_version_that_may_and_is_pinned_to_it() {
     let options = version("2").changed_agent(ChangedAgent::GoOn).continue_as_new_after(3);
     let Some(bench) = Bench::new("repinned", &options).await else { return };
@@ -88,34 +112,33 @@ async fn a_pinned_run_goes_on_with_another_version_that_may_and_is_pinned_to_it(
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_inside_a_pinned_run_are_pinned_with_it() {
     let Some(bench) = Bench::new("team", &options()).await else { return };
+    let other = Bench::new("other-team", &options()).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (scenario, log) = (Scenario::team(), EffectLog::new(folder.path().join("log")));
-    let serve = |version| {
+    let serve = |bench: &Bench, version| {
         let (model, tools) = (scenario.provider(&log), scenario.tools(&log));
         bench.serve_with(model, tools, scenario.agent(&log), &options().agent_version(version))
     };
-    let id = &bench.queue;
-    let first = serve("1");
-    let run = pinned(&bench, "1").start(id, scenario.start()).await.unwrap();
-    let child = async {
-        while !String::from_utf8_lossy(&run.history().await.unwrap())
-            .contains("ChildWorkflowExecutionStarted")
-        {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    child.await;
-    tokio::task::block_in_place(|| drop(first));
-    let other = serve("2");
-    // The inner agent's task fails, too: the run around it has none.
+    let _first = serve(&bench, "1");
+    let run = pinned(&bench, "1").start(&bench.queue, scenario.start()).await.unwrap();
+    run.result().await.unwrap();
+
+    // The same call for a worker of another version.
     let client = connect(&bench.address).await;
+    let handle = client.get_workflow_handle::<UntypedWorkflow>(&bench.queue);
+    let events = handle.fetch_history(Default::default()).into_events().await.unwrap();
+    let input = events.into_iter().find_map(|event| match event.attributes? {
+        Attributes::StartChildWorkflowExecutionInitiatedEventAttributes(child) => child.input,
+        _ => None,
+    });
+    let input = RawValue::new(input.expect("it calls an agent").payloads);
+    let _second = serve(&other, "2");
+    let options = WorkflowStartOptions::new(&other.queue, &other.queue).build();
+    let agent = UntypedWorkflow::new("neuron_sub_agent");
+    let agent = client.start_workflow(agent, input, options).await.unwrap();
     let is_stalled = async {
-        let query = format!("TaskQueue = '{id}' AND WorkflowType = 'neuron_sub_agent'");
-        let mut agents = client.list_workflows(query, Default::default());
-        let agent = agents.next().await.expect("it is listed").unwrap();
-        let handle = client.get_workflow_handle::<UntypedWorkflow>(agent.id());
         loop {
-            let history = handle.fetch_history(Default::default()).to_json().await.unwrap();
+            let history = agent.fetch_history(Default::default()).to_json().await.unwrap();
             if String::from_utf8_lossy(&history).contains("this worker has version \\\"2\\\"") {
                 return;
             }
@@ -123,9 +146,7 @@ async fn agents_inside_a_pinned_run_are_pinned_with_it() {
         }
     };
     tokio::time::timeout(Duration::from_secs(30), is_stalled).await.expect("it stands still");
-    let _first = serve("1");
-    tokio::task::block_in_place(|| drop(other));
-    run.result().await.unwrap();
+    agent.terminate(Default::default()).await.unwrap();
 }
 
 /// Serves a version of a deployment, and makes it the current one.
