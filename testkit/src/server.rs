@@ -76,7 +76,18 @@ impl<S: Service> Server<S> {
     /// not available.
     #[must_use]
     pub fn or_skip() -> Option<Self> {
-        S::PROGRAM.or_skip(|program| Self::launch(program, None))
+        Self::or_skip_with(&[])
+    }
+
+    /// Starts a server like [`or_skip`](Self::or_skip), with additional environment variables, which may set options of
+    /// the server.
+    ///
+    /// # Panics
+    ///
+    /// Panics like [`or_skip`](Self::or_skip).
+    #[must_use]
+    pub fn or_skip_with(variables: &[(&'static str, &str)]) -> Option<Self> {
+        S::PROGRAM.or_skip(|program| Self::launch_with(program, None, variables))
     }
 
     /// Starts a server with fresh data. Blocks until the server accepts requests.
@@ -90,11 +101,22 @@ impl<S: Service> Server<S> {
     }
 
     pub(crate) fn launch(program: &Path, data: Option<&Path>) -> io::Result<Self> {
+        Self::launch_with(program, data, &[])
+    }
+
+    fn launch_with(
+        program: &Path,
+        data: Option<&Path>,
+        variables: &[(&'static str, &str)],
+    ) -> io::Result<Self> {
         for _ in 0..ATTEMPTS {
             let mut process = Process::new(S::END)?;
             let folder = process.folder();
             let data = data.map_or_else(|| folder.join("data"), Path::to_owned);
-            let (service, recipe) = S::prepare(program, folder, &data)?;
+            let (service, mut recipe) = S::prepare(program, folder, &data)?;
+            recipe
+                .variables
+                .extend(variables.iter().map(|(key, value)| (*key, (*value).to_owned())));
             // Another process may take a port meanwhile.
             if let Launch::Ready = process.start(&recipe, |log| service.is_ready(log))? {
                 return Ok(Self { service, recipe, process: Mutex::new(process) });

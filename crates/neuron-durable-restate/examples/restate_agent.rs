@@ -14,12 +14,10 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
 use neuron_durable_restate::restate_sdk::context::RequestTarget;
-use neuron_durable_restate::restate_sdk::ingress::{Client, RequestExecutor};
+use neuron_durable_restate::restate_sdk::ingress::Client;
 use neuron_durable_restate::restate_sdk::serde::Json;
-use neuron_durable_restate::{AgentService, RunOutcome};
+use neuron_durable_restate::{AgentService, PlainHttp, RunOutcome};
 use neuron_testkit::engines::RestateServer;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -67,7 +65,7 @@ async fn watch() -> Result<()> {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 
-    let client = Client::new(server.ingress_url().parse()?, Http)?;
+    let client = Client::new(server.ingress_url().parse()?, PlainHttp)?;
     let target = RequestTarget::service("travel", "run");
     let question = Json("Book me a train to Lyon.".to_owned());
     let run = client.request::<_, Json<RunOutcome>>(target, question).send().await?;
@@ -104,31 +102,4 @@ async fn watch() -> Result<()> {
     begun.print();
     service.kill()?;
     Ok(())
-}
-
-/// A request over HTTP. With the feature `reqwest-client`, the SDK brings its own.
-struct Http;
-
-impl RequestExecutor for Http {
-    type Error = std::io::Error;
-
-    async fn execute(
-        &self,
-        request: hyper::Request<Bytes>,
-    ) -> Result<hyper::Response<Bytes>, Self::Error> {
-        let authority = request.uri().authority().map(|authority| authority.to_string());
-        let authority = authority.ok_or_else(|| std::io::Error::other("no address"))?;
-        let stream = tokio::net::TcpStream::connect(&authority).await?;
-        let io = hyper_util::rt::TokioIo::new(stream);
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(io).await.map_err(std::io::Error::other)?;
-        tokio::spawn(connection);
-        let mut request = request.map(Full::new);
-        let host = authority.parse().map_err(std::io::Error::other)?;
-        request.headers_mut().insert(hyper::header::HOST, host);
-        let response = sender.send_request(request).await.map_err(std::io::Error::other)?;
-        let (parts, body) = response.into_parts();
-        let body = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
-        Ok(hyper::Response::from_parts(parts, body))
-    }
 }

@@ -25,8 +25,9 @@ use crate::digest;
 use crate::host::Host;
 use crate::inbox::{Inbox, Signal};
 use crate::journal::Journal;
+use crate::pin::Pin;
+use crate::register::Register;
 use crate::running::RunningTools;
-use crate::waiting;
 
 /// A [`DurableContext`] whose journal is that of a Restate invocation.
 ///
@@ -48,11 +49,24 @@ pub struct RestateDurableContext<'a, 'ctx, P> {
     pub(crate) inbox: Inbox,
     continuation: Continuation<'ctx>,
     requests: RequestLog,
-    pub(crate) effects: EffectKeys,
+    pub(crate) effects: Arc<EffectKeys>,
     /// Whether the run is that of an agent inside a tool call.
-    is_nested: bool,
+    pub(crate) is_nested: bool,
     llm_calls: AtomicUsize,
     batches: AtomicUsize,
+}
+
+/// The beginning of an invocation.
+pub(crate) enum Beginning {
+    Run,
+    /// An invocation that goes on with a run.
+    Resume {
+        run_id: String,
+        signals: Vec<Signal>,
+        agent_version: Option<String>,
+    },
+    /// An agent inside a tool call.
+    Nested,
 }
 
 impl<'a, 'ctx, P: Provider> RestateDurableContext<'a, 'ctx, P> {
@@ -60,11 +74,25 @@ impl<'a, 'ctx, P: Provider> RestateDurableContext<'a, 'ctx, P> {
     pub(crate) async fn open(
         ctx: &'a Context<'ctx>,
         host: &Host<P>,
-        run_id: Option<String>,
-        signals: Vec<Signal>,
+        beginning: Beginning,
     ) -> Result<Self, DurableError> {
-        let journal = Journal::new(ctx);
-        journal.stamp().await?;
+        let options = &host.options;
+        let (run_id, signals, pinned, is_nested) = match beginning {
+            Beginning::Run => (None, Vec::new(), None, false),
+            Beginning::Resume { run_id, signals, agent_version } => {
+                (Some(run_id), signals, agent_version, false)
+            }
+            Beginning::Nested => (None, Vec::new(), None, true),
+        };
+        let run_id = run_id.unwrap_or_else(|| ctx.invocation_id().to_owned());
+        let (pin, register) = match is_nested {
+            true => (Pin::default(), None),
+            false => (
+                Pin::new(options.agent_version.clone(), options.changed_agent, pinned),
+                Some(Register::new(&host.name, &run_id)),
+            ),
+        };
+        let journal = Journal::open(ctx, pin, register).await?;
         Ok(Self {
             journal,
             local: LocalDurableContext::new(host.provider.clone(), host.tools.clone()),
@@ -72,12 +100,12 @@ impl<'a, 'ctx, P: Provider> RestateDurableContext<'a, 'ctx, P> {
             running: host.running.clone(),
             service: host.name.clone(),
             options: host.options.clone(),
-            run_id: run_id.unwrap_or_else(|| ctx.invocation_id().to_owned()),
+            run_id,
             inbox: Inbox::new(signals),
             continuation: Continuation::default(),
             requests: RequestLog::new(host.options.changed_agent),
-            effects: EffectKeys::default(),
-            is_nested: false,
+            effects: Arc::default(),
+            is_nested,
             llm_calls: AtomicUsize::new(0),
             batches: AtomicUsize::new(0),
         })
@@ -101,20 +129,9 @@ impl<'a, 'ctx, P: Provider> RestateDurableContext<'a, 'ctx, P> {
             continuation: self.continuation,
             requests: self.requests,
             effects: self.effects,
-            is_nested: true,
+            is_nested: self.is_nested,
             llm_calls: self.llm_calls,
             batches: self.batches,
-        }
-    }
-
-    /// Fails in the run of an agent inside a tool call: the run around it waits.
-    fn check_may_wait(&self) -> Result<(), DurableError> {
-        match self.is_nested {
-            true => {
-                let text = "an agent inside a tool call cannot wait for a signal";
-                Err(DurableError::Other(text.into()))
-            }
-            false => Ok(()),
         }
     }
 
@@ -188,8 +205,7 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
         signal_name: &str,
         timeout: Duration,
     ) -> Result<Option<T>, DurableError> {
-        self.check_may_wait()?;
-        parse_signal(self.inbox.receive(&self.journal, signal_name, timeout).await?)
+        parse_signal(self.receive(signal_name, timeout, None).await?)
     }
 
     fn should_continue_as_new(&self) -> bool {
@@ -206,7 +222,7 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
 
     async fn sleep(&self, duration: Duration) {
         // A cancellation is remembered, and the next call tells of it.
-        if let Err(error) = self.journal.sleep(duration).await {
+        if let Err(error) = self.registered_sleep(duration).await {
             tracing::debug!(%error, "a sleep ended early");
         }
     }
@@ -262,14 +278,7 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
         signal_name: &str,
         timeout: Duration,
     ) -> Result<Option<ApprovalDecisions>, DurableError> {
-        self.journal.check()?;
-        self.check_may_wait()?;
-        let ctx = self.journal.context();
-        waiting::show(ctx, &self.service, &self.run_id, pending, signal_name);
-        let decisions = self.wait_for_signal(signal_name, timeout).await;
-        waiting::hide(ctx, &self.service, &self.run_id);
-        self.journal.count(2);
-        decisions
+        parse_signal(self.receive(signal_name, timeout, Some(pending)).await?)
     }
 
     async fn run_ended(&self, result: Result<&AgentResult, &LoopError>) {

@@ -28,6 +28,9 @@ pub(crate) struct Resume {
     /// Signals that came and were not waited for yet.
     #[serde(default)]
     pub(crate) signals: Vec<Signal>,
+    /// The version of the agent to which the run is pinned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) agent_version: Option<String>,
 }
 
 /// The invocation that goes on with a run, once there is one. Clones share it.
@@ -51,7 +54,12 @@ impl<'ctx> Continuation<'ctx> {
             serde_json::from_value(state).map_err(|error| DurableError::Other(Box::new(error)))?;
         snapshot.effects = of.effects.to_stored();
         let signals = of.inbox.drain();
-        let resume = Resume { run_id: of.run_id.clone(), start: snapshot.into(), signals };
+        let resume = Resume {
+            run_id: of.run_id.clone(),
+            start: snapshot.into(),
+            signals,
+            agent_version: of.journal.pin().for_next(),
+        };
         let mut json = Vec::new();
         let written = stored_json::write(&mut json, &resume);
         if let Err(error) = written {

@@ -14,11 +14,12 @@ use restate_sdk::service::{Service, ServiceDefinition};
 
 use crate::continuation;
 use crate::host::Host;
-use crate::payload::Stored;
-use crate::{RestateOptions, batch, waiting};
+use crate::lease::held;
+use crate::payload::{Stored, Written};
+use crate::{RestateOptions, batch, register};
 
-const RUN: &str = "run";
-const SIGNAL: &str = "signal";
+pub(crate) const RUN: &str = "run";
+pub(crate) const SIGNAL: &str = "signal";
 
 /// The service of an agent; none if its name is none for Restate.
 pub(crate) fn service<P: Provider + 'static>(host: Arc<Host<P>>) -> Option<ServiceDefinition> {
@@ -42,27 +43,37 @@ pub(crate) fn service<P: Provider + 'static>(host: Arc<Host<P>>) -> Option<Servi
     Some(service_definition(Agent(host), described).options(options))
 }
 
-/// The object that tells what runs wait for.
+/// The object that is the register of runs.
 pub(crate) fn object<P>(host: &Host<P>) -> Option<ServiceDefinition> {
-    let described = described(discovery::ServiceType::VirtualObject, &waiting::name(&host.name))?;
-    let pending = discovery::Handler {
-        ty: Some(discovery::HandlerType::Shared),
-        ..handler(waiting::PENDING, Body::Nothing, Body::Json)?
-    };
+    let described = described(discovery::ServiceType::VirtualObject, &register::name(&host.name))?;
+    let shared =
+        |handler| discovery::Handler { ty: Some(discovery::HandlerType::Shared), ..handler };
     let handlers = vec![
-        pending,
-        handler(waiting::SHOW, Body::Json, Body::Nothing)?,
-        handler(waiting::HIDE, Body::Nothing, Body::Nothing)?,
+        shared(handler(register::PENDING, Body::Nothing, Body::Json)?),
+        shared(handler(register::REFUSAL, Body::Json, Body::Json)?),
+        handler(register::SHOW, Body::Json, Body::Nothing)?,
+        handler(register::HIDE, Body::Nothing, Body::Nothing)?,
+        handler(register::PIN, Body::Json, Body::Nothing)?,
+        handler(register::END, Body::Json, Body::Nothing)?,
+        handler(register::FORGET, Body::Nothing, Body::Nothing)?,
     ];
     let described = discovery::Service {
         documentation: Some("What the runs of an agent wait for.".into()),
         handlers,
         ..described
     };
-    let private = || HandlerOptions::new().ingress_private(true);
-    let options =
-        ServiceOptions::new().handler(waiting::SHOW, private()).handler(waiting::HIDE, private());
-    Some(service_definition(WaitingRuns, described).options(options))
+    let private = [
+        register::REFUSAL,
+        register::SHOW,
+        register::HIDE,
+        register::PIN,
+        register::END,
+        register::FORGET,
+    ];
+    let options = private.into_iter().fold(ServiceOptions::new(), |options, handler| {
+        options.handler(handler, HandlerOptions::new().ingress_private(true))
+    });
+    Some(service_definition(RegisteredRuns, described).options(options))
 }
 
 /// Restate ends what is silent for long: after the first time it asks, which a step that runs does not
@@ -82,32 +93,33 @@ impl<P: Provider + 'static> Service for Agent<P> {
 
     fn handle(&self, ctx: ContextInternal) -> Self::Future {
         let host = self.0.clone();
+        let lease = host.options.lease;
         Box::pin(async move {
             match ctx.handler_name() {
                 RUN => {
                     let (Stored(asked), metadata) = ctx.input().await;
                     let context = Context::from((&ctx, metadata));
-                    ctx.handle_handler_result(host.run(context, asked).await);
+                    ctx.handle_handler_result(held(lease, host.run(context, asked)).await);
                 }
                 SIGNAL => {
                     let (Stored(addressed), metadata) = ctx.input().await;
-                    let sent = host.signal(&Context::from((&ctx, metadata)), addressed);
-                    ctx.handle_handler_result(sent);
+                    let context = Context::from((&ctx, metadata));
+                    ctx.handle_handler_result(host.signal(&context, addressed).await);
                 }
                 continuation::HANDLER => {
                     let (Stored(resume), metadata) = ctx.input().await;
                     let context = Context::from((&ctx, metadata));
-                    ctx.handle_handler_result(host.resume(context, resume).await);
+                    ctx.handle_handler_result(held(lease, host.resume(context, resume)).await);
                 }
                 batch::TOOL => {
                     let (Stored(request), metadata) = ctx.input().await;
                     let context = Context::from((&ctx, metadata));
-                    ctx.handle_handler_result(host.tool(context, request).await);
+                    ctx.handle_handler_result(held(lease, host.tool(context, request)).await);
                 }
                 batch::AGENT => {
                     let (Stored(request), metadata) = ctx.input().await;
                     let context = Context::from((&ctx, metadata));
-                    ctx.handle_handler_result(host.sub_agent(context, request).await);
+                    ctx.handle_handler_result(held(lease, host.sub_agent(context, request)).await);
                 }
                 other => return Err(Error::unknown_handler(ctx.service_name(), other)),
             }
@@ -117,27 +129,41 @@ impl<P: Provider + 'static> Service for Agent<P> {
     }
 }
 
-struct WaitingRuns;
+struct RegisteredRuns;
 
-impl Service for WaitingRuns {
+impl Service for RegisteredRuns {
     type Future = ServiceBoxFuture;
 
     fn handle(&self, ctx: ContextInternal) -> Self::Future {
         Box::pin(async move {
             match ctx.handler_name() {
-                waiting::PENDING => {
+                register::PENDING => {
                     let ((), metadata) = ctx.input().await;
                     let context = SharedObjectContext::from((&ctx, metadata));
-                    ctx.handle_handler_result(waiting::handle_pending(context).await);
+                    ctx.handle_handler_result(register::handle_pending(context).await);
                 }
-                waiting::SHOW => {
-                    let (shown, metadata) = ctx.input().await;
-                    waiting::handle_show(&ObjectContext::from((&ctx, metadata)), shown);
+                register::REFUSAL => {
+                    let (signal, metadata) = ctx.input().await;
+                    let context = SharedObjectContext::from((&ctx, metadata));
+                    ctx.handle_handler_result(register::handle_refusal(context, signal).await);
+                }
+                handler @ (register::SHOW | register::PIN | register::END) => {
+                    let (written, metadata): (Written, _) = ctx.input().await;
+                    let context = ObjectContext::from((&ctx, metadata));
+                    match handler {
+                        register::SHOW => register::handle_set(&context, register::WAIT, written),
+                        register::PIN => register::handle_set(&context, register::VERSION, written),
+                        _ => register::handle_end(&context, written, ctx.service_name()),
+                    }
                     ctx.handle_handler_result(Ok(()));
                 }
-                waiting::HIDE => {
+                handler @ (register::HIDE | register::FORGET) => {
                     let ((), metadata) = ctx.input().await;
-                    waiting::handle_hide(&ObjectContext::from((&ctx, metadata)));
+                    let context = ObjectContext::from((&ctx, metadata));
+                    match handler {
+                        register::HIDE => register::handle_hide(&context),
+                        _ => register::handle_forget(&context),
+                    }
                     ctx.handle_handler_result(Ok(()));
                 }
                 other => return Err(Error::unknown_handler(ctx.service_name(), other)),

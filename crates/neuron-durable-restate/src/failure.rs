@@ -9,6 +9,9 @@ pub(crate) const INVALID: u16 = 400;
 /// What Restate says of an invocation that was cancelled.
 pub(crate) const CANCELLED: u16 = 409;
 
+/// The answer to a signal that would reach nobody.
+pub(crate) const ENDED: u16 = 410;
+
 /// What the SDK says where the invocation itself was cancelled.
 const OWN: &str = "cancelled";
 

@@ -15,11 +15,13 @@ use restate_sdk::errors::{HandlerResult, TerminalError};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::context::Beginning;
 use crate::continuation::Resume;
 use crate::inbox::{self, Signal};
 use crate::journal::Journal;
 use crate::outcome::RunOutcome;
 use crate::payload::{Stored, Written};
+use crate::register::{Ended, Register};
 use crate::running::RunningTools;
 use crate::{RestateDurableContext, RestateOptions, failure, invocation_id};
 
@@ -59,7 +61,7 @@ impl<P: Provider> Host<P> {
             Asked::Text(text) => text.into(),
             Asked::Start(start) => start,
         };
-        self.drive(&ctx, None, start, Vec::new()).await
+        self.drive(&ctx, Beginning::Run, start).await
     }
 
     pub(crate) async fn resume(
@@ -67,24 +69,25 @@ impl<P: Provider> Host<P> {
         ctx: Context<'_>,
         resume: Resume,
     ) -> HandlerResult<Stored<RunOutcome>> {
-        self.drive(&ctx, Some(resume.run_id), resume.start, resume.signals).await
+        let Resume { run_id, start, signals, agent_version } = resume;
+        self.drive(&ctx, Beginning::Resume { run_id, signals, agent_version }, start).await
     }
 
     async fn drive(
         &self,
         ctx: &Context<'_>,
-        run_id: Option<String>,
+        beginning: Beginning,
         start: Start,
-        signals: Vec<Signal>,
     ) -> HandlerResult<Stored<RunOutcome>> {
-        let context = match RestateDurableContext::open(ctx, self, run_id, signals).await {
+        let context = match RestateDurableContext::open(ctx, self, beginning).await {
             Ok(context) => context,
             Err(DurableError::Cancelled) => return Err(failure::cancelled().into()),
             Err(error) => return Err(error.to_string().into()),
         };
         context.effects.restart(&start);
-        let run_id = context.run_id.clone();
+        let (run_id, effects) = (context.run_id.clone(), context.effects.clone());
         let (fate, continuation) = (context.journal.fate(), context.continuation());
+        let (register, clock) = (context.journal.register().cloned(), context.journal.clock());
         let run = self.agent.run(start, Durability::new(context));
         // Restate is told why, instead of losing the connection.
         let Ok(result) = AssertUnwindSafe(run).catch_unwind().await else {
@@ -97,19 +100,31 @@ impl<P: Provider> Host<P> {
         if let Some(text) = fate.differs() {
             return Err(text.into());
         }
-        match result {
-            Err(_) if fate.is_cancelled() => Err(failure::cancelled().into()),
-            result => Ok(Stored(RunOutcome::new(run_id, result))),
+        let result = match result {
+            Err(_) if fate.is_cancelled() => Err(failure::cancelled()),
+            result => Ok(RunOutcome::new(run_id, result, effects.to_stored())),
+        };
+        if let Some(register) = register {
+            register.end(ctx, Ended::new(clock.now(), result.as_ref().ok())).await;
         }
+        result.map(Stored).map_err(Into::into)
     }
 
-    /// Sends a signal to a run.
-    pub(crate) fn signal(&self, ctx: &Context<'_>, addressed: Addressed) -> HandlerResult<()> {
-        if !invocation_id::is_one(&addressed.run_id, ctx.invocation_id()) {
-            let text = format!("`{}` is not the id of a run", addressed.run_id);
+    /// Sends a signal to a run, unless the run has ended.
+    pub(crate) async fn signal(
+        &self,
+        ctx: &Context<'_>,
+        Addressed { run_id, signal }: Addressed,
+    ) -> HandlerResult<()> {
+        if !invocation_id::is_one(&run_id, ctx.invocation_id()) {
+            let text = format!("`{run_id}` is not the id of a run");
             return Err(TerminalError::new_with_code(failure::INVALID, text).into());
         }
-        inbox::send(ctx, &addressed.run_id, addressed.signal);
+        let register = Register::new(&self.name, &run_id);
+        if let Some(reason) = register.refusal(ctx, &signal.name).await? {
+            return Err(TerminalError::new_with_code(failure::ENDED, reason).into());
+        }
+        inbox::send(ctx, &run_id, signal);
         Ok(())
     }
 
@@ -171,7 +186,7 @@ impl<P: Provider> Host<P> {
         };
         let (token, _entered) = self.running.enter(&request.idempotency_key);
         tool_ctx.cancellation_token = token;
-        let opened = RestateDurableContext::open(&ctx, self, None, Vec::new()).await;
+        let opened = RestateDurableContext::open(&ctx, self, Beginning::Nested).await;
         let context = match opened {
             Ok(context) => context.nested(agent),
             Err(DurableError::Cancelled) => return Err(failure::call_cancelled().into()),

@@ -62,7 +62,7 @@ impl Inbox {
         waiting.push(timer(ctx, timeout));
         waiting.push(next(ctx));
         let received = loop {
-            match ended(waiting.next().await).map_err(|error| journal.failed(&error))? {
+            match journal.wait(async { ended(waiting.next().await) }).await? {
                 Some(signal) if signal.name == name => break Some(signal.value),
                 Some(signal) => self.lock().push_back(signal),
                 None => break None,
@@ -82,6 +82,10 @@ impl Inbox {
     /// Undoes [`drain`](Self::drain): no other invocation goes on.
     pub(crate) fn put_back(&self, signals: Vec<Signal>) {
         *self.lock() = signals.into();
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.lock().iter().any(|signal| signal.name == name)
     }
 
     fn take(&self, name: &str) -> Option<Value> {

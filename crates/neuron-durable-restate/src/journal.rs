@@ -3,41 +3,75 @@
 use std::convert::Infallible;
 use std::future::{Future, pending};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use bytes::Bytes;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::{Either, select};
-use neuron_types::DurableError;
+use neuron_types::{DurableError, clock, stored_json};
 use restate_sdk::context::{Context, ContextSideEffects, ContextTimers, RunFuture};
 use restate_sdk::errors::{HandlerError, TerminalError};
+use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use crate::failure;
+use crate::fate::Fate;
+use crate::journal_clock::Clock;
 use crate::payload::Written;
+use crate::pin::{self, Pin};
+use crate::register::Register;
 
 /// The longest wait: Restate counts from now, in a number that must not overflow.
 const LONGEST_WAIT: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
+/// Time limit of a wait in a run that is pinned to another version. If the event is in the journal, a later record may
+/// pin the run to this version.
+const WAIT_OF_ANOTHER_VERSION: Duration = Duration::from_secs(2);
+
+/// A replay of fewer steps is not logged.
+const LONG_REPLAY: usize = 100;
+
+/// The first record of an invocation.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Opening {
+    /// The time alone, in a journal that an older release began. It has none of the entries that came since.
+    Time(i64),
+    Versioned {
+        /// In milliseconds since 1970.
+        at: i64,
+        /// The version of the agent to which the run is pinned.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent_version: Option<String>,
+    },
+}
+
 /// An invocation's steps, its clock, and whether it replays or was cancelled.
 pub(crate) struct Journal<'a, 'ctx> {
     ctx: &'a Context<'ctx>,
-    /// The newest stamp, in milliseconds since 1970.
-    now: AtomicI64,
+    clock: Clock,
     /// Until something really runs, all of it has run before.
     replaying: AtomicBool,
     fate: Fate,
     steps: AtomicUsize,
     stamps: AtomicUsize,
+    pin: Pin,
+    /// The run's entry in the register. `None` in the invocation of a tool.
+    register: Option<Register>,
+    /// Set if an older release began the journal.
+    is_old: AtomicBool,
 }
 
 impl<'a, 'ctx> Journal<'a, 'ctx> {
+    /// The journal of a tool.
     pub(crate) fn new(ctx: &'a Context<'ctx>) -> Self {
         Self {
             ctx,
-            now: AtomicI64::new(0),
+            pin: Pin::default(),
+            register: None,
+            is_old: AtomicBool::new(false),
+            clock: Clock::default(),
             replaying: AtomicBool::new(true),
             fate: Fate::default(),
             steps: AtomicUsize::new(0),
@@ -45,8 +79,66 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         }
     }
 
+    /// Opens the journal of a run with the time and the agent's version.
+    pub(crate) async fn open(
+        ctx: &'a Context<'ctx>,
+        pin: Pin,
+        register: Option<Register>,
+    ) -> Result<Self, DurableError> {
+        let journal = Self { pin, register, ..Self::new(ctx) };
+        journal.read_opening().await?;
+        Ok(journal)
+    }
+
+    async fn read_opening(&self) -> Result<(), DurableError> {
+        let opening = async {
+            let (at, agent_version) = (Utc::now().timestamp_millis(), self.pin.at_opening());
+            let mut json = Vec::new();
+            let written = stored_json::write(&mut json, &Opening::Versioned { at, agent_version });
+            written.map(|()| json).map_err(|error| DurableError::Other(Box::new(error)))
+        };
+        let json = self.step("time/0", opening).await?;
+        self.stamps.store(1, SeqCst);
+        let opening = stored_json::read(&json);
+        match opening.map_err(|error| DurableError::Other(Box::new(error)))? {
+            Opening::Time(at) => {
+                self.is_old.store(true, SeqCst);
+                self.note(at);
+            }
+            Opening::Versioned { at, agent_version } => {
+                self.pin.set(agent_version);
+                self.note(at);
+                self.register_version();
+            }
+        }
+        Ok(())
+    }
+
+    fn register_version(&self) {
+        if let (Some(register), Some(version)) = (self.register(), self.pin.take_news()) {
+            register.pin(self.ctx, version);
+            self.count(1);
+        }
+    }
+
+    /// Returns the run's entry in the register. `None` for a tool, and if an older release began the journal, because the
+    /// messages to the register would differ on replay.
+    pub(crate) fn register(&self) -> Option<&Register> {
+        self.register.as_ref().filter(|_| !self.is_old())
+    }
+
     pub(crate) fn context(&self) -> &'a Context<'ctx> {
         self.ctx
+    }
+
+    /// Returns the version of the agent to which the run is pinned.
+    pub(crate) fn pin(&self) -> &Pin {
+        &self.pin
+    }
+
+    /// Returns `true` if an older release began the journal.
+    pub(crate) fn is_old(&self) -> bool {
+        self.is_old.load(SeqCst)
     }
 
     /// Does `work` unless the journal has what it gave. `work` gives JSON that Restate may keep; an error
@@ -74,15 +166,47 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         let run = run.name(name);
         let drive = async {
             if begun.await.is_ok() {
-                self.replaying.store(false, SeqCst);
-                let _ = finish.send(work.await);
+                // Code of another version does not go on with the run.
+                self.pin.check()?;
+                self.reach_new_work();
+                let done = work.await.map(|json| pin::with_change(json, self.pin.change()));
+                let _ = finish.send(done);
             }
-            pending::<Infallible>().await
+            pending::<Result<Infallible, DurableError>>().await
         };
-        let Either::Left((ran, _)) = select(pin!(run), pin!(drive)).await;
+        let ran = match select(pin!(run), pin!(drive)).await {
+            Either::Left((ran, _)) => ran,
+            Either::Right((Err(error), _)) => return self.compared(Err(error)),
+            Either::Right((Ok(never), _)) => match never {},
+        };
         match ran {
-            Ok(Written(json)) => Ok(json),
+            Ok(Written(json)) => {
+                let record = self.pin.read(json);
+                self.register_version();
+                Ok(record)
+            }
             Err(error) => Err(self.failed(&error)),
+        }
+    }
+
+    /// Waits for an event of the engine. Fails after a while if the run is pinned to another version.
+    pub(crate) async fn wait<T>(
+        &self,
+        event: impl Future<Output = Result<T, TerminalError>>,
+    ) -> Result<T, DurableError> {
+        let Err(differs) = self.pin.check() else {
+            return event.await.map_err(|error| self.failed(&error));
+        };
+        match clock::within(WAIT_OF_ANOTHER_VERSION, event).await {
+            Some(event) => event.map_err(|error| self.failed(&error)),
+            None => self.compared(Err(differs)),
+        }
+    }
+
+    fn reach_new_work(&self) {
+        let steps = self.steps();
+        if self.replaying.swap(false, SeqCst) && steps > LONG_REPLAY {
+            tracing::info!(steps, "a replay reached new work");
         }
     }
 
@@ -99,18 +223,27 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
     pub(crate) async fn sleep(&self, duration: Duration) -> Result<(), DurableError> {
         self.check()?;
         self.count(1);
-        let slept = self.ctx.sleep(longest(duration)).await;
-        slept.map_err(|error| self.failed(&error))?;
+        self.wait(self.ctx.sleep(longest(duration))).await?;
         self.stamp().await
+    }
+
+    /// Returns the end of a wait that begins now.
+    pub(crate) fn deadline(&self, timeout: Duration) -> Option<DateTime<Utc>> {
+        self.now().checked_add_signed(TimeDelta::from_std(longest(timeout)).ok()?)
     }
 
     /// Notes when something ended.
     pub(crate) fn note(&self, millis: i64) {
-        self.now.fetch_max(millis, SeqCst);
+        self.clock.note(millis);
     }
 
     pub(crate) fn now(&self) -> DateTime<Utc> {
-        DateTime::from_timestamp_millis(self.now.load(SeqCst)).unwrap_or_default()
+        self.clock.now()
+    }
+
+    /// Returns the clock, which outlives the journal.
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock.clone()
     }
 
     pub(crate) fn is_replaying(&self) -> bool {
@@ -132,7 +265,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         if self.fate.is_cancelled() {
             return Err(DurableError::Cancelled);
         }
-        self.fate.differs.get().map_or(Ok(()), |error| Err(error.again()))
+        self.fate.check()
     }
 
     /// Notes where the run is not the one that the journal holds, or cannot be told from it: a record of a
@@ -141,7 +274,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         if let Err(error @ (DurableError::NonDeterminism { .. } | DurableError::Other(_))) =
             &compared
         {
-            let _ = self.fate.differs.set(error.again());
+            self.fate.differ(error);
         }
         compared
     }
@@ -154,39 +287,9 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
     /// What a failure of the engine means, and remembers a cancellation.
     pub(crate) fn failed(&self, error: &TerminalError) -> DurableError {
         if failure::is_cancellation(error) {
-            self.fate.cancelled.store(true, SeqCst);
+            self.fate.cancel();
         }
         failure::durable(error)
-    }
-}
-
-/// What becomes of an invocation, whatever the agent makes of the errors that it saw. Clones share it.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Fate {
-    /// Restate tells of a cancellation once.
-    cancelled: Arc<AtomicBool>,
-    differs: Arc<OnceLock<DurableError>>,
-    /// What of the engine ended the run of an agent inside a tool call.
-    failed: Arc<OnceLock<String>>,
-}
-
-impl Fate {
-    pub(crate) fn is_cancelled(&self) -> bool {
-        self.cancelled.load(SeqCst)
-    }
-
-    /// Notes what of the engine ended the run of an agent inside a tool call.
-    pub(crate) fn fail(&self, error: &DurableError) {
-        let _ = self.failed.set(error.to_string());
-    }
-
-    pub(crate) fn failed(&self) -> Option<&str> {
-        self.failed.get().map(String::as_str)
-    }
-
-    /// Where the run is not the one that the journal holds.
-    pub(crate) fn differs(&self) -> Option<String> {
-        self.differs.get().map(ToString::to_string)
     }
 }
 

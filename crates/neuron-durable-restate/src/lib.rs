@@ -29,7 +29,7 @@
 //! With a Restate server on its usual ports:
 //!
 //! ```text
-//! # Once for each version of the code: tell the server where the service is.
+//! # Once for each version of the code, and of this crate: tell the server where the service is.
 //! curl localhost:9070/deployments --json '{"uri": "http://localhost:9080"}'
 //!
 //! # A run, and its outcome. Instead of a text it may be a whole `Start`.
@@ -48,17 +48,18 @@
 //! curl -X PATCH localhost:9070/invocations/$ID/cancel
 //! ```
 //!
-//! In Rust, `restate_sdk::ingress` has a client for all but the last. With an idempotency key, a header of
-//! that name, the same run is begun once however often it is asked for. The example `restate_agent` of this
-//! crate shows all of it on a real server, with a process that is killed.
+//! In Rust, `restate_sdk::ingress` has a client for runs and their outcomes, and [`AgentRuns`] is the rest. With an
+//! idempotency key, a header of that name, the same run is begun once however often it is asked for. The example
+//! `restate_agent` of this crate shows all of it on a real server, with a process that is killed.
 //!
 //! # Where to look
 //!
 //! | for | see |
 //! |---|---|
 //! | hosting an agent, alone or beside services of yours | [`AgentService`] |
-//! | sizes, time limits, the environment of tools, continuing as new | [`RestateOptions`] |
+//! | sizes, time limits, leases, versions, the environment of tools, continuing as new | [`RestateOptions`] |
 //! | what a run answers | [`RunOutcome`] |
+//! | listing, inspecting, signalling, cancelling and reviving runs | [`AgentRuns`] |
 //! | the durable context that the agent is given | [`RestateDurableContext`] |
 //! | the agent's side of it | [`DurableAgent`](neuron_types::DurableAgent) |
 //!
@@ -73,10 +74,11 @@
 //!   return, nobody runs it again, and [`RestateOptions::unknown_outcome`] says what the run does. Others
 //!   run again with the same [idempotency key](neuron_types::ToolContext::idempotency_key).
 //! - **Signals** reach a run through the handler `signal`, by the run's id. One that comes early waits;
-//!   several of one name are handed out in order. Nobody is told of one to a run that has ended.
-//! - **Approvals**: name a signal with the loop's `approval_signal`. While the run waits, the object
-//!   `support.waiting` tells whoever asks what it waits for: the calls, without the conversation. A run whose
-//!   invocation is killed stays in that list.
+//!   several of one name are handed out in order. A signal to a run that has ended is refused with status 410 and the
+//!   reason. A killed run cannot say that it ended: the handler takes its signals, and [`AgentRuns`] refuses them.
+//! - **Approvals**: name a signal with the loop's `approval_signal`. While the run waits, the handler `pending` of the
+//!   object `support.waiting` returns [the calls](#what-a-person-is-shown). After the deadline it returns null, and a
+//!   decision is refused. The run ends with the error `ApprovalRequired` and can be [revived](#late-decisions).
 //! - **Time**: [`now`](neuron_types::DurableContext::now) is when the newest step or wait ended.
 //! - **Continuing as new**: after [`RestateOptions::continue_after`] steps the run goes on in a new
 //!   invocation. The one before waits for it, hands it the signals that come, and answers with its outcome;
@@ -86,6 +88,65 @@
 //!   [`cancellation_token`](neuron_types::ToolContext::cancellation_token) where they run in the process of
 //!   the run; elsewhere they come to their end. A cancelled run has no outcome. Whoever cancels or kills the
 //!   invocation of one tool ends the run with an error.
+//!
+//! # What a person is shown
+//!
+//! `POST /support.waiting/$ID/pending` returns null, or the calls to decide on. `signal` is the name under which the
+//! handler `signal` takes the [decisions](neuron_types::ApprovalDecisions). `pending` is a
+//! [`PendingApproval`](neuron_types::PendingApproval) without its messages. The calls of an agent inside a call are in
+//! the `nested` state of that call.
+//!
+//! ```
+//! # use neuron_types::PendingApproval;
+//! let shown = r#"{
+//!     "signal": "approval",
+//!     "pending": {
+//!         "version": 1,
+//!         "run_id": "inv_1jBYtRjjtGLN5RwBAhfldnsWCHgYQaXvHM",
+//!         "run_number": 0,
+//!         "turn": 0,
+//!         "turns": 1,
+//!         "messages": [],
+//!         "calls": [{
+//!             "call": {"id": "call_1", "name": "wire", "input": {"amount": 100}},
+//!             "reason": "may it be wired?"
+//!         }]
+//!     },
+//!     "since": "2026-11-25T10:17:52.416Z",
+//!     "deadline": "2026-11-25T10:27:52.416Z"
+//! }"#;
+//! let shown: serde_json::Value = serde_json::from_str(shown)?;
+//! let pending: PendingApproval = serde_json::from_value(shown["pending"].clone())?;
+//! assert_eq!(pending.calls[0].call.name, "wire");
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+//!
+//! # Late decisions
+//!
+//! The outcome of a run that ended with `ApprovalRequired` has its whole state. With
+//! [`revive`](neuron_runtime::DurableRuns::revive) the run goes on as a new run, with the decisions and the idempotency
+//! keys of the run before. Signals go to the id that `revive` returns. A run is revived once. Whoever revives it again
+//! gets the same id. An outcome over 16 MiB has no messages and cannot be revived.
+//!
+//! # Operating
+//!
+//! [`AgentRuns`] implements [`DurableRuns`](neuron_runtime::DurableRuns) over both ports of Restate. The object
+//! `support.waiting` is its register. The runs write their waits, their versions and their ends there, so that one query
+//! lists all runs. An entry is removed a day after the end of its run, by a scheduled call of the handler `forget`.
+//!
+//! A run whose agent changed is [stalled](neuron_runtime::RunStatus::Stalled) as soon as Restate has tried it with the
+//! changed agent. A run that is put aside while it waits is tried when its wait ends.
+//!
+//! # Processes that stand still
+//!
+//! A process may be stopped or hang, and go on after Restate has called another one. Therefore each handler holds a
+//! [lease](RestateOptions::lease). After a longer pause the process drops what it did before it polls it again. It
+//! begins no tool, no further attempt and no call of the model. Restate calls the handler again, there or elsewhere. The
+//! outcome of a call that must not run twice, and had begun, is unknown then.
+//!
+//! Before such a call begins, Restate has confirmed that its step is journaled. So a process that has lost the
+//! invocation without a pause, because the network is down, does not begin it either. A pause in the midst of one poll
+//! is seen after the poll.
 //!
 //! # When the code changes
 //!
@@ -99,6 +160,15 @@
 //! newest one.
 //!
 //! A panic of the agent's code is such a failure too.
+//!
+//! With [`RestateOptions::agent_version`] each run is pinned to a version. Code of another version, or of none, fails
+//! with a text that names both, before it makes a step. With [`ChangedAgent::GoOn`](neuron_runtime::ChangedAgent) the run
+//! goes on, and its next step pins it to the new version. Tools run in any version. A run that continues as new keeps its
+//! version, and Restate calls the newest deployment with it: resume it at the old one with
+//! `PATCH /invocations/$ID/resume?deployment=$DEPLOYMENT`, or let new code go on. Runs that began without a version are
+//! not checked.
+//!
+//! A replay of more than a hundred steps is logged at level `INFO` when it gets to new work.
 //!
 //! # Limits
 //!
@@ -131,10 +201,18 @@ mod host;
 
 mod batch;
 mod continuation;
+mod fate;
 mod inbox;
 mod journal;
+mod journal_clock;
+mod lease;
+mod pin;
+mod register;
 mod running;
-mod waiting;
+mod waits;
+
+mod plain_http;
+mod runs;
 
 mod digest;
 mod failure;
@@ -144,6 +222,8 @@ mod payload;
 pub use context::RestateDurableContext;
 pub use options::RestateOptions;
 pub use outcome::{RunError, RunOutcome};
+pub use plain_http::PlainHttp;
+pub use runs::AgentRuns;
 pub use service::{AgentService, InvalidServiceName};
 
 /// The SDK that [`AgentService::bind`] speaks of, so that its version is the right one.

@@ -42,6 +42,15 @@ pub struct RestateOptions {
     /// The longest time that one step takes, all attempts and the waits between them included. By
     /// default one hour. What takes longer, Restate interrupts and begins again.
     pub longest_step: Duration,
+    /// Maximum pause of this process, stopped or hung, after which it goes on with its work. Default: ten seconds. After
+    /// a longer pause it drops its handlers, and Restate calls them again. A tool that blocks its thread for longer counts
+    /// as a pause. The lease must be shorter than the time after which Restate gives up a process that does not respond.
+    /// That is `worker.invoker.http2-keep-alive-timeout` in the server's configuration, 20 seconds by default.
+    pub lease: Duration,
+    /// The version of the agent, for example a release or a commit. A run is pinned to the version with which it began.
+    /// Code of another version does not go on with it, unless [`changed_agent`](Self::changed_agent) allows it. Default:
+    /// none, and runs are not pinned.
+    pub agent_version: Option<String>,
     /// How long an invocation waits, for a signal or a sleep, before Restate puts it aside until there is
     /// more to do; then all of it is replayed. `None`, the default: as the server says, one minute.
     pub aside_after: Option<Duration>,
@@ -56,6 +65,8 @@ impl Default for RestateOptions {
             unknown_outcome: UnknownOutcome::default(),
             changed_agent: ChangedAgent::default(),
             longest_step: Duration::from_secs(3600),
+            lease: Duration::from_secs(10),
+            agent_version: None,
             aside_after: None,
         }
     }
@@ -101,6 +112,18 @@ impl RestateOptions {
     #[must_use]
     pub fn with_longest_step(self, longest: Duration) -> Self {
         Self { longest_step: longest, ..self }
+    }
+
+    /// Sets the maximum pause of this process after which it goes on with its work.
+    #[must_use]
+    pub fn with_lease(self, lease: Duration) -> Self {
+        Self { lease, ..self }
+    }
+
+    /// Sets the version of the agent, to which runs are pinned.
+    #[must_use]
+    pub fn with_agent_version(self, version: impl Into<String>) -> Self {
+        Self { agent_version: Some(version.into()), ..self }
     }
 
     /// Sets how long an invocation waits before Restate puts it aside.

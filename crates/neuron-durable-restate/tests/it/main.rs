@@ -2,6 +2,7 @@
 
 mod http;
 mod model;
+mod proxy;
 mod scene;
 mod service;
 
@@ -9,6 +10,11 @@ mod approvals;
 mod conformance;
 mod continuing;
 mod crashes;
+mod fencing;
+mod late_approvals;
+mod old_journals;
+mod operating;
 mod running;
 mod signals;
 mod suite;
+mod versions;

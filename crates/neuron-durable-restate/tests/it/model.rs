@@ -28,6 +28,11 @@ impl Effects {
         file.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
+    /// The file in which a process says that it runs.
+    pub(crate) fn beats(&self, process: u32) -> PathBuf {
+        self.0.with_extension(process.to_string())
+    }
+
     pub(crate) fn read(path: &Path) -> Vec<String> {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
@@ -154,6 +159,10 @@ impl ToolDyn for Effectful {
             self.effects.write(&format!("end {} {n}", self.name));
             match self.name {
                 "fussy" => Err(ToolError::ModelRetry(format!("not {n}"))),
+                // The second attempt, of any process, works.
+                "flaky" if Effects::read(&self.effects.0).len() < 4 => {
+                    Err(ToolError::ExecutionFailed("not yet".into()))
+                }
                 "huge" => Ok(ToolOutput::text("x".repeat(3 << 20))),
                 _ => {
                     let mut names: Vec<&String> = ctx.environment.keys().collect();
@@ -173,6 +182,7 @@ pub(crate) fn tools(effects: &Effects) -> Arc<ToolRegistry> {
         ("pure", ToolEffect::Pure),
         ("fussy", ToolEffect::Idempotent),
         ("huge", ToolEffect::Idempotent),
+        ("flaky", ToolEffect::Idempotent),
         ("wire", ToolEffect::AtMostOnce),
     ] {
         tools.register_dyn(Arc::new(Effectful { name, effect, effects: effects.clone() }));

@@ -3,35 +3,42 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use neuron_conformance::child_process::ChildProcess;
-use neuron_durable_restate::RunOutcome;
+use neuron_durable_restate::{AgentRuns, RunOutcome};
 use neuron_testkit::engines::RestateServer;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::http;
 use crate::model::Effects;
-use crate::service::Task;
+use crate::service::{Started, Task};
 
 pub(crate) struct Scene {
     pub(crate) server: RestateServer,
     pub(crate) task: Task,
-    service: Option<ChildProcess>,
+    pub(crate) service: Option<Started>,
     _folder: TempDir,
 }
 
 impl Scene {
     /// None where there is no server to be had.
     pub(crate) async fn open(change: impl FnOnce(&mut Task)) -> Option<Self> {
-        let server = RestateServer::or_skip()?;
+        Some(Self::on(RestateServer::or_skip()?, change).await)
+    }
+
+    pub(crate) async fn on(server: RestateServer, change: impl FnOnce(&mut Task)) -> Self {
         let folder = TempDir::new().unwrap();
         let mut task = Task::new(folder.path().join("effects"));
         change(&mut task);
-        let (service, port) = task.start();
-        task.port = port;
+        let service = task.start();
+        task.port = service.port;
         let scene = Self { server, task, service: Some(service), _folder: folder };
         scene.register().await;
-        Some(scene)
+        scene
+    }
+
+    /// The runs as an operator sees them.
+    pub(crate) fn runs(&self) -> AgentRuns {
+        AgentRuns::new("support", self.server.ingress_url(), self.server.admin_url())
     }
 
     pub(crate) async fn register(&self) {
@@ -51,11 +58,11 @@ impl Scene {
     }
 
     pub(crate) fn stop_service(&mut self) {
-        drop(self.service.take().unwrap().kill());
+        drop(self.service.take().unwrap().process.kill());
     }
 
     pub(crate) fn start_service(&mut self) {
-        self.service = Some(self.task.start().0);
+        self.service = Some(self.task.start());
     }
 
     /// Begins a run, and returns its id.

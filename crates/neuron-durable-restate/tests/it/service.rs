@@ -1,6 +1,7 @@
 //! The process that serves the agent: this test binary again.
 
 use std::collections::HashMap;
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use neuron_loop::{ApprovalSignal, Conversation, LoopConfig, RunEvent};
 use neuron_runtime::{ChangedAgent, UnknownOutcome};
 use neuron_types::{
     AgentResult, Durability, DurableAgent, DurableContext, LoopError, PermissionDecision,
-    PermissionPolicy, Start, StreamEvent, ToolContext, WasmBoxedFuture,
+    PermissionPolicy, RetryPolicy, Start, StreamEvent, ToolContext, WasmBoxedFuture,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -33,6 +34,10 @@ pub(crate) struct Task {
     pub(crate) longest_step: Duration,
     pub(crate) aside_after: Option<Duration>,
     pub(crate) fail_unknown: bool,
+    pub(crate) agent_version: Option<String>,
+    pub(crate) lease: Duration,
+    /// How long calls wait for an approval.
+    pub(crate) approval_timeout: Duration,
     pub(crate) streams: bool,
     pub(crate) environment: HashMap<String, String>,
     pub(crate) cwd: PathBuf,
@@ -50,17 +55,42 @@ impl Task {
             longest_step: Duration::from_secs(600),
             aside_after: None,
             fail_unknown: false,
+            agent_version: None,
+            lease: Duration::from_secs(60),
+            approval_timeout: Duration::from_secs(600),
             streams: false,
             environment: HashMap::new(),
             cwd: "/".into(),
         }
     }
 
-    pub(crate) fn start(&self) -> (ChildProcess, u16) {
+    pub(crate) fn start(&self) -> Started {
         let task = serde_json::to_string(self).unwrap();
-        let mut child = ChildProcess::start("service::process", &task);
-        let port = child.next_report(Duration::from_secs(60)).expect("the service listens");
-        (child, port.parse().unwrap())
+        let mut process = ChildProcess::start("service::process", &task);
+        let report = process.next_report(Duration::from_secs(60)).expect("the service listens");
+        let (port, id) = report.split_once(' ').unwrap();
+        Started { process, port: port.parse().unwrap(), id: id.parse().unwrap() }
+    }
+}
+
+/// A process that listens. It is killed on drop.
+pub(crate) struct Started {
+    pub(crate) process: ChildProcess,
+    pub(crate) port: u16,
+    id: u32,
+}
+
+impl Started {
+    /// Stops the process, or lets it go on: `STOP` or `CONT`.
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.id.to_string();
+        let kill = ["-c", r#"kill "$@""#, "kill", &format!("-{name}"), &id];
+        assert!(std::process::Command::new("/bin/sh").args(kill).status().unwrap().success());
+    }
+
+    /// How often the process said that it runs.
+    pub(crate) fn beats(&self, effects: &Effects) -> usize {
+        std::fs::metadata(effects.beats(self.id)).map_or(0, |beats| beats.len() as usize)
     }
 }
 
@@ -95,14 +125,26 @@ async fn serve(task: Task) {
         .with_environment(["ALLOWED"])
         .with_continue_after(task.continue_after)
         .with_longest_step(task.longest_step)
-        .with_unknown_outcome(outcome);
+        .with_unknown_outcome(outcome)
+        .with_lease(task.lease);
     if task.changed_agent_goes_on {
         options = options.with_changed_agent(ChangedAgent::GoOn);
     }
-    options.aside_after = task.aside_after;
+    (options.aside_after, options.agent_version) = (task.aside_after, task.agent_version);
     let service = AgentService::new("support", model, tools(&effects), agent).with_options(options);
-    child_process::report(&listener.local_addr().unwrap().port().to_string());
+    let id = std::process::id();
+    child_process::report(&format!("{} {id}", listener.local_addr().unwrap().port()));
+    tokio::spawn(beat(effects.beats(id)));
     service.serve(listener, std::future::pending::<()>()).await.unwrap();
+}
+
+/// Writes a byte again and again.
+async fn beat(file: PathBuf) {
+    let mut file = std::fs::File::create(file).unwrap();
+    loop {
+        file.write_all(b".").unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 struct Agent {
@@ -126,11 +168,18 @@ impl DurableAgent for Agent {
                 .tools((*tools(&self.model.effects)).clone())
                 .permission_policy(AskForWire)
                 .config(|config| {
-                    let (name, timeout) = ("approval".into(), Duration::from_secs(600));
+                    let (name, timeout) = ("approval".into(), self.task.approval_timeout);
                     *config = LoopConfig::default();
                     config.system_prompt = self.task.system_prompt.as_str().into();
                     config.parallel_tool_execution = true;
                     config.approval_signal = Some(ApprovalSignal { name, timeout });
+                    config.tool_activity.retry_policy = Some(RetryPolicy {
+                        initial_interval: Duration::from_millis(1500),
+                        backoff_coefficient: 1.0,
+                        maximum_attempts: 3,
+                        maximum_interval: Duration::from_millis(1500),
+                        non_retryable_errors: Vec::new(),
+                    });
                 })
                 .build();
             let ctx = ToolContext {

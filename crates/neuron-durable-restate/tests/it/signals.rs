@@ -246,7 +246,13 @@ async fn a_step_longer_than_the_longest_is_interrupted_and_does_not_run_twice() 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_runs_a_tool_past_the_agent() {
     let Some(scene) = Scene::open(|_| ()).await else { return };
-    for path in ["/support/tool", "/support/resume", "/support.waiting/run/show"] {
+    for path in [
+        "/support/tool",
+        "/support/resume",
+        "/support.waiting/run/show",
+        "/support.waiting/run/end",
+        "/support.waiting/run/forget",
+    ] {
         let (status, body) = scene.ask("POST", path, Some(&json!({}))).await;
         assert!((400..500).contains(&status), "{path}: {status} {body}");
         assert!(body.to_string().contains("not public"), "{path}: {body}");

@@ -1,0 +1,20 @@
+//! [`Clock`]: the time of an invocation, the same on replay.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+
+use chrono::{DateTime, Utc};
+
+/// The newest stamp, in milliseconds since 1970. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Clock(Arc<AtomicI64>);
+
+impl Clock {
+    pub(crate) fn note(&self, millis: i64) {
+        self.0.fetch_max(millis, SeqCst);
+    }
+
+    pub(crate) fn now(&self) -> DateTime<Utc> {
+        DateTime::from_timestamp_millis(self.0.load(SeqCst)).unwrap_or_default()
+    }
+}

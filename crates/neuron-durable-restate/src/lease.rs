@@ -1,0 +1,78 @@
+//! [`held`]: work that goes on only while this process may hold its invocation.
+
+use std::future::Future;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use neuron_runtime::while_held;
+use neuron_types::DurableError;
+use restate_sdk::errors::HandlerResult;
+
+/// Polls `work` until this process stood still for longer than `lease`. Then Restate may have called another process.
+///
+/// Restate has no call that returns the holder of an invocation. It gives up a process that does not respond after a time
+/// that is longer than the lease. So the length of a pause, by this process's own clock, proves that it is still the holder.
+pub(crate) async fn held<T>(
+    lease: Duration,
+    work: impl Future<Output = HandlerResult<T>> + Send,
+) -> HandlerResult<T> {
+    let proven = Mutex::new(Instant::now());
+    let prove = || {
+        let mut proven = proven.lock().unwrap_or_else(PoisonError::into_inner);
+        let pause = std::mem::replace(&mut *proven, Instant::now()).elapsed();
+        let result = match pause <= lease {
+            true => Ok(()),
+            false => Err(lost(pause, lease)),
+        };
+        async move { result }
+    };
+    match while_held(lease, prove, work).await {
+        Ok(done) => done,
+        // Restate tries the invocation again, if it has not done so.
+        Err(error) => Err(error.to_string().into()),
+    }
+}
+
+fn lost(pause: Duration, lease: Duration) -> DurableError {
+    let text = format!(
+        "the process stood still for {pause:.1?}, longer than its lease of {lease:?}: another one may have the invocation"
+    );
+    tracing::warn!(?pause, ?lease, "a handler was dropped, since the process stood still");
+    DurableError::Other(text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::task::Poll;
+    use std::time::Duration;
+
+    use restate_sdk::errors::HandlerResult;
+
+    use super::held;
+
+    const LEASE: Duration = Duration::from_millis(200);
+
+    #[tokio::test]
+    async fn work_is_not_polled_after_a_pause_that_is_longer_than_the_lease() {
+        let mut polls = 0;
+        let work = poll_fn(|cx| {
+            polls += 1;
+            cx.waker().wake_by_ref();
+            // As long as a process that was stopped.
+            std::thread::sleep(LEASE * 2);
+            Poll::<HandlerResult<()>>::Pending
+        });
+        held(LEASE, work).await.unwrap_err();
+        assert_eq!(polls, 1);
+    }
+
+    #[tokio::test]
+    async fn work_that_takes_longer_than_the_lease_goes_on() {
+        let work = async {
+            tokio::time::sleep(Duration::from_millis(2500)).await;
+            Ok(7)
+        };
+        assert_eq!(held(Duration::from_secs(1), work).await.unwrap(), 7);
+    }
+}

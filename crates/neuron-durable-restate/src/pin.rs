@@ -1,0 +1,170 @@
+//! [`Pin`]: the version of the agent to which a run is pinned.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use neuron_runtime::ChangedAgent;
+use neuron_types::DurableError;
+use serde_json::Value;
+
+/// Beginning of a record that pins the run to another version, and the text before the record of the step itself.
+const CHANGE: &[u8] = br#"{"agent_version_now":"#;
+const RECORD: &[u8] = br#","record":"#;
+
+/// The version of the agent to which a run is pinned, and the version of this code.
+#[derive(Debug, Default)]
+pub(crate) struct Pin {
+    own: Option<String>,
+    changed_agent: ChangedAgent,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pinned: Option<String>,
+    /// The version that the list of runs does not have yet.
+    news: Option<String>,
+}
+
+impl Pin {
+    /// Pins a run to `pinned`, or else to this code's version.
+    pub(crate) fn new(
+        own: Option<String>,
+        changed_agent: ChangedAgent,
+        pinned: Option<String>,
+    ) -> Self {
+        let state = State { pinned, news: None };
+        Self { own, changed_agent, state: Mutex::new(state) }
+    }
+
+    /// The version for the first record.
+    pub(crate) fn at_opening(&self) -> Option<String> {
+        self.pinned().or_else(|| self.own.clone())
+    }
+
+    pub(crate) fn pinned(&self) -> Option<String> {
+        self.lock().pinned.clone()
+    }
+
+    /// The version with which a new invocation goes on.
+    pub(crate) fn for_next(&self) -> Option<String> {
+        self.change().map(str::to_owned).or_else(|| self.pinned())
+    }
+
+    /// Pins the run to the version of a record.
+    pub(crate) fn set(&self, version: Option<String>) {
+        *self.lock() = State { pinned: version.clone(), news: version };
+    }
+
+    /// Takes the version that the list of runs does not have yet.
+    pub(crate) fn take_news(&self) -> Option<String> {
+        self.lock().news.take()
+    }
+
+    /// Checks that this code may go on with the run. A run that is not pinned may.
+    pub(crate) fn check(&self) -> Result<(), DurableError> {
+        match self.differs() && self.changed_agent == ChangedAgent::Refuse {
+            false => Ok(()),
+            true => Err(DurableError::NonDeterminism {
+                expected: format!("agent version {}", text(self.pinned())),
+                got: format!("agent version {}", text(self.own.clone())),
+            }),
+        }
+    }
+
+    /// The version of this code, if the next step pins the run to it.
+    pub(crate) fn change(&self) -> Option<&str> {
+        let may_change = self.changed_agent == ChangedAgent::GoOn;
+        self.own.as_deref().filter(|_| may_change && self.differs())
+    }
+
+    /// Returns the record of a step, and notes the version that it pins the run to.
+    pub(crate) fn read(&self, json: Bytes) -> Bytes {
+        let Some(rest) = json.strip_prefix(CHANGE) else {
+            return json;
+        };
+        // In the text of a version the quotes are escaped.
+        let Some(at) = rest.windows(RECORD.len()).position(|window| window == RECORD) else {
+            return json;
+        };
+        let version = rest.get(..at).map(serde_json::from_slice);
+        let begin = CHANGE.len() + at + RECORD.len();
+        match (version, json.len().checked_sub(1)) {
+            (Some(Ok(version)), Some(end)) if begin <= end => {
+                self.set(Some(version));
+                json.slice(begin..end)
+            }
+            _ => json,
+        }
+    }
+
+    fn differs(&self) -> bool {
+        let pinned = &self.lock().pinned;
+        pinned.is_some() && *pinned != self.own
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Adds to a record that it pins the run to a version.
+pub(crate) fn with_change(record: Vec<u8>, version: Option<&str>) -> Vec<u8> {
+    let Some(version) = version else {
+        return record;
+    };
+    let version = Value::from(version).to_string();
+    [CHANGE, version.as_bytes(), RECORD, &record, b"}"].concat()
+}
+
+fn text(version: Option<String>) -> String {
+    version.map_or_else(|| "none".to_owned(), |version| format!("`{version}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use neuron_runtime::ChangedAgent;
+
+    use super::{Pin, with_change};
+
+    fn pin(own: &str, changed: ChangedAgent, pinned: &str) -> Pin {
+        let version = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        Pin::new(version(own), changed, version(pinned))
+    }
+
+    #[test]
+    fn a_record_with_a_change_is_read_back_and_pins_the_run() {
+        for version in ["v2", r#"a","record":"b"#, "é\\"] {
+            for record in ["12", r#"{"at":5,"record":1}"#] {
+                let json = with_change(record.into(), Some(version));
+                serde_json::from_slice::<serde_json::Value>(&json).unwrap();
+                let pin = pin("v1", ChangedAgent::GoOn, "v1");
+                assert_eq!(pin.read(json.into()), record);
+                assert_eq!(pin.pinned().as_deref(), Some(version));
+                assert_eq!(pin.take_news().as_deref(), Some(version));
+            }
+        }
+        let pin = pin("v1", ChangedAgent::Refuse, "v1");
+        assert_eq!(pin.read("{}".into()), "{}");
+        assert_eq!(pin.take_news(), None);
+    }
+
+    #[test]
+    fn another_version_is_refused_or_goes_on_and_is_pinned() {
+        use ChangedAgent::{GoOn, Refuse};
+        for (own, changed, pinned, is_fine, change) in [
+            ("v1", Refuse, "v1", true, None),
+            ("v2", Refuse, "v1", false, None),
+            ("", Refuse, "v1", false, None),
+            ("v2", Refuse, "", true, None),
+            ("v2", GoOn, "v1", true, Some("v2")),
+            ("", GoOn, "v1", true, None),
+            ("v2", GoOn, "", true, None),
+        ] {
+            let pin = pin(own, changed, pinned);
+            assert_eq!((pin.check().is_ok(), pin.change()), (is_fine, change), "{own} {pinned}");
+        }
+        let error = pin("v2", Refuse, "v1").check().unwrap_err().to_string();
+        assert!(error.contains("expected agent version `v1`, got agent version `v2`"), "{error}");
+    }
+}

@@ -1,0 +1,209 @@
+//! [`AgentRuns`]: the runs of an agent for operators.
+
+mod rows;
+mod server;
+
+use std::fmt;
+
+use neuron_runtime::{DurableRuns, RunStatus, RunSummary, RunsError};
+use neuron_types::{ApprovalDecisions, Start};
+use restate_sdk::ingress::RequestExecutor;
+use serde_json::{Value, json};
+
+use crate::definition::SIGNAL;
+use crate::plain_http::PlainHttp;
+use crate::register::APPROVAL_REQUIRED;
+use crate::{RunOutcome, failure};
+use rows::Run;
+use server::{Answer, Server};
+
+/// Lists, inspects, signals, cancels and revives the runs of an [`AgentService`](crate::AgentService), from any process.
+///
+/// A run is an invocation of the handler `run`; its id is that of the invocation. Invocations in which a run goes on, and
+/// those of its tools and of agents inside them, are not listed. Restate keeps a run that ended for a day by default.
+///
+/// The admin API of Restate has no authentication. Let only your own programs reach it.
+///
+/// # Example
+///
+/// ```no_run
+/// use neuron_durable_restate::AgentRuns;
+/// use neuron_runtime::{DurableRuns, RunsError};
+///
+/// # async fn list() -> Result<(), RunsError> {
+/// let runs = AgentRuns::new("support", "http://localhost:8080", "http://localhost:9070");
+/// for run in runs.list().await? {
+///     println!("{} {} {}", run.id, run.status, run.reason.unwrap_or_default());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct AgentRuns<E = PlainHttp> {
+    server: Server<E>,
+}
+
+impl AgentRuns {
+    /// Creates a client for the runs of a service on the Restate server at these addresses, over plain HTTP.
+    pub fn new(
+        service: impl Into<String>,
+        ingress_url: impl Into<String>,
+        admin_url: impl Into<String>,
+    ) -> Self {
+        Self { server: Server::new(service.into(), ingress_url.into(), admin_url.into()) }
+    }
+
+    /// Sends all requests with another client, for example over HTTPS or with an access token.
+    pub fn with_client<E: RequestExecutor>(self, client: E) -> AgentRuns<E> {
+        AgentRuns { server: self.server.with_client(client) }
+    }
+}
+
+impl<E: RequestExecutor> AgentRuns<E> {
+    async fn find(&self, id: &str) -> Result<Run, RunsError> {
+        let found = self.server.runs(Some(id)).await?.pop();
+        found.ok_or_else(|| RunsError::NotFound { id: id.to_owned() })
+    }
+
+    /// Finds a run that has not ended.
+    async fn find_open(&self, id: &str) -> Result<Run, RunsError> {
+        let run = self.find(id).await?;
+        if !run.has_ended() {
+            return Ok(run);
+        }
+        let outcome = match run.has_outcome(false) {
+            true => self.server.outcome(id).await?,
+            false => None,
+        };
+        Err(RunsError::Ended { id: id.to_owned(), reason: run.end(outcome.as_ref()) })
+    }
+
+    /// Returns the summary of a run. Reads the outcome of an ended run unless the register has it.
+    async fn summary(&self, run: Run, needs_outcome: bool) -> Result<RunSummary, RunsError> {
+        let outcome = match run.has_outcome(needs_outcome) {
+            true => self.server.outcome(run.id()).await?,
+            false => None,
+        };
+        Ok(run.summary(outcome))
+    }
+}
+
+impl<E: RequestExecutor> DurableRuns for AgentRuns<E> {
+    /// Lists all runs that the server keeps, the oldest first. The outcome of each run that ended with an error is read
+    /// in a request of its own.
+    async fn list(&self) -> Result<Vec<RunSummary>, RunsError> {
+        let mut summaries = Vec::new();
+        for run in self.server.runs(None).await? {
+            summaries.push(self.summary(run, false).await?);
+        }
+        Ok(summaries)
+    }
+
+    async fn inspect(&self, id: &str) -> Result<RunSummary, RunsError> {
+        self.summary(self.find(id).await?, true).await
+    }
+
+    /// Sends a signal through the handler `signal` of the service.
+    async fn signal(&self, id: &str, name: &str, value: Value) -> Result<(), RunsError> {
+        self.find_open(id).await?;
+        let body = json!({"run_id": id, "name": name, "value": value});
+        let answer = self.server.call(SIGNAL, None, &body).await?;
+        match answer.status {
+            failure::ENDED => Err(ended(id, &answer)),
+            _ => answer.success().map(drop),
+        }
+    }
+
+    async fn cancel(&self, id: &str) -> Result<(), RunsError> {
+        // Restate would cancel invocations of any service.
+        self.find_open(id).await?;
+        let answer = self.server.cancel(id).await?;
+        match answer.status {
+            404 => Err(RunsError::NotFound { id: id.to_owned() }),
+            409 => Err(ended(id, &answer)),
+            _ => answer.success().map(drop),
+        }
+    }
+
+    /// Lets a run go on as a new run and returns its id. Signals go to the new id from then on. Tools see the idempotency
+    /// keys of the run before. A run is revived once. A second call returns the same id and ignores its decisions.
+    ///
+    /// A run whose outcome was too long for its [messages](crate::RunOutcome::messages_omitted) cannot be revived.
+    async fn revive(&self, id: &str, decisions: ApprovalDecisions) -> Result<String, RunsError> {
+        let summary = self.inspect(id).await?;
+        let refused = |reason: String| Err(RunsError::NotRevivable { id: id.to_owned(), reason });
+        let outcome = match summary.status {
+            RunStatus::Failed => self.server.outcome(id).await?,
+            status => return refused(format!("it is {status}")),
+        };
+        let Some(outcome) = outcome else {
+            return refused(summary.reason.unwrap_or_default());
+        };
+        let start = resume(id, outcome, decisions)?;
+        // A run ends once, so that its id names the calls that wait.
+        let answer = self.server.call("run/send", Some(&format!("revive/{id}")), &start).await?;
+        answer.success()?.text("invocationId")
+    }
+}
+
+fn ended(id: &str, answer: &Answer) -> RunsError {
+    RunsError::Ended { id: id.to_owned(), reason: answer.message() }
+}
+
+/// Returns the start with which a run goes on that ended with this outcome.
+fn resume(id: &str, outcome: RunOutcome, decisions: ApprovalDecisions) -> Result<Start, RunsError> {
+    let refused = |reason: String| Err(RunsError::NotRevivable { id: id.to_owned(), reason });
+    let Some(pending) = outcome.pending else {
+        let kind = outcome.error.map(|error| error.kind).unwrap_or_default();
+        return refused(format!("it ended with {kind}, and not with {APPROVAL_REQUIRED}"));
+    };
+    if outcome.messages_omitted {
+        return refused("its conversation was too long for the outcome, and was left out".into());
+    }
+    pending.check(&decisions)?;
+    Ok(Start::Resume { pending, decisions, effects: outcome.effects })
+}
+
+impl<E> fmt::Debug for AgentRuns<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentRuns").field("server", &self.server).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use neuron_types::{
+        ApprovalDecisions, KnownEffect, LoopError, PendingApproval, PendingCall, Start, ToolCall,
+    };
+    use serde_json::json;
+
+    use super::{RunOutcome, resume};
+
+    fn ended(omitted: bool) -> RunOutcome {
+        let call = ToolCall { id: "c".into(), name: "pay".into(), input: json!({}) };
+        let pending = Box::new(PendingApproval::new("r", vec![PendingCall::new(call, "?")]));
+        let effect = KnownEffect { tool: "pay".into(), key: "k".into(), output: None };
+        let error = Err(LoopError::ApprovalRequired(pending));
+        let outcome = RunOutcome::new("r".into(), error, vec![effect]);
+        RunOutcome { messages_omitted: omitted, ..outcome }
+    }
+
+    #[test]
+    fn a_run_goes_on_with_the_effects_that_it_had() {
+        let start = resume("r", ended(false), ApprovalDecisions::new().approve("c")).unwrap();
+        assert!(matches!(start, Start::Resume { effects, .. } if effects.len() == 1));
+    }
+
+    #[test]
+    fn a_run_without_its_conversation_or_without_calls_that_wait_is_not_revived() {
+        let approve = || ApprovalDecisions::new().approve("c");
+        let error = resume("r", ended(true), approve()).unwrap_err().to_string();
+        assert!(error.contains("was too long for the outcome"), "{error}");
+        let outcome = RunOutcome::new("r".into(), Err(LoopError::Cancelled), Vec::new());
+        let error = resume("r", outcome, approve()).unwrap_err().to_string();
+        assert!(
+            error.contains("it ended with Cancelled, and not with ApprovalRequired"),
+            "{error}"
+        );
+    }
+}

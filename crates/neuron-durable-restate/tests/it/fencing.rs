@@ -1,0 +1,75 @@
+//! Processes that are stopped, and go on after another one took over.
+
+use std::time::Duration;
+
+use neuron_testkit::engines::RestateServer;
+use neuron_types::AgentResult;
+
+use crate::model::Effects;
+use crate::proxy::Proxy;
+use crate::scene::Scene;
+
+/// Begins a run, stops the process once a line is in the log, and lets it go on when another process has ended the run.
+/// Returns the result.
+async fn stopped_at(line: &str, script: &str, model_millis: u64) -> Option<(Scene, AgentResult)> {
+    let server = RestateServer::or_skip_with(&[
+        ("RESTATE_WORKER__INVOKER__HTTP2_KEEP_ALIVE_INTERVAL", "1s"),
+        ("RESTATE_WORKER__INVOKER__HTTP2_KEEP_ALIVE_TIMEOUT", "3s"),
+    ])?;
+    let change = |task: &mut crate::service::Task| {
+        (task.lease, task.model_millis) = (Duration::from_secs(2), model_millis);
+    };
+    let scene = Scene::on(server, change).await;
+    let first = scene.service.as_ref().unwrap();
+    let mut other = scene.task.clone();
+    other.port = 0;
+    let second = other.start();
+    let proxy = Proxy::start(first.port).await;
+    scene.server.register(&format!("http://127.0.0.1:{}", proxy.port)).await.unwrap();
+
+    let run = scene.begin(script).await;
+    scene.see(line).await;
+    first.signal("STOP");
+    proxy.switch(second.port);
+    let result = scene.outcome(&run).await.into_result().unwrap();
+    let before = scene.effects();
+    // Its timers are due, and its connection seems to be open.
+    first.signal("CONT");
+    let effects = Effects(scene.task.effects.clone());
+    let beats = first.beats(&effects);
+    while first.beats(&effects) < beats + 40 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(scene.effects(), before, "the process that was stopped goes on");
+    Some((scene, result))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_stopped_during_a_call_that_must_not_run_twice_drops_it() {
+    let stopped = stopped_at("begin once 1", "once:1:1500 once:2", 30).await;
+    let Some((scene, result)) = stopped else { return };
+    let text = format!("{result:?}");
+    assert!(text.contains("The outcome of this call of `once` is unknown"), "{text}");
+    for (line, times) in [("begin once 1", 1), ("end once 1", 0), ("begin once 2", 1), ("model", 3)]
+    {
+        assert_eq!(scene.count(line), times, "{line}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_stopped_between_two_attempts_does_not_begin_the_next() {
+    let stopped = stopped_at("end flaky 1", "flaky:1", 30).await;
+    let Some((scene, result)) = stopped else { return };
+    assert!(format!("{result:?}").contains("flaky 1 with"), "{result:?}");
+    assert_eq!(scene.count("begin flaky 1"), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_stopped_during_a_call_of_the_model_makes_no_other_and_begins_no_tool() {
+    let stopped = stopped_at("model 0", "once:1", 1500).await;
+    let Some((scene, result)) = stopped else { return };
+    assert!(format!("{result:?}").contains("once 1 with"), "{result:?}");
+    for (line, times) in [("model 0", 2), ("begin once 1", 1), ("model 1", 1)] {
+        assert_eq!(scene.count(line), times, "{line}");
+    }
+}

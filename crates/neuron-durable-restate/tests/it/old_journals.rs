@@ -1,0 +1,67 @@
+//! Journals that an older release began.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+use neuron_durable_restate::restate_sdk::context::RunFuture;
+use neuron_durable_restate::restate_sdk::prelude::*;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use crate::scene::Scene;
+
+/// What an older release wrote before it died: the time alone.
+struct OlderRelease(Arc<AtomicBool>);
+
+#[restate_sdk::service(name = "support")]
+impl OlderRelease {
+    #[handler]
+    async fn run(
+        &self,
+        ctx: Context<'_>,
+        _asked: Json<Value>,
+    ) -> Result<Json<Value>, HandlerError> {
+        ctx.run(|| async { Ok(Json(json!(1_700_000_000_000_i64))) }).name("time/0").await?;
+        self.0.store(true, SeqCst);
+        Err(std::io::Error::other("it dies").into())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_an_older_release_began_goes_on_without_entries_of_this_one() {
+    // Its version does not count either.
+    let Some(mut scene) = Scene::open(|task| task.agent_version = Some("v2".into())).await else {
+        return;
+    };
+    scene.stop_service();
+    let has_written = Arc::new(AtomicBool::new(false));
+    let listener = TcpListener::bind(("127.0.0.1", scene.task.port)).await.unwrap();
+    let endpoint = Endpoint::builder().bind(OlderRelease(has_written.clone())).build();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let older = tokio::spawn(HttpServer::new(endpoint).serve_with_cancel(listener, stopped));
+    let run = scene.begin("wire:100 pure:2\nsleep:10").await;
+    while !has_written.load(SeqCst) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    stop.send(()).unwrap();
+    older.await.unwrap();
+    scene.start_service();
+
+    let path = format!("/support.waiting/{run}/pending");
+    let waiting = loop {
+        let waiting = scene.ask("POST", &path, None).await.1;
+        if !waiting.is_null() {
+            break waiting;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    let fields: Vec<_> = waiting.as_object().unwrap().keys().collect();
+    assert_eq!(fields, ["signal", "pending"]);
+    scene.kill_service();
+    scene.signal(&run, "approval", json!({"calls": {"call-0-0": {"type": "approve"}}})).await;
+    scene.outcome(&run).await.into_result().unwrap();
+    assert_eq!((scene.count("begin wire"), scene.count("begin pure")), (1, 1));
+    let state = scene.query("SELECT key FROM state").await;
+    assert_eq!(state, json!([]));
+}

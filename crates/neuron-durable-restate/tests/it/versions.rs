@@ -1,0 +1,73 @@
+//! Runs that are pinned to a version of the agent.
+
+use std::time::Duration;
+
+use neuron_runtime::{DurableRuns, RunStatus};
+
+use crate::operating::becomes;
+use crate::scene::Scene;
+
+fn restart(scene: &mut Scene, version: &str, goes_on: bool) {
+    scene.stop_service();
+    scene.task.agent_version = Some(version.into());
+    scene.task.changed_agent_goes_on = goes_on;
+    scene.start_service();
+}
+
+fn names(reason: &str, expected: &str, got: &str) -> bool {
+    reason.contains(&format!("expected agent version `{expected}`"))
+        && reason.contains(&format!("got agent version `{got}`"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn code_of_another_version_does_not_go_on_with_a_run_until_it_may() {
+    let Some(mut scene) = Scene::open(|task| task.agent_version = Some("v1".into())).await else {
+        return;
+    };
+    let run = scene.begin("again:1:1500 again:2:4000").await;
+    scene.see("begin again 1").await;
+    assert_eq!(scene.runs().inspect(&run).await.unwrap().agent_version.as_deref(), Some("v1"));
+    restart(&mut scene, "v2", false);
+    let stalled = becomes(&scene, &run, RunStatus::Stalled).await;
+    assert!(names(&stalled.reason.unwrap(), "v1", "v2"));
+    assert_eq!(scene.count("model"), 1);
+
+    // It goes on, and is pinned anew.
+    restart(&mut scene, "v2", true);
+    scene.see("begin again 2").await;
+    let pinned = async {
+        while scene.runs().inspect(&run).await.unwrap().agent_version.as_deref() != Some("v2") {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), pinned).await.expect("it is pinned to v2");
+    restart(&mut scene, "v1", false);
+    let stalled = becomes(&scene, &run, RunStatus::Stalled).await;
+    assert!(names(&stalled.reason.unwrap(), "v2", "v1"));
+
+    restart(&mut scene, "v2", false);
+    let result = scene.outcome(&run).await.into_result().unwrap();
+    assert_eq!((result.response.as_str(), scene.count("model")), ("done", 3));
+    let done = scene.runs().inspect(&run).await.unwrap();
+    assert_eq!((done.status, done.agent_version.as_deref()), (RunStatus::Done, Some("v2")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_keeps_its_version_when_it_continues_as_new() {
+    let Some(mut scene) = Scene::open(|task| {
+        (task.agent_version, task.continue_after) = (Some("v1".into()), Some(4));
+    })
+    .await
+    else {
+        return;
+    };
+    let run = scene.begin("again:1 again:2 again:3:3000").await;
+    scene.see("begin again 3").await;
+    restart(&mut scene, "v2", false);
+    let stalled = becomes(&scene, &run, RunStatus::Stalled).await;
+    assert!(names(&stalled.reason.unwrap(), "v1", "v2"));
+    assert!(stalled.execution >= Some(1));
+    restart(&mut scene, "v1", false);
+    scene.outcome(&run).await.into_result().unwrap();
+    assert_eq!(scene.count("model"), 4);
+}
