@@ -12,7 +12,7 @@ use neuron_types::{
     ActivityOptions, AgentResult, AgentTool, ApprovalDecisions, BoxedProvider, CompletionRequest,
     CompletionResponse, DeltaSink, DurableContext, DurableError, LoopError, PendingApproval,
     Provider, ProviderError, RequestRef, ToolCall, ToolContext, ToolInvocation, ToolOutput,
-    ToolSet, parse_signal,
+    ToolSet, parse_signal, stored_json,
 };
 use restate_sdk::context::Context;
 use serde::de::DeserializeOwned;
@@ -286,6 +286,18 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
             // It is no result of the call, whatever becomes of it on the way.
             self.journal.fate().fail(error);
         }
+    }
+
+    async fn record(&self, name: &str, value: Value) -> Result<Value, DurableError> {
+        let json = |error: serde_json::Error| DurableError::Other(Box::new(error));
+        let written = async {
+            let mut bytes = Vec::new();
+            stored_json::write(&mut bytes, &value)
+                .map_err(|error| DurableError::Other(error.into()))?;
+            Ok(bytes)
+        };
+        let recorded = self.journal.step(name, written).await?;
+        self.journal.compared(stored_json::read(&recorded).map_err(json))
     }
 
     /// Whether nothing has run in this attempt yet. What comes after a wait that was over before is told

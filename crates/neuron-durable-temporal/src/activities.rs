@@ -16,6 +16,7 @@ use neuron_types::{
     ToolContext, ToolDyn, ToolError, ToolOutput, ToolSet,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use temporalio_macros::activities;
 use temporalio_sdk::ApplicationFailure;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
@@ -130,6 +131,16 @@ impl AgentActivities {
 
 #[activities]
 impl AgentActivities {
+    /// Returns its input, which the history then has as a result.
+    #[activity(name = "neuron_record")]
+    pub(crate) async fn record(
+        self: Arc<Self>,
+        _ctx: ActivityContext,
+        value: Json<Value>,
+    ) -> Result<Json<Value>, ActivityError> {
+        Ok(value)
+    }
+
     /// Calls the model with a request that waits in this process.
     #[activity(name = "neuron_call_model_here")]
     pub(crate) async fn call_model_here(

@@ -4,6 +4,7 @@ mod boundary;
 mod model;
 mod signals;
 mod tools;
+mod values;
 
 use std::fmt;
 use std::panic::resume_unwind;
@@ -300,6 +301,10 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
     /// The time of the workflow's last task: it stands still between two commands.
     fn now(&self) -> DateTime<Utc> {
         self.ctx.workflow_time().map(Into::into).unwrap_or_default()
+    }
+
+    async fn record(&self, name: &str, value: Value) -> Result<Value, DurableError> {
+        self.record_here(name, value).await
     }
 
     fn is_replaying(&self) -> bool {

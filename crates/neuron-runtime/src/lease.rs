@@ -169,7 +169,7 @@ mod tests {
     async fn proof_that_hangs_is_an_error() {
         let prove = || std::future::pending::<Result<(), DurableError>>();
         let error = while_held(LEASE, prove, async { unreachable!("not held") }).await;
-        let error = error.map(|()| ()).unwrap_err();
+        let error = error.unwrap_err();
         assert!(error.to_string().contains("longer than the lease of 300ms"), "{error}");
     }
 
