@@ -15,6 +15,8 @@ use neuron_types::{DurableError, WasmCompatSend, clock};
 /// a process that was stopped or hung, or whose machine slept, begins nothing once it goes on, if another one holds the
 /// run by then.
 ///
+/// `prove` must not wait for `work`, which is not polled meanwhile.
+///
 /// Outside of a tokio runtime there is no clock: the lease is renewed when `work` is polled.
 ///
 /// # Errors
