@@ -48,12 +48,16 @@ async fn runs_are_listed_with_their_states_and_waits() {
     use RunStatus::{Cancelled, Done, Failed, Running, Waiting};
     let ids = [&continued, &approval, &signal, &time, &failed, &cancelled, &busy];
     let states = [Done, Waiting, Waiting, Waiting, Failed, Cancelled, Running];
-    for (run, (id, status)) in listed.iter().zip(ids.into_iter().zip(states)) {
-        assert_eq!((&run.id, run.status), (id, status), "{run:?}");
+    let find = |id: &str| listed.iter().find(|run| run.id == id).unwrap();
+    for (id, status) in ids.into_iter().zip(states) {
+        let run = find(id);
+        assert_eq!(run.status, status, "{run:?}");
         assert!(run.created_at <= run.changed_at, "{run:?}");
     }
     assert_eq!(listed.len(), ids.len(), "{listed:#?}");
-    let find = |id: &str| listed.iter().find(|run| run.id == id).unwrap();
+    // Several may be of the same millisecond.
+    assert!(listed.is_sorted_by_key(|run| run.created_at), "{listed:#?}");
+    assert_eq!(listed.first().unwrap().id, continued);
     assert!(find(&continued).execution >= Some(2), "{listed:#?}");
     assert_eq!(find(&continued).usage.as_ref().unwrap().output_tokens, 20);
     assert!(
