@@ -15,9 +15,9 @@ use crate::{
 ///
 /// # Contract
 ///
-/// - What the sandbox cannot confine it refuses, with [`SandboxError::SetupFailed`]. A tool's code
-///   runs in this process; only a tool that says which program it runs
-///   ([`ToolDyn::command_dyn`]) can be run elsewhere.
+/// - A tool that says which program it runs ([`ToolDyn::command_dyn`]) runs confined or not at all, with
+///   [`SandboxError::SetupFailed`]. The code of other tools runs in this process, where nothing can confine it. A
+///   sandbox runs such a tool as it is, or refuses it.
 /// - A tool's own error is passed on as it is, in [`SandboxError::Tool`]: it may be a hint for the
 ///   model, or an approval that is waited for.
 /// - What the sandbox stopped is [`SandboxError::LimitExceeded`], and nothing that was started is

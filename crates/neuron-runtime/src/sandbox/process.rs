@@ -24,9 +24,9 @@ use linux::Ready;
 
 /// Runs the programs of tools as children of this process that the Linux kernel confines.
 ///
-/// It takes tools that say which program they run, such as [`Confined`](super::Confined). A tool
-/// whose own code runs in this process cannot be confined, and is refused with
-/// [`SandboxError::SetupFailed`].
+/// It confines the programs of tools that only run one, such as [`Confined`](super::Confined). A tool whose own
+/// code runs in this process, such as a function, a tool of an MCP server or another agent, cannot be confined. It
+/// runs as it does without a sandbox, unless [`programs_only`](ProcessSandboxBuilder::programs_only) refuses it.
 ///
 /// # What a program cannot do
 ///
@@ -128,6 +128,7 @@ impl ProcessSandbox {
             env: Vec::new(),
             inherited_env: Vec::new(),
             accepts_watching: false,
+            is_strict: false,
             limits: Limits::default(),
         })
     }
@@ -157,7 +158,7 @@ pub enum ProcessCounting {
 }
 
 impl Sandbox for ProcessSandbox {
-    /// Runs the tool's program.
+    /// Runs the tool's program, or the tool itself if it runs none.
     ///
     /// # Cancel safety
     ///
@@ -171,11 +172,14 @@ impl Sandbox for ProcessSandbox {
         ctx: &ToolContext,
     ) -> Result<ToolOutput, SandboxError> {
         let Some(command) = tool.command_dyn(&input, ctx) else {
-            return Err(SandboxError::SetupFailed(format!(
-                "`{}` runs in this process and cannot be confined; this sandbox takes tools that say \
-                 which program they run",
-                tool.name()
-            )));
+            return match self.0.is_strict() {
+                false => Ok(tool.call_dyn(input, ctx).await?),
+                true => Err(SandboxError::SetupFailed(format!(
+                    "`{}` runs in this process and cannot be confined, and this sandbox takes only tools that run a \
+                     program (`programs_only`)",
+                    tool.name()
+                ))),
+            };
         };
         let output = self.0.run(command?, ctx).await?;
         Ok(tool.command_output(output)?)
@@ -243,6 +247,12 @@ impl ProcessSandboxBuilder {
     /// that belongs to the user of this process and whose path the program knows.
     pub fn allow_attribute_changes(mut self) -> Self {
         self.0.may_change_attributes = true;
+        self
+    }
+
+    /// Refuses tools whose own code runs in this process, with [`SandboxError::SetupFailed`] when one is called.
+    pub fn programs_only(mut self) -> Self {
+        self.0.is_strict = true;
         self
     }
 
@@ -330,6 +340,7 @@ struct Settings {
     env: Vec<(OsString, OsString)>,
     inherited_env: Vec<String>,
     accepts_watching: bool,
+    is_strict: bool,
     limits: Limits,
 }
 
@@ -347,6 +358,7 @@ impl fmt::Debug for Settings {
             .field("env", &self.env.iter().map(|(name, _)| name).collect::<Vec<_>>())
             .field("inherited_env", &self.inherited_env)
             .field("accepts_watching", &self.accepts_watching)
+            .field("is_strict", &self.is_strict)
             .field("limits", &self.limits)
             .finish()
     }

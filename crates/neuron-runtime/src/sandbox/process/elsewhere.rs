@@ -17,6 +17,10 @@ impl Ready {
         ))
     }
 
+    pub(super) fn is_strict(&self) -> bool {
+        match self.0 {}
+    }
+
     pub(super) fn process_counting(&self) -> ProcessCounting {
         match self.0 {}
     }

@@ -62,6 +62,10 @@ impl Ready {
         Ok(Self(Arc::new(inner)))
     }
 
+    pub(in super::super) fn is_strict(&self) -> bool {
+        self.0.settings.is_strict
+    }
+
     pub(in super::super) fn process_counting(&self) -> ProcessCounting {
         self.0.counting.kind()
     }
