@@ -42,6 +42,7 @@ pub struct HttpServerConfig {
     pub(super) write_timeout: Duration,
     pub(super) max_connections: usize,
     pub(super) max_sessions: usize,
+    pub(super) max_sessions_per_client: usize,
     pub(super) session_idle_timeout: Duration,
     pub(super) shutdown_grace: Duration,
     pub(super) authenticate: Option<Authenticate>,
@@ -64,6 +65,7 @@ impl HttpServerConfig {
             write_timeout: Duration::from_secs(60),
             max_connections: 1024,
             max_sessions: 1024,
+            max_sessions_per_client: 128,
             session_idle_timeout: Duration::from_secs(30 * 60),
             shutdown_grace: Duration::from_secs(10),
             authenticate: None,
@@ -146,7 +148,8 @@ impl HttpServerConfig {
         self
     }
 
-    /// Sets how many sessions there are at once; a client that wants one more is refused (503). Default: 1024.
+    /// Sets the maximum number of sessions at once. If another one begins, the one ends that was unused for the longest
+    /// time. If all are used, the client is refused (503). Default: 1024.
     ///
     /// Clients that speak the protocol's version 2026-07-28 have no sessions.
     #[must_use]
@@ -155,8 +158,22 @@ impl HttpServerConfig {
         self
     }
 
+    /// Sets the maximum number of sessions at once for each client, at least one. A client is an
+    /// [identity](HttpIdentity), or an address if requests are not authenticated. If another one begins, its own ends
+    /// that was unused for the longest time. Default: 128.
+    ///
+    /// Behind a proxy without authentication all clients have the proxy's address. Set it as high as
+    /// [`max_sessions`](Self::max_sessions) there. A service within another server knows an address only if that one
+    /// puts a [`SocketAddr`] into the request's extensions.
+    #[must_use]
+    pub fn max_sessions_per_client(mut self, sessions: usize) -> Self {
+        self.max_sessions_per_client = sessions.max(1);
+        self
+    }
+
     /// Sets after which time a session ends that nobody uses: without a request, and without a stream on which
-    /// its client listens. Its client is told (404), and begins anew. Default: 30 minutes.
+    /// its client listens. Its client is told (404), and begins anew. Default: 30 minutes. A session whose client has
+    /// sent nothing after `initialize` ends after 30 seconds at most.
     ///
     /// A [service](crate::McpServer::http_service) within another server ends such sessions when another begins.
     #[must_use]
@@ -221,6 +238,7 @@ impl fmt::Debug for HttpServerConfig {
             .field("write_timeout", &self.write_timeout)
             .field("max_connections", &self.max_connections)
             .field("max_sessions", &self.max_sessions)
+            .field("max_sessions_per_client", &self.max_sessions_per_client)
             .field("session_idle_timeout", &self.session_idle_timeout)
             .field("shutdown_grace", &self.shutdown_grace)
             .field("authenticate", &self.authenticate.is_some())

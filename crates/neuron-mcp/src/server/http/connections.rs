@@ -50,7 +50,7 @@ pub(super) async fn serve(
     };
     let shutdown = service.shutdown();
     let calls = GracefulShutdown::new();
-    let longest = Duration::from_secs(60);
+    let longest = Duration::from_secs(30);
     let shortest = Duration::from_millis(100);
     let idle = config.session_idle_timeout.clamp(shortest, longest);
     tokio::select! {

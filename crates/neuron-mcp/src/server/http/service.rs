@@ -29,7 +29,7 @@ use super::body::{self, McpHttpBody, Unread};
 use super::config::HttpServerConfig;
 use super::cors;
 use super::names::{AllowedNames, NameRefusal};
-use super::sessions::{AnothersSession, SessionUse, Sessions};
+use super::sessions::{AnothersSession, Client, SessionLimits, SessionUse, Sessions};
 use super::shutdown::Shutdown;
 use crate::McpServer;
 use crate::server::traced::{RequestParent, Traced};
@@ -73,7 +73,11 @@ impl McpHttpService {
             AllowedNames::new(config.allowed_hosts.as_deref(), &config.allowed_origins, bound)
                 .map_err(McpError::Initialization)?;
         let shutdown = Shutdown::new(server.shutdown.child_token(), config.shutdown_grace);
-        let sessions = Arc::new(Sessions::new(config.max_sessions, config.session_idle_timeout));
+        let sessions = Arc::new(Sessions::new(SessionLimits {
+            all: config.max_sessions,
+            of_a_client: config.max_sessions_per_client,
+            idle: config.session_idle_timeout,
+        }));
         // Names and origins are checked here, before anything else; bodies have been read.
         let sdk_config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
@@ -174,9 +178,10 @@ impl McpHttpService {
         if self.shuts_down() && (session.is_none() || asks(&body)) {
             return Err(closing());
         }
+        let client = client(&parts, subject.as_deref());
         let room = if session.is_none() && begins_session(&parts, &body) {
-            self.shared.sessions.close_idle().await;
-            Some(self.shared.sessions.reserve().ok_or_else(no_room)?)
+            let room = self.shared.sessions.make_room(&client).await;
+            Some(room.ok_or_else(no_room)?)
         } else {
             None
         };
@@ -190,7 +195,7 @@ impl McpHttpService {
         if room.is_some()
             && let Some(id) = response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok())
         {
-            self.shared.sessions.begun(id, subject);
+            self.shared.sessions.begun(id, subject, client);
         }
         if is_json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
             // The SDK's answer to a body that is JSON by its type and no message by its content.
@@ -324,6 +329,15 @@ impl fmt::Debug for McpHttpService {
 }
 
 type SdkBody = http_body_util::combinators::BoxBody<Bytes, Infallible>;
+
+/// Returns the identity that sends a request, or else the address.
+fn client(parts: &Parts, subject: Option<&str>) -> Client {
+    let address = || parts.extensions.get::<SocketAddr>().map(SocketAddr::ip);
+    match subject {
+        Some(subject) => Some(format!("identity {subject}").into()),
+        None => address().map(|address| format!("address {address}").into()),
+    }
+}
 
 /// Whether a request begins a session, if it names none: those of the protocol's older versions do, by
 /// `initialize`.
