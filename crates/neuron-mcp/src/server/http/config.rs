@@ -38,9 +38,11 @@ pub struct HttpServerConfig {
     pub(super) allowed_origins: Vec<String>,
     pub(super) max_body_bytes: usize,
     pub(super) max_head_bytes: usize,
+    pub(super) head_timeout: Duration,
     pub(super) read_timeout: Duration,
     pub(super) write_timeout: Duration,
     pub(super) max_connections: usize,
+    pub(super) max_connections_per_address: usize,
     pub(super) max_sessions: usize,
     pub(super) max_sessions_per_client: usize,
     pub(super) session_idle_timeout: Duration,
@@ -61,9 +63,11 @@ impl HttpServerConfig {
             allowed_origins: Vec::new(),
             max_body_bytes: 4 * 1024 * 1024,
             max_head_bytes: 64 * 1024,
+            head_timeout: Duration::from_secs(10),
             read_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(60),
             max_connections: 1024,
+            max_connections_per_address: 256,
             max_sessions: 1024,
             max_sessions_per_client: 128,
             session_idle_timeout: Duration::from_secs(30 * 60),
@@ -122,8 +126,16 @@ impl HttpServerConfig {
         self
     }
 
-    /// Sets how long a client may take to send the head of a request, and again for its body. A connection
-    /// that says nothing for this long is closed, too. Default: 30 seconds.
+    /// Sets the time within which the head of a request must come, from its first byte or since the last request. The
+    /// connection is closed after that. Default: 10 seconds, and at most the [`read_timeout`](Self::read_timeout). Only for
+    /// a server that listens itself.
+    #[must_use]
+    pub fn head_timeout(mut self, timeout: Duration) -> Self {
+        self.head_timeout = timeout;
+        self
+    }
+
+    /// Sets the time within which the body of a request must come. Default: 30 seconds.
     #[must_use]
     pub fn read_timeout(mut self, timeout: Duration) -> Self {
         self.read_timeout = timeout;
@@ -145,6 +157,16 @@ impl HttpServerConfig {
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.max_connections = connections.max(1);
+        self
+    }
+
+    /// Sets the maximum number of connections from one address, at least one. For IPv6 all addresses with the same first
+    /// 64 bits are one. If another one comes, the oldest that carries no request is closed. If all carry one, the new
+    /// connection is. Behind a proxy all connections have the proxy's address. Default: 256. Only for a server that listens
+    /// itself.
+    #[must_use]
+    pub fn max_connections_per_address(mut self, connections: usize) -> Self {
+        self.max_connections_per_address = connections.max(1);
         self
     }
 
@@ -234,9 +256,11 @@ impl fmt::Debug for HttpServerConfig {
             .field("allowed_origins", &self.allowed_origins)
             .field("max_body_bytes", &self.max_body_bytes)
             .field("max_head_bytes", &self.max_head_bytes)
+            .field("head_timeout", &self.head_timeout)
             .field("read_timeout", &self.read_timeout)
             .field("write_timeout", &self.write_timeout)
             .field("max_connections", &self.max_connections)
+            .field("max_connections_per_address", &self.max_connections_per_address)
             .field("max_sessions", &self.max_sessions)
             .field("max_sessions_per_client", &self.max_sessions_per_client)
             .field("session_idle_timeout", &self.session_idle_timeout)

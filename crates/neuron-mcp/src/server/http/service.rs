@@ -29,6 +29,7 @@ use super::body::{self, McpHttpBody, Unread};
 use super::config::HttpServerConfig;
 use super::cors;
 use super::names::{AllowedNames, NameRefusal};
+use super::peers::{Carrying, Connection, network};
 use super::sessions::{AnothersSession, Client, SessionLimits, SessionUse, Sessions};
 use super::shutdown::Shutdown;
 use crate::McpServer;
@@ -174,6 +175,7 @@ impl McpHttpService {
     {
         let subject = self.authenticate(&mut parts).await?;
         let body = if parts.method == Method::POST { self.read(body).await? } else { Bytes::new() };
+        let carrying = parts.extensions.remove::<Arc<Connection>>().map(|it| it.carry());
         let session = self.session(&parts.headers, subject.as_deref())?;
         if self.shuts_down() && (session.is_none() || asks(&body)) {
             return Err(closing());
@@ -201,7 +203,7 @@ impl McpHttpService {
             // The SDK's answer to a body that is JSON by its type and no message by its content.
             return Err(Box::new(no_message()));
         }
-        Ok(self.with_end(response, only_listens, session))
+        Ok(self.with_end(response, only_listens, (session, carrying)))
     }
 
     /// Asks the user's hook who it is.
@@ -290,7 +292,7 @@ impl McpHttpService {
         &self,
         response: Response<SdkBody>,
         only_listens: bool,
-        session: Option<SessionUse>,
+        used: (Option<SessionUse>, Option<Carrying>),
     ) -> Response<McpHttpBody> {
         let shared = self.shared.clone();
         let until: BoxFuture<'static, ()> = if only_listens {
@@ -298,7 +300,7 @@ impl McpHttpService {
         } else {
             Box::pin(async move { shared.shutdown.proceed().await })
         };
-        response.map(|body| McpHttpBody::stream(body, until, session))
+        response.map(|body| McpHttpBody::stream(body, until, used))
     }
 }
 
@@ -335,7 +337,7 @@ fn client(parts: &Parts, subject: Option<&str>) -> Client {
     let address = || parts.extensions.get::<SocketAddr>().map(SocketAddr::ip);
     match subject {
         Some(subject) => Some(format!("identity {subject}").into()),
-        None => address().map(|address| format!("address {address}").into()),
+        None => address().map(|address| format!("address {}", network(address)).into()),
     }
 }
 

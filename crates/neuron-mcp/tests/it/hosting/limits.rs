@@ -130,6 +130,26 @@ async fn more_connections_than_there_may_be_wait() {
 }
 
 #[tokio::test]
+async fn half_sent_heads_do_not_make_another_client_wait() {
+    let server = start(|config| config.max_connections(64).max_connections_per_address(8)).await;
+    let mut first = Connection::open(server.addr).await;
+    first.write(modern_call("wait", &json!({})).to_bytes()).await;
+    within(server.waiting.began.notified()).await;
+    let mut halves = Vec::new();
+    for _ in 0..200 {
+        let mut half = Connection::open(server.addr).await;
+        half.write("POST /mcp HTTP/1.1\r\nhost: localhost\r\n").await;
+        halves.push(half);
+    }
+    let next = modern_call("echo", &json!({ "text": "next" }));
+    let next = tokio::time::timeout(READING, next.send(server.addr)).await.expect("no wait");
+    assert_eq!(next.tool_text(), "next");
+    // What carries a call does not give way.
+    server.waiting.release.notify_one();
+    assert_eq!(first.read_to_end().await.unwrap().tool_text(), "waited");
+}
+
+#[tokio::test]
 async fn session_that_was_unused_longest_ends_for_another_unless_all_are_used() {
     let server = start(|config| config.max_sessions(2)).await;
     let first = begin(server.addr, |request| request).await;
