@@ -47,12 +47,12 @@ impl AgentRuns {
         };
         pending.check_whole()?;
         pending.check(&decisions)?;
-        let start = Start::Resume { pending, decisions, effects: failure.effects };
+        let start = Start::Resume { pending, decisions };
         let execution = info.execution.clone();
         let request = self.request(id, info, start).await.map_err(RunsError::Engine)?;
         let revived = || not_revivable("it was revived meanwhile".into());
-        // A payload store takes its time. The server knows a request again as long as the execution that it started is the
-        // newest one, and would accept it after another one.
+        // The server knows a request again only while the execution that it started is the newest one. Until here there was
+        // time for more revivals, because a payload store may be slow.
         if self.describe(id).await?.execution != execution {
             return Err(revived());
         }

@@ -8,6 +8,7 @@ mod changed;
 mod crash;
 mod long;
 mod lost;
+mod nested;
 mod operating;
 mod paused;
 mod replay_log;
