@@ -56,8 +56,11 @@ impl DurableRuns for AgentRuns {
             };
             let (id, created_at) = (id_of(&run.info), run.created_at);
             let summary = match self.summarise(run, patience).await {
-                Err(status) => unsummarised(id, created_at, status)?,
                 Ok(summary) => Some(summary),
+                Err(status) if status.code() == Code::NotFound && self.is_deleted(&id).await => {
+                    None
+                }
+                Err(status) => Some(damaged(id, created_at, status)?),
             };
             let waits = summary.as_ref().filter(|run| run.status == RunStatus::Waiting);
             if waits.is_some_and(|run| run.waits_for.is_none()) {
@@ -118,6 +121,10 @@ impl AgentRuns {
         }
     }
 
+    async fn is_deleted(&self, id: &str) -> bool {
+        matches!(self.describe(id).await, Err(RunsError::NotFound { .. }))
+    }
+
     async fn executions(&self, query: String) -> Result<Vec<WorkflowExecutionInfo>, BoxError> {
         let found = Client::list_workflows(&self.client, query, WorkflowListOptions::default());
         let found = found.map_ok(|execution| execution.into_raw());
@@ -159,27 +166,26 @@ pub(super) fn of_status(id: &str, status: RpcStatus) -> RunsError {
     }
 }
 
-/// Lists a run that the server cannot read as damaged. `None` for a run that was deleted since it was listed.
+/// Describes a run that the server cannot read. It masks a damaged record as a service that is unavailable.
 ///
 /// # Errors
 ///
 /// Other runs cannot be read either.
-fn unsummarised(
+fn damaged(
     id: String,
     created_at: Option<DateTime<Utc>>,
     status: RpcStatus,
-) -> Result<Option<RunSummary>, RunsError> {
-    match status.code() {
-        Code::NotFound => Ok(None),
-        // A status with a source is of the connection.
-        Code::DataLoss | Code::Internal | Code::Unknown if status.source().is_none() => {
-            let mut summary = RunSummary::new(id, RunStatus::Damaged);
-            summary.created_at = created_at;
-            summary.reason = Some(status.message().to_owned());
-            Ok(Some(summary))
-        }
-        _ => Err(RunsError::Engine(status.into())),
+) -> Result<RunSummary, RunsError> {
+    use Code::{DataLoss, Internal, NotFound, Unavailable, Unknown};
+    let may_be = matches!(status.code(), DataLoss | Internal | NotFound | Unavailable | Unknown);
+    // An error of the connection has a source.
+    if !may_be || status.source().is_some() {
+        return Err(RunsError::Engine(status.into()));
     }
+    let mut summary = RunSummary::new(id, RunStatus::Damaged);
+    summary.created_at = created_at;
+    summary.reason = Some(format!("the server cannot read it: {}", status.message()));
+    Ok(summary)
 }
 
 fn id_of(info: &WorkflowExecutionInfo) -> String {
@@ -199,16 +205,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn run_that_the_server_cannot_read_is_damaged_and_a_deleted_one_is_left_out() {
-        let listed = |status| unsummarised("r".into(), None, status);
-        assert_eq!(listed(RpcStatus::not_found("deleted")).unwrap(), None);
-        for status in [RpcStatus::data_loss, RpcStatus::internal, RpcStatus::unknown] {
-            let damaged = listed(status("the blob is corrupt".to_owned())).unwrap().unwrap();
-            let reason = damaged.reason.as_deref();
-            assert_eq!((damaged.status, reason), (RunStatus::Damaged, Some("the blob is corrupt")));
+    fn run_that_the_server_cannot_read_is_damaged_and_a_lost_connection_is_an_error() {
+        let listed = |status| damaged("r".into(), None, status);
+        for status in [RpcStatus::data_loss, RpcStatus::internal, RpcStatus::unavailable] {
+            let run = listed(status("internal history service error".to_owned())).unwrap();
+            assert_eq!(run.status, RunStatus::Damaged);
+            assert!(run.reason.unwrap().ends_with(": internal history service error"));
         }
         let cut = RpcStatus::from_error(std::io::Error::other("cut").into());
-        for status in [RpcStatus::unavailable("starting"), RpcStatus::permission_denied("no"), cut]
+        for status in [cut, RpcStatus::permission_denied("no"), RpcStatus::resource_exhausted("no")]
         {
             let text = status.to_string();
             let failed = listed(status);
