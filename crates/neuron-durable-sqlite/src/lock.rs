@@ -3,7 +3,7 @@
 //! A run has a lock of the operating system on a file beside the database. A killed process frees its runs at once. A
 //! process that is stopped or hangs keeps the lock of the operating system, so the lock is also a lease: the file has the
 //! length of the lease, and its holder renews the lease by the file's time of change. A lock whose lease has expired is
-//! taken over by replacing the file.
+//! taken over by replacing the file. A holder whose run has ended lets its lease expire, and takes it back if it goes on.
 //!
 //! A process also knows its own locks, for systems where a process has none against itself, and for a database in memory,
 //! which no other process has.
@@ -21,6 +21,9 @@ use crate::JournalError;
 
 /// Length of a lease unless another one is set.
 pub(crate) const DEFAULT_LEASE: Duration = Duration::from_secs(30);
+
+/// Time of the file of a lease that its holder let expire. On Windows nobody can read the length in a locked file.
+const EXPIRED: SystemTime = SystemTime::UNIX_EPOCH;
 
 /// The locks of a database's runs. Clones are the same.
 #[derive(Debug, Clone)]
@@ -149,8 +152,8 @@ impl Lock {
             let Some(holder) = holder else {
                 return Renewal::Lost;
             };
-            let was_valid = holder.renewed.elapsed() < self.lease / 2;
-            holder.renewed = now;
+            let was_valid = holder.renewed.elapsed() < holder.lease / 2;
+            (holder.renewed, holder.lease) = (now, self.lease);
             was_valid
         };
         if let Some((file, _)) = &self.file {
@@ -161,6 +164,19 @@ impl Lock {
         match was_valid && now.elapsed() < self.lease / 2 {
             true => Renewal::InTime,
             false => Renewal::Late,
+        }
+    }
+
+    /// Lets the lease expire. A renewal takes the run back, unless somebody has taken it over.
+    pub(crate) fn expire(&self) {
+        if let Some(holder) = lock(&self.held).holders.get_mut(&self.run)
+            && holder.serial == self.serial
+        {
+            holder.lease = Duration::ZERO;
+        }
+        if let Some((file, _)) = &self.file {
+            // If this fails the run is free when the lock is dropped.
+            let _ = file.set_modified(EXPIRED);
         }
     }
 
@@ -238,8 +254,11 @@ fn lock_file(
 /// older release, and of a holder that is about to write the length.
 fn has_expired(path: &Path) -> bool {
     let expired = || {
-        let lease = fs::read_to_string(path).ok()?.trim_end().parse().ok()?;
         let renewed = fs::metadata(path).ok()?.modified().ok()?;
+        if renewed == EXPIRED {
+            return Some(true);
+        }
+        let lease = fs::read_to_string(path).ok()?.trim_end().parse().ok()?;
         let age = SystemTime::now().duration_since(renewed).ok()?;
         Some(age >= Duration::from_millis(lease))
     };
@@ -326,12 +345,29 @@ mod tests {
     }
 
     #[test]
+    fn lease_that_its_holder_lets_expire_is_free_and_can_be_taken_back() {
+        let (_folder, places) = places();
+        for locks in places {
+            let lock = locks.acquire(7, DEFAULT_LEASE).unwrap().unwrap();
+            lock.expire();
+            assert!(!locks.is_held(7).unwrap());
+            assert_eq!((lock.renew(), lock.renew()), (Renewal::Late, Renewal::InTime));
+            assert!(locks.is_held(7).unwrap());
+            lock.expire();
+            let taken = locks.acquire(7, DEFAULT_LEASE).unwrap().unwrap();
+            lock.expire();
+            assert_eq!((lock.renew(), taken.renew()), (Renewal::Lost, Renewal::InTime));
+            assert!(locks.is_held(7).unwrap());
+        }
+    }
+
+    #[test]
     fn lock_of_an_older_release_has_no_lease_and_is_held() {
         let (folder, [locks, _]) = places();
         let path = path(folder.path(), 7);
         let file = File::create(&path).unwrap();
         file.lock().unwrap();
-        file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(24 * 3600)).unwrap();
         assert!(locks.is_held(7).unwrap());
         assert!(locks.acquire(7, LEASE).unwrap().is_none());
     }

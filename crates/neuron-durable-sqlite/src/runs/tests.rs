@@ -87,7 +87,7 @@ async fn an_end_is_stored_once_and_a_run_that_goes_on_has_not_ended() {
     durable.run_ended(Err(&LoopError::MaxTurns(1))).await;
     durable.execute_llm_call(request("a"), options()).await.unwrap();
     assert!(durable.is_replaying(), "all of it was there");
-    durable.run_ended(Ok(&ended("again"))).await;
+    durable.run_ended(Ok(&ended("x"))).await;
     let again = runs.inspect("r").await.unwrap();
     assert_eq!((&first.outcome, &first.summary), (&again.outcome, &again.summary));
 
@@ -106,14 +106,15 @@ async fn a_run_that_ends_otherwise_without_a_new_step_has_ended_so() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let failed = LoopError::HookTerminated("not that".into());
-    let ends: [Result<AgentResult, LoopError>; 3] =
-        [Err(failed), Err(LoopError::MaxTurns(1)), Ok(ended("x"))];
+    let ends: [Result<AgentResult, LoopError>; 4] =
+        [Err(failed), Err(LoopError::MaxTurns(1)), Ok(ended("x")), Ok(ended("y"))];
     for end in ends {
         let (durable, _) = answering(&runs, "r", &["x"]).await;
         durable.execute_llm_call(request("a"), ActivityOptions::default()).await.unwrap();
         durable.run_ended(end.as_ref()).await;
         let outcome = runs.inspect("r").await.unwrap().outcome.unwrap();
         assert_eq!(outcome.error_kind.as_deref(), end.as_ref().err().map(LoopError::kind));
+        assert_eq!(outcome.response, end.ok().map(|end| end.response));
     }
     assert_eq!(runs.inspect("r").await.unwrap().summary.status, RunStatus::Done);
 }
