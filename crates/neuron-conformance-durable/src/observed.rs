@@ -9,8 +9,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use neuron_types::{
     ActivityOptions, AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse,
-    DeltaSink, Durability, DurableContext, DurableError, LoopError, PendingApproval, RequestRef,
-    Start, ToolContext, ToolInvocation, ToolOutput, WasmCompatSend,
+    DeltaSink, Durability, DurableContext, DurableError, KnownEffect, LoopError, PendingApproval,
+    RequestRef, Start, ToolContext, ToolInvocation, ToolOutput, WasmCompatSend,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -132,6 +132,10 @@ impl DurableContext for Observed<'_> {
 
     async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
         self.step("continuing as new", self.inner.continue_as_new(state)).await
+    }
+
+    fn known_effects(&self) -> Vec<KnownEffect> {
+        self.inner.known_effects()
     }
 
     async fn sleep(&self, duration: Duration) {

@@ -10,9 +10,9 @@ use chrono::{DateTime, Utc};
 use neuron_runtime::{EffectKeys, LocalDurableContext, RequestLog, StepRecord, execute_as_batch};
 use neuron_types::{
     ActivityOptions, AgentResult, AgentTool, ApprovalDecisions, BoxedProvider, CompletionRequest,
-    CompletionResponse, DeltaSink, DurableContext, DurableError, LoopError, PendingApproval,
-    Provider, ProviderError, RequestRef, ToolCall, ToolContext, ToolInvocation, ToolOutput,
-    ToolSet, parse_signal, stored_json,
+    CompletionResponse, DeltaSink, DurableContext, DurableError, KnownEffect, LoopError,
+    PendingApproval, Provider, ProviderError, RequestRef, ToolCall, ToolContext, ToolInvocation,
+    ToolOutput, ToolSet, parse_signal, stored_json,
 };
 use restate_sdk::context::Context;
 use serde::de::DeserializeOwned;
@@ -206,6 +206,10 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
         timeout: Duration,
     ) -> Result<Option<T>, DurableError> {
         parse_signal(self.receive(signal_name, timeout, None).await?)
+    }
+
+    fn known_effects(&self) -> Vec<KnownEffect> {
+        self.effects.to_stored()
     }
 
     fn should_continue_as_new(&self) -> bool {

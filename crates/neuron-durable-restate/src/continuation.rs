@@ -50,9 +50,8 @@ impl<'ctx> Continuation<'ctx> {
         state: Value,
     ) -> Result<(), DurableError> {
         of.journal.check()?;
-        let mut snapshot: RunSnapshot =
+        let snapshot: RunSnapshot =
             serde_json::from_value(state).map_err(|error| DurableError::Other(Box::new(error)))?;
-        snapshot.effects = of.effects.to_stored();
         let signals = of.inbox.drain();
         let resume = Resume {
             run_id: of.run_id.clone(),

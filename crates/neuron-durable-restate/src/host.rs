@@ -85,7 +85,7 @@ impl<P: Provider> Host<P> {
             Err(error) => return Err(error.to_string().into()),
         };
         context.effects.restart(&start);
-        let (run_id, effects) = (context.run_id.clone(), context.effects.clone());
+        let run_id = context.run_id.clone();
         let (fate, continuation) = (context.journal.fate(), context.continuation());
         let (register, clock) = (context.journal.register().cloned(), context.journal.clock());
         let run = self.agent.run(start, Durability::new(context));
@@ -102,7 +102,7 @@ impl<P: Provider> Host<P> {
         }
         let result = match result {
             Err(_) if fate.is_cancelled() => Err(failure::cancelled()),
-            result => Ok(RunOutcome::new(run_id, result, effects.to_stored())),
+            result => Ok(RunOutcome::new(run_id, result)),
         };
         if let Some(register) = register {
             register.end(ctx, Ended::new(clock.now(), result.as_ref().ok())).await;
@@ -192,6 +192,7 @@ impl<P: Provider> Host<P> {
             Err(DurableError::Cancelled) => return Err(failure::call_cancelled().into()),
             Err(error) => return Err(error.to_string().into()),
         };
+        context.effects.restart_call(&tool_ctx);
         let fate = context.journal.fate();
         let run = tools.call(&request.call, &tool_ctx, Some(Durability::new(context)));
         let Ok(result) = AssertUnwindSafe(run).catch_unwind().await else {

@@ -1,9 +1,7 @@
 //! [`RunOutcome`]: what an invocation of a run answers.
 
-use neuron_types::{AgentResult, KnownEffect, LoopError, PendingApproval, stored_json};
+use neuron_types::{AgentResult, LoopError, PendingApproval, stored_json};
 use serde::{Deserialize, Serialize};
-
-use crate::register::leave_out_messages;
 
 /// The most bytes of an answer; Restate takes 32 MiB.
 const LIMIT: usize = 16 << 20;
@@ -57,10 +55,6 @@ pub struct RunOutcome {
     /// What the run waits for, if it ended because calls need an approval and no signal was named for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<Box<PendingApproval>>,
-    /// The effects of a run with [`pending`](Self::pending) calls whose tools gave them keys, for
-    /// [`Start::Resume`](neuron_types::Start::Resume).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub effects: Vec<KnownEffect>,
     /// Whether the conversation was too long for an answer, 16 MiB: then its messages are left out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub messages_omitted: bool,
@@ -78,27 +72,15 @@ pub struct RunError {
 }
 
 impl RunOutcome {
-    /// The outcome of a run that had these effects.
-    pub(crate) fn new(
-        run_id: String,
-        result: Result<AgentResult, LoopError>,
-        effects: Vec<KnownEffect>,
-    ) -> Self {
-        let mut outcome = Self {
-            run_id,
-            result: None,
-            error: None,
-            pending: None,
-            effects: Vec::new(),
-            messages_omitted: false,
-        };
+    pub(crate) fn new(run_id: String, result: Result<AgentResult, LoopError>) -> Self {
+        let mut outcome =
+            Self { run_id, result: None, error: None, pending: None, messages_omitted: false };
         match result {
             Ok(result) => outcome.result = Some(result),
             Err(error) => {
                 outcome.error = Some(RunError::from(&error));
                 if let LoopError::ApprovalRequired(pending) = error {
                     outcome.pending = Some(pending);
-                    outcome.effects = effects;
                 }
             }
         }
@@ -133,7 +115,7 @@ impl RunOutcome {
             result.messages = Vec::new();
         }
         if let Some(pending) = &mut self.pending {
-            leave_out_messages(pending);
+            **pending = pending.without_messages();
         }
     }
 }
@@ -159,8 +141,7 @@ mod tests {
         let mut call = PendingCall::new(call, "?");
         call.nested = Some(Box::new(nested));
         let pending = Box::new(PendingApproval::new("r", vec![call]));
-        let outcome =
-            RunOutcome::new("r".into(), Err(LoopError::ApprovalRequired(pending)), vec![]);
+        let outcome = RunOutcome::new("r".into(), Err(LoopError::ApprovalRequired(pending)));
         assert!(outcome.messages_omitted);
         let pending = outcome.pending.unwrap();
         let nested = pending.calls[0].nested.as_ref().unwrap();

@@ -54,11 +54,7 @@ pub(crate) struct Waiting {
 impl Waiting {
     /// A wait for decisions on these calls, without times.
     pub(crate) fn approval(signal: &str, pending: &PendingApproval) -> Self {
-        let mut shown = PendingApproval::new(pending.run_id.clone(), pending.calls.clone());
-        (shown.run_number, shown.turn, shown.turns) =
-            (pending.run_number, pending.turn, pending.turns);
-        leave_out_messages(&mut shown);
-        Self { pending: Some(shown), ..Self::signal(signal) }
+        Self { pending: Some(pending.without_messages()), ..Self::signal(signal) }
     }
 
     /// A wait for a signal, without times.
@@ -164,14 +160,6 @@ impl Register {
 
     fn target(&self, handler: &str) -> RequestTarget {
         RequestTarget::object(self.object.clone(), self.run_id.clone(), handler)
-    }
-}
-
-/// Leaves out the conversations: that of the run, and those of the agents inside its calls.
-pub(crate) fn leave_out_messages(pending: &mut PendingApproval) {
-    pending.messages = Vec::new();
-    for nested in pending.calls.iter_mut().filter_map(|call| call.nested.as_mut()) {
-        leave_out_messages(nested);
     }
 }
 

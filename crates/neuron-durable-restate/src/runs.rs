@@ -161,7 +161,7 @@ fn resume(id: &str, outcome: RunOutcome, decisions: ApprovalDecisions) -> Result
         return refused("its conversation was too long for the outcome, and was left out".into());
     }
     pending.check(&decisions)?;
-    Ok(Start::Resume { pending, decisions, effects: outcome.effects })
+    Ok(Start::Resume { pending, decisions })
 }
 
 impl<E> fmt::Debug for AgentRuns<E> {
@@ -181,17 +181,16 @@ mod tests {
 
     fn ended(omitted: bool) -> RunOutcome {
         let call = ToolCall { id: "c".into(), name: "pay".into(), input: json!({}) };
-        let pending = Box::new(PendingApproval::new("r", vec![PendingCall::new(call, "?")]));
-        let effect = KnownEffect { tool: "pay".into(), key: "k".into(), output: None };
-        let error = Err(LoopError::ApprovalRequired(pending));
-        let outcome = RunOutcome::new("r".into(), error, vec![effect]);
+        let mut pending = Box::new(PendingApproval::new("r", vec![PendingCall::new(call, "?")]));
+        pending.effects = vec![KnownEffect { tool: "pay".into(), key: "k".into(), output: None }];
+        let outcome = RunOutcome::new("r".into(), Err(LoopError::ApprovalRequired(pending)));
         RunOutcome { messages_omitted: omitted, ..outcome }
     }
 
     #[test]
     fn a_run_goes_on_with_the_effects_that_it_had() {
         let start = resume("r", ended(false), ApprovalDecisions::new().approve("c")).unwrap();
-        assert!(matches!(start, Start::Resume { effects, .. } if effects.len() == 1));
+        assert!(matches!(start, Start::Resume { pending, .. } if pending.effects.len() == 1));
     }
 
     #[test]
@@ -199,7 +198,7 @@ mod tests {
         let approve = || ApprovalDecisions::new().approve("c");
         let error = resume("r", ended(true), approve()).unwrap_err().to_string();
         assert!(error.contains("was too long for the outcome"), "{error}");
-        let outcome = RunOutcome::new("r".into(), Err(LoopError::Cancelled), Vec::new());
+        let outcome = RunOutcome::new("r".into(), Err(LoopError::Cancelled));
         let error = resume("r", outcome, approve()).unwrap_err().to_string();
         assert!(
             error.contains("it ended with Cancelled, and not with ApprovalRequired"),

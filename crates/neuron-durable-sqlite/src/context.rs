@@ -12,9 +12,9 @@ use neuron_runtime::{
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse,
-    DeltaSink, Durability, DurableAgent, DurableContext, DurableError, LoopError, PendingApproval,
-    Provider, RequestRef, RunSnapshot, Start, ToolCall, ToolContext, ToolInvocation, ToolOutput,
-    ToolSet, parse_signal,
+    DeltaSink, Durability, DurableAgent, DurableContext, DurableError, KnownEffect, LoopError,
+    PendingApproval, Provider, RequestRef, RunSnapshot, Start, ToolCall, ToolContext,
+    ToolInvocation, ToolOutput, ToolSet, parse_signal,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -208,6 +208,10 @@ impl<P: Provider> SqliteDurableContext<P> {
         &self.shared.journal
     }
 
+    pub(crate) fn effects(&self) -> &EffectKeys {
+        &self.shared.effects
+    }
+
     pub(crate) fn requests(&self) -> &RequestLog {
         &self.shared.requests
     }
@@ -296,13 +300,16 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
     /// [`DurableError::ContinueAsNew`]. [`start`](SqliteDurableContext::start), here or when the run is opened
     /// again, goes on from the state.
     async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
-        let mut snapshot: RunSnapshot =
+        let snapshot: RunSnapshot =
             serde_json::from_value(state).map_err(|error| DurableError::Other(Box::new(error)))?;
         snapshot.check_version()?;
-        snapshot.effects = self.shared.effects.to_stored();
         let execution = self.journal().continue_as_new(snapshot.into()).await?;
         let id = &self.journal().place().id;
         Err(DurableError::ContinueAsNew(format!("execution {execution} of the run {id:?}")))
+    }
+
+    fn known_effects(&self) -> Vec<KnownEffect> {
+        self.shared.effects.to_stored()
     }
 
     /// A wait that cannot be stored fails with the next step: it has no error of its own.

@@ -144,7 +144,9 @@ impl RunOutcome {
             }
             Err(error) => {
                 let approval = match error {
-                    LoopError::ApprovalRequired(pending) => Some(Box::new(to_show(pending))),
+                    LoopError::ApprovalRequired(pending) => {
+                        Some(Box::new(pending.without_messages()))
+                    }
                     _ => None,
                 };
                 let status = match error {
@@ -157,24 +159,4 @@ impl RunOutcome {
             }
         }
     }
-}
-
-/// What of an approval is shown: all but the conversations, which the journal has already.
-pub(crate) fn to_show(pending: &PendingApproval) -> PendingApproval {
-    let mut calls = Vec::with_capacity(pending.calls.len());
-    for call in &pending.calls {
-        let mut shown = neuron_types::PendingCall::new(call.call.clone(), call.reason.clone());
-        shown.nested = call.nested.as_deref().map(|nested| Box::new(to_show(nested)));
-        shown.signature = call.signature.clone();
-        calls.push(shown);
-    }
-    let mut shown = PendingApproval::new(pending.run_id.clone(), calls);
-    shown.run_number = pending.run_number;
-    shown.turn = pending.turn;
-    shown.turns = pending.turns;
-    shown.requests = pending.requests;
-    shown.tool_calls = pending.tool_calls;
-    shown.usage = pending.usage.clone();
-    shown.tool_usage = pending.tool_usage.clone();
-    shown
 }

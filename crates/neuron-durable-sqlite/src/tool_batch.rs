@@ -207,6 +207,7 @@ impl<P: Provider> SqliteDurableContext<P> {
             let options = self.options().clone();
             let nested =
                 SqliteDurableContext::new(journal, provider.into(), agent.tools(), options);
+            nested.effects().restart_call(&ctx);
             let durability = Durability::new(nested.clone());
             let ran = scope.run(self.tools().call(&call, &ctx, Some(durability))).await;
             // Middleware may have made anything of it.

@@ -16,7 +16,6 @@ use tokio::time::Instant;
 use crate::journal::{Journal, Kind, differs, other};
 use crate::model_step::read;
 use crate::parking::{GRACE, Parking};
-use crate::run_info::to_show;
 use crate::signal_row::SignalRow;
 use crate::step_row::{StepRow, millis, time};
 use crate::texts::{text, to_json};
@@ -51,7 +50,9 @@ impl<P: Provider> SqliteDurableContext<P> {
                 step.name = Some(name.to_owned());
                 step.deadline = deadline(step.begun_at, timeout);
                 step.pending = match pending {
-                    Some(pending) => Some(to_json("the calls to decide on", &to_show(pending))?),
+                    Some(pending) => {
+                        Some(to_json("the calls to decide on", &pending.without_messages())?)
+                    }
                     None => None,
                 };
                 (step, true)

@@ -15,8 +15,8 @@ use chrono::{DateTime, Utc};
 use neuron_runtime::{EffectKeys, RequestLog};
 use neuron_types::{
     ActivityOptions, AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse,
-    DurableContext, DurableError, LoopError, PendingApproval, RequestRef, Start, ToolCall,
-    ToolContext, ToolInvocation, ToolOutput, parse_signal,
+    DurableContext, DurableError, KnownEffect, LoopError, PendingApproval, RequestRef, Start,
+    ToolCall, ToolContext, ToolInvocation, ToolOutput, parse_signal,
 };
 use send_wrapper::SendWrapper;
 use serde::de::DeserializeOwned;
@@ -27,7 +27,6 @@ use temporalio_sdk::{ActivityExecutionError, WorkflowContext};
 use crate::activities::MARGIN;
 use crate::agent_version::AgentVersion;
 use crate::json::Json;
-use crate::wait::leave_out_messages;
 use crate::{HasMailbox, TemporalOptions};
 
 pub(crate) use boundary::keep_answers;
@@ -132,7 +131,8 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
     }
 
     /// The same for the run of an agent inside a tool call.
-    pub(crate) fn nested(self, agents: Vec<String>) -> Self {
+    pub(crate) fn nested(self, agents: Vec<String>, call: &ToolContext) -> Self {
+        self.effects.restart_call(call);
         Self { agents, ..self }
     }
 
@@ -236,9 +236,12 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         timeout: Duration,
     ) -> Result<Option<ApprovalDecisions>, DurableError> {
         self.check_may_wait()?;
-        let mut shown = pending.clone();
-        leave_out_messages(&mut shown);
-        parse_signal(self.receive(signal_name, timeout.min(LONGEST), Some(shown)).await?)
+        let shown = Some(pending.without_messages());
+        parse_signal(self.receive(signal_name, timeout.min(LONGEST), shown).await?)
+    }
+
+    fn known_effects(&self) -> Vec<KnownEffect> {
+        self.effects.to_stored()
     }
 
     fn should_continue_as_new(&self) -> bool {
@@ -250,13 +253,7 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
     }
 
     /// Leaves the state to the workflow, which continues as new with it.
-    async fn continue_as_new(&self, mut state: Value) -> Result<(), DurableError> {
-        let effects = self.effects.to_stored();
-        if !effects.is_empty() {
-            let effects = serde_json::to_value(effects);
-            let effects = effects.map_err(|error| DurableError::Other(error.into()))?;
-            state.as_object_mut().map(|state| state.insert("effects".to_owned(), effects));
-        }
+    async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
         let (length, limit) = (Json::new(&state)?.len(), self.options.state_limit());
         if length > limit {
             let text = format!(
@@ -289,10 +286,6 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         if let (true, Err(LoopError::Durable(error))) = (self.is_nested(), result) {
             // It is no result of the call, whatever becomes of it on the way.
             self.ctx.state_mut(|state| state.mailbox_mut().set_failure(error.to_string()));
-        }
-        if let Err(LoopError::ApprovalRequired(_)) = result {
-            let effects = self.effects.to_stored();
-            self.ctx.state_mut(|state| state.mailbox_mut().set_effects(effects));
         }
         // A cancelled run keeps nothing.
         let _ = self.keep_answers().await;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
 use chrono::{DateTime, Utc};
-use neuron_types::{KnownEffect, PendingApproval};
+use neuron_types::PendingApproval;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -51,8 +51,6 @@ pub struct Mailbox {
     stalled: Option<String>,
     /// What of the engine ended the run of an agent inside a tool call.
     failure: Option<String>,
-    /// The effects of a run that ended with an error.
-    effects: Vec<KnownEffect>,
 }
 
 impl Mailbox {
@@ -115,14 +113,6 @@ impl Mailbox {
         if let (Some(name), Some(time)) = (wait.and_then(|wait| wait.signal), missed_at) {
             self.waits.ended.insert(name, time);
         }
-    }
-
-    pub(crate) fn set_effects(&mut self, effects: Vec<KnownEffect>) {
-        self.effects = effects;
-    }
-
-    pub(crate) fn take_effects(&mut self) -> Vec<KnownEffect> {
-        std::mem::take(&mut self.effects)
     }
 
     pub(crate) fn has_unkept_answer(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use neuron_types::{AgentResult, DurableError, KnownEffect, LoopError, PendingApproval};
+use neuron_types::{AgentResult, DurableError, LoopError, PendingApproval};
 use serde::{Deserialize, Serialize};
 
 use crate::json::Json;
@@ -78,15 +78,11 @@ pub struct RunFailure {
     /// The state of a run that ended with [`LoopError::ApprovalRequired`], if it fits into a payload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<Box<PendingApproval>>,
-    /// The effects of that run whose tools gave them keys, as in
-    /// [`RunSnapshot::effects`](neuron_types::RunSnapshot::effects). Empty without [`pending`](Self::pending).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub effects: Vec<KnownEffect>,
 }
 
 impl RunFailure {
     pub(crate) fn new(kind: impl Into<String>, message: String) -> Self {
-        Self { kind: kind.into(), message, pending: None, effects: Vec::new() }
+        Self { kind: kind.into(), message, pending: None }
     }
 
     /// Returns `true` if the run ended because nobody decided on its calls.
@@ -94,14 +90,14 @@ impl RunFailure {
         self.kind == "ApprovalRequired"
     }
 
-    pub(crate) fn within(error: &LoopError, effects: Vec<KnownEffect>, limit: usize) -> Self {
+    pub(crate) fn within(error: &LoopError, limit: usize) -> Self {
         let mut message = error.to_string();
         cut(&mut message, LONGEST_TEXT.min(limit / 8));
         let failure = Self::new(error.kind(), message);
         let LoopError::ApprovalRequired(pending) = error else {
             return failure;
         };
-        let whole = Self { pending: Some(pending.clone()), effects, ..failure.clone() };
+        let whole = Self { pending: Some(pending.clone()), ..failure.clone() };
         let length = Json::new(&whole).map_or(usize::MAX, |json| json.len());
         if length <= limit { whole } else { failure }
     }
@@ -118,8 +114,8 @@ fn cut(text: &mut String, most: usize) {
 #[cfg(test)]
 mod tests {
     use neuron_types::{
-        AgentResult, ContentBlock, KnownEffect, LoopError, Message, PendingApproval, ProviderError,
-        Role, StopReason, TokenUsage,
+        AgentResult, ContentBlock, LoopError, Message, PendingApproval, ProviderError, Role,
+        StopReason, TokenUsage,
     };
     use serde_json::json;
 
@@ -178,16 +174,15 @@ mod tests {
     #[test]
     fn a_failure_fits_and_keeps_what_waits_if_it_can() {
         let error = LoopError::Provider(ProviderError::Other("é".repeat(30_000).into()));
-        let failure = RunFailure::within(&error, Vec::new(), 1 << 20);
+        let failure = RunFailure::within(&error, 1 << 20);
         assert!(failure.kind == "Provider" && failure.message.len() <= 16 * 1024);
 
         let mut pending = PendingApproval::new("r", Vec::new());
         pending.messages = vec![Message::user("x".repeat(5000))];
         let error = LoopError::ApprovalRequired(Box::new(pending));
-        let effects = || vec![KnownEffect { tool: "t".into(), key: "k".into(), output: None }];
-        let failure = RunFailure::within(&error, effects(), 100_000);
-        assert!(failure.pending.is_some() && failure.effects == effects());
-        let failure = RunFailure::within(&error, effects(), 4096);
-        assert!(failure.pending.is_none() && failure.effects.is_empty());
+        let failure = RunFailure::within(&error, 100_000);
+        assert!(failure.pending.is_some());
+        let failure = RunFailure::within(&error, 4096);
+        assert!(failure.pending.is_none());
     }
 }

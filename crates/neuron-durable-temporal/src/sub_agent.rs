@@ -108,7 +108,7 @@ impl SubAgentWorkflow {
         };
         let name = &request.call.name;
         let agents = request.agents.iter().chain([name]).cloned().collect();
-        let durability = Durability::new(durability.pinned_to(version).nested(agents));
+        let durability = Durability::new(durability.pinned_to(version).nested(agents, &tool_ctx));
         let run = async { tools.call(&request.call, &tool_ctx, Some(durability)).await };
         let ran = with_own_wakes(AssertUnwindSafe(run).catch_unwind()).await;
         // Middleware, which catches panics, may have made anything of it.

@@ -48,13 +48,3 @@ impl From<Wait> for WaitsFor {
         waits_for
     }
 }
-
-/// Leaves out the conversations. The decisions are on the calls, and a query must stay small.
-pub(crate) fn leave_out_messages(pending: &mut PendingApproval) {
-    pending.messages = Vec::new();
-    for call in &mut pending.calls {
-        if let Some(nested) = &mut call.nested {
-            leave_out_messages(nested);
-        }
-    }
-}

@@ -12,8 +12,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use neuron_types::{
-    Durability, DurableAgent, DurableError, KnownEffect, LoopError, PendingApproval, RunSnapshot,
-    Start,
+    Durability, DurableAgent, DurableError, LoopError, PendingApproval, RunSnapshot, Start,
 };
 use serde::{Deserialize, Serialize};
 use temporalio_macros::{workflow, workflow_methods};
@@ -166,10 +165,7 @@ impl AgentWorkflow {
                 }
             }
             LoopError::Durable(DurableError::Cancelled) => Err(WorkflowTermination::cancelled()),
-            error => {
-                let effects = ctx.state_mut(|state| state.mailbox.take_effects());
-                Err(ended(&error, effects, options.state_limit()))
-            }
+            error => Err(ended(&error, options.state_limit())),
         }
     }
 
@@ -228,8 +224,8 @@ fn next_input(
 }
 
 /// How a run that failed ends the workflow. It is not tried again: that would repeat all of it.
-fn ended(error: &LoopError, effects: Vec<KnownEffect>, limit: usize) -> WorkflowTermination {
-    let failure = RunFailure::within(error, effects, limit);
+fn ended(error: &LoopError, limit: usize) -> WorkflowTermination {
+    let failure = RunFailure::within(error, limit);
     let text = std::io::Error::other(failure.message.clone());
     let builder =
         ApplicationFailure::builder(text).type_name(failure.kind.clone()).non_retryable(true);

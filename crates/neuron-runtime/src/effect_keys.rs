@@ -5,7 +5,8 @@ use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use neuron_types::{
-    DurableError, KnownEffect, Start, ToolEffect, ToolInvocation, ToolOutput, WasmCompatSend,
+    DurableError, KnownEffect, ResumedApproval, Start, ToolContext, ToolEffect, ToolInvocation,
+    ToolOutput, WasmCompatSend,
 };
 
 use neuron_tool::panic_output;
@@ -38,20 +39,29 @@ enum Source {
 impl EffectKeys {
     /// Forgets all, and takes over what the state of an earlier execution has.
     pub fn restart(&self, start: &Start) {
+        self.replace(match start {
+            Start::Snapshot(snapshot) => &snapshot.effects,
+            Start::Resume { pending, .. } => &pending.effects,
+            _ => &[],
+        });
+    }
+
+    /// Forgets all, and takes over the effects of an agent inside a call that goes on after an approval.
+    pub fn restart_call(&self, ctx: &ToolContext) {
+        let resumed = ctx.extensions.get::<ResumedApproval>();
+        self.replace(resumed.map_or(&[], |resumed| &resumed.pending.effects));
+    }
+
+    fn replace(&self, effects: &[KnownEffect]) {
         let mut known = self.lock();
         known.clear();
-        let effects = match start {
-            Start::Snapshot(snapshot) => &*snapshot.effects,
-            Start::Resume { effects, .. } => effects,
-            _ => &[],
-        };
         let entry = |effect: &KnownEffect| {
             ((effect.tool.clone(), effect.key.clone()), effect.output.clone())
         };
         known.extend(effects.iter().map(entry));
     }
 
-    /// Returns the effects for the state of a run that continues as new.
+    /// Returns the effects, for [`DurableContext::known_effects`](neuron_types::DurableContext::known_effects).
     #[must_use]
     pub fn to_stored(&self) -> Vec<KnownEffect> {
         let known = self.lock();

@@ -85,16 +85,20 @@ where
     }
 }
 
-/// A moment by two clocks: one stands still while the machine sleeps, and the other may be set.
-struct Moment(Instant, SystemTime);
+/// A moment by two clocks, for leases. One clock stands still while the machine sleeps, and the other may be set.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment(Instant, SystemTime);
 
 impl Moment {
-    fn now() -> Self {
+    /// Returns the current moment.
+    #[must_use]
+    pub fn now() -> Self {
         Self(Instant::now(), SystemTime::now())
     }
 
-    fn age(&self) -> Duration {
-        // A clock that was set back says nothing.
+    /// Returns the time since then, by the clock that says more. After a clock was set back it is [`Duration::MAX`].
+    #[must_use]
+    pub fn age(&self) -> Duration {
         self.0.elapsed().max(self.1.elapsed().unwrap_or(Duration::MAX))
     }
 }

@@ -56,7 +56,7 @@ pub use guardrail::{
 pub use guardrail_hook::{GuardrailHook, GuardrailHookBuilder};
 pub use in_memory_sessions::InMemorySessionStorage;
 #[cfg(not(target_family = "wasm"))]
-pub use lease::while_held;
+pub use lease::{Moment, while_held};
 pub use local_durable::{LocalDurableContext, LocalSignals};
 pub use neuron_types::{
     Sandbox, Session, SessionRevision, SessionState, SessionStorage, SessionSummary,

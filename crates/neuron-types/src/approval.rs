@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    ApprovalError, Message, TokenUsage, ToolCall, ToolDefinition, ToolOutput, WasmCompatSend,
-    WasmCompatSync, transcript,
+    ApprovalError, KnownEffect, Message, TokenUsage, ToolCall, ToolDefinition, ToolOutput,
+    WasmCompatSend, WasmCompatSync, transcript,
 };
 
 /// A run that stopped because calls of its last answer need an approval.
@@ -70,6 +70,9 @@ pub struct PendingApproval {
     pub messages: Vec<Message>,
     /// The calls to decide on, in the order of the answer.
     pub calls: Vec<PendingCall>,
+    /// The effects of the run whose tools gave them [keys](crate::Tool::effect_key). Only a durable engine knows them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub effects: Vec<KnownEffect>,
 }
 
 impl PendingApproval {
@@ -90,6 +93,29 @@ impl PendingApproval {
             tool_usage: TokenUsage::default(),
             messages: Vec::new(),
             calls,
+            effects: Vec::new(),
+        }
+    }
+
+    /// Returns what a person decides on: all but the conversations and effects of the run and of the agents inside its
+    /// calls. A run does not go on from it.
+    #[must_use]
+    pub fn without_messages(&self) -> Self {
+        let shown = |pending: &PendingCall| PendingCall {
+            call: pending.call.clone(),
+            reason: pending.reason.clone(),
+            nested: pending.nested.as_ref().map(|nested| Box::new(nested.without_messages())),
+            signature: pending.signature.clone(),
+        };
+        Self {
+            version: self.version,
+            run_id: self.run_id.clone(),
+            usage: self.usage.clone(),
+            tool_usage: self.tool_usage.clone(),
+            messages: Vec::new(),
+            calls: self.calls.iter().map(shown).collect(),
+            effects: Vec::new(),
+            ..*self
         }
     }
 
@@ -453,6 +479,24 @@ mod tests {
         pending.version = 2;
         let error = pending.check(&ApprovalDecisions::approve_all(&pending)).unwrap_err();
         assert_eq!(error, ApprovalError::UnsupportedVersion { found: 2, supported: 1 });
+    }
+
+    #[test]
+    fn state_without_messages_keeps_what_a_person_decides_on() {
+        let effect = || KnownEffect { tool: "pay".into(), key: "17".into(), output: None };
+        let mut inner = PendingApproval::new("inner", vec![call("c")]);
+        let mut outer = PendingApproval::new("r", vec![call("a"), call("b")]);
+        (inner.turn, outer.turns, outer.usage.input_tokens) = (3, 4, 5);
+        let signature = ApprovalSignature { expires_at: None, code: "c0de".into() };
+        outer.calls[0].signature = Some(signature);
+        let mut shown = outer.clone();
+        shown.calls[1].nested = Some(Box::new(inner.clone()));
+        for pending in [&mut inner, &mut outer] {
+            pending.messages.push(Message::user("hi"));
+            pending.effects.push(effect());
+        }
+        outer.calls[1].nested = Some(Box::new(inner));
+        assert_eq!(outer.without_messages(), shown);
     }
 
     #[test]

@@ -10,8 +10,9 @@ use serde_json::Value;
 
 use crate::{
     ActivityOptions, AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse,
-    DeltaSink, DurableContext, DurableError, LoopError, PendingApproval, RequestRef, ToolContext,
-    ToolInvocation, ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync, parse_signal,
+    DeltaSink, DurableContext, DurableError, KnownEffect, LoopError, PendingApproval, RequestRef,
+    ToolContext, ToolInvocation, ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
+    parse_signal,
 };
 
 /// A durable context behind a pointer. It may borrow the engine's context for one invocation.
@@ -65,6 +66,10 @@ impl DurableContext for Durability<'_> {
 
     async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
         self.0.continue_as_new_dyn(state).await
+    }
+
+    fn known_effects(&self) -> Vec<KnownEffect> {
+        self.0.known_effects_dyn()
     }
 
     async fn sleep(&self, duration: Duration) {
@@ -172,6 +177,7 @@ trait DurableDyn: WasmCompatSend + WasmCompatSync {
     ) -> WasmBoxedFuture<'a, ()>;
     fn should_continue_as_new_dyn(&self) -> bool;
     fn continue_as_new_dyn(&self, state: Value) -> Done<'_, ()>;
+    fn known_effects_dyn(&self) -> Vec<KnownEffect>;
     fn sleep_dyn(&self, duration: Duration) -> WasmBoxedFuture<'_, ()>;
     fn now_dyn(&self) -> DateTime<Utc>;
     fn is_replaying_dyn(&self) -> bool;
@@ -253,6 +259,10 @@ impl<D: DurableContext> DurableDyn for D {
 
     fn continue_as_new_dyn(&self, state: Value) -> Done<'_, ()> {
         Box::pin(self.continue_as_new(state))
+    }
+
+    fn known_effects_dyn(&self) -> Vec<KnownEffect> {
+        self.known_effects()
     }
 
     fn sleep_dyn(&self, duration: Duration) -> WasmBoxedFuture<'_, ()> {

@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use crate::{
     AgentResult, ApprovalDecisions, CallScope, CompletionRequest, CompletionResponse, DeltaSink,
-    DurableError, LoopError, PendingApproval, RequestRef, ToolCall, ToolContext, ToolDyn,
-    ToolEffect, ToolOutput, WasmCompatSend, WasmCompatSync, message_events,
+    DurableError, KnownEffect, LoopError, PendingApproval, RequestRef, ToolCall, ToolContext,
+    ToolDyn, ToolEffect, ToolOutput, WasmCompatSend, WasmCompatSync, message_events,
 };
 
 /// Parses the value of a signal, for implementations of [`DurableContext::wait_for_signal`].
@@ -253,6 +253,14 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         state: Value,
     ) -> impl Future<Output = Result<(), DurableError>> + WasmCompatSend;
 
+    /// Returns the effects that the run has had so far and whose tools gave them [keys](crate::Tool::effect_key). The
+    /// loop stores them with a state that leaves the engine, so that the next execution knows them.
+    ///
+    /// Provided: none.
+    fn known_effects(&self) -> Vec<KnownEffect> {
+        Vec::new()
+    }
+
     /// Waits by the engine's clock.
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + WasmCompatSend;
 
@@ -427,6 +435,10 @@ macro_rules! forward_through_pointer {
                 state: Value,
             ) -> impl Future<Output = Result<(), DurableError>> + WasmCompatSend {
                 (**self).continue_as_new(state)
+            }
+
+            fn known_effects(&self) -> Vec<KnownEffect> {
+                (**self).known_effects()
             }
 
             fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + WasmCompatSend {

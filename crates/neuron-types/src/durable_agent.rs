@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AgentResult, ApprovalDecisions, Durability, KnownEffect, LoopError, Message, PendingApproval,
-    RunSnapshot, ToolContext, WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
+    AgentResult, ApprovalDecisions, Durability, LoopError, Message, PendingApproval, RunSnapshot,
+    ToolContext, WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
 
 /// The beginning of a run.
@@ -26,9 +26,6 @@ pub enum Start {
         pending: Box<PendingApproval>,
         /// The decisions on its calls.
         decisions: ApprovalDecisions,
-        /// The effects of the run whose tools gave them keys, as in [`RunSnapshot::effects`].
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        effects: Vec<KnownEffect>,
     },
     /// Goes on with a run that an earlier execution of a durable engine left, in place of the conversation.
     Snapshot(Box<RunSnapshot>),

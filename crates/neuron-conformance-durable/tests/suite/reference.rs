@@ -514,8 +514,11 @@ impl DurableContext for JournalContext {
         false
     }
 
-    async fn continue_as_new(&self, mut state: Value) -> Result<(), DurableError> {
-        state["effects"] = json!(self.effects.to_stored());
+    fn known_effects(&self) -> Vec<KnownEffect> {
+        self.effects.to_stored()
+    }
+
+    async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
         *self.journal.state.lock().unwrap() = Some(state);
         Err(DurableError::ContinueAsNew(self.run_id.clone()))
     }

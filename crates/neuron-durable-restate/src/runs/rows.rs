@@ -8,7 +8,7 @@ use neuron_types::stored_json;
 use serde::Deserialize;
 
 use crate::RunOutcome;
-use crate::register::{ENDED, Ended, VERSION, WAIT, Waiting, leave_out_messages};
+use crate::register::{ENDED, Ended, VERSION, WAIT, Waiting};
 
 /// Restate's codes of failures of the connection.
 const NOT_REACHED: [&str; 2] = ["RT0001", "RT0010"];
@@ -157,8 +157,8 @@ impl Run {
             summary.reason = Some(error.text);
         }
         summary.usage = outcome.result.map(|result| result.usage).or(summary.usage.take());
-        if let Some(mut pending) = outcome.pending {
-            leave_out_messages(&mut pending);
+        if let Some(pending) = outcome.pending {
+            let pending = Box::new(pending.without_messages());
             let event = WaitEvent::Approval { signal: None, pending: Some(pending) };
             summary.waits_for = Some(WaitsFor::new(event));
         }

@@ -46,7 +46,7 @@ impl AgentRuns {
         };
         pending.check_whole()?;
         pending.check(&decisions)?;
-        let start = Start::Resume { pending, decisions, effects: failure.effects };
+        let start = Start::Resume { pending, decisions };
         let request = self.request(id, info, start).await.map_err(RunsError::Engine)?;
         match self.client.clone().start_workflow_execution(request.into_request()).await {
             Ok(_) => Ok(()),

@@ -19,7 +19,7 @@ use temporalio_common::protos::temporal::api::workflowservice::v1::GetWorkflowEx
 use super::end::End;
 use super::{AgentRun, AgentRuns};
 use crate::agent_version::AgentVersion;
-use crate::wait::{Waits, leave_out_messages};
+use crate::wait::Waits;
 use crate::{AgentWorkflow, RunFailure};
 
 /// Number of events at the end of a history among which the failure of a workflow task is looked for.
@@ -149,10 +149,7 @@ fn decisions(failure: RunFailure) -> Option<WaitsFor> {
     if !failure.needs_decisions() {
         return None;
     }
-    let mut pending = failure.pending;
-    if let Some(pending) = &mut pending {
-        leave_out_messages(pending);
-    }
+    let pending = failure.pending.map(|pending| Box::new(pending.without_messages()));
     Some(WaitsFor::new(WaitEvent::Approval { signal: None, pending }))
 }
 

@@ -1,8 +1,8 @@
 //! The stored forms of a conversation.
 
 use neuron_types::{
-    ApprovalError, DurableError, LoopError, Message, PendingApproval, PendingCall, RunSnapshot,
-    Session, SessionState, StopReason, StorageError, TokenUsage, transcript,
+    ApprovalError, DurableError, KnownEffect, LoopError, Message, PendingApproval, PendingCall,
+    RunSnapshot, Session, SessionState, StopReason, StorageError, TokenUsage, transcript,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -134,10 +134,10 @@ impl Conversation {
 }
 
 /// The state of a run between two turns, as a durable engine stores it.
-pub(crate) fn snapshot(ledger: &Ledger) -> Result<Value, LoopError> {
+pub(crate) fn snapshot(ledger: &Ledger, effects: Vec<KnownEffect>) -> Result<Value, LoopError> {
     let stored = StoredConversation { version: VERSION, ledger: ledger.with_messages(Vec::new()) };
     let mut snapshot = RunSnapshot::new(&*ledger.tally.run.id, ledger.messages.clone());
-    snapshot.turns = ledger.tally.run.turns;
+    (snapshot.turns, snapshot.effects) = (ledger.tally.run.turns, effects);
     // The model goes on with an answer that the user began, as with a turn of its own that was paused.
     snapshot.is_paused = !transcript::is_open(&snapshot.messages, false);
     snapshot.usage = ledger.tally.run.usage.total.clone();

@@ -52,7 +52,7 @@ pub(super) fn begin(
                 ledger.undecide();
             })?;
         }
-        Start::Resume { pending, decisions, effects: _ } => {
+        Start::Resume { pending, decisions } => {
             let mut other = from_pending(*pending)?;
             accept(parts, &mut other, &decisions)?;
             session.map_or(Ok(()), |session| session.check_decisions(&other))?;

@@ -30,7 +30,8 @@ pub(super) async fn open_turn(env: &Env<'_>, ledger: &mut Ledger) -> Result<Done
     }
     if let Some(durability) = env.parts.durability.filter(|engine| engine.should_continue_as_new())
     {
-        durability.continue_as_new(snapshot(ledger)?).await?;
+        let state = snapshot(ledger, durability.known_effects())?;
+        durability.continue_as_new(state).await?;
     }
     ledger.tally.run.check_before_call(env.config())?;
     announce(env, ledger).await?;

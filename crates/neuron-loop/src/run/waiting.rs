@@ -56,7 +56,11 @@ async fn next_signal(
         let decided = async { Ok(handle.decided(pending).await) };
         return or_cancelled(env.stop, decided).await.map(Some);
     }
-    let missing = || LoopError::ApprovalRequired(Box::new(pending.clone()));
+    let missing = || {
+        let mut pending = pending.clone();
+        pending.effects = env.parts.durability.map(|it| it.known_effects()).unwrap_or_default();
+        LoopError::ApprovalRequired(Box::new(pending))
+    };
     let engine = env.parts.durability.zip(env.config().approval_signal.as_ref());
     let (engine, signal) = engine.ok_or_else(missing)?;
     let wait = async { Ok(engine.wait_for_approval(pending, &signal.name, signal.timeout).await) };

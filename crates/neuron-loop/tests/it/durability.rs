@@ -11,9 +11,9 @@ use neuron_loop::LoopError;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ActivityOptions, CompletionRequest, CompletionResponse, ContextError, ContextStrategy,
-    Durability, DurableContext, DurableError, DurableProvider, Message, Provider, ProviderError,
-    RequestRef, StreamEvent, TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolEffect,
-    ToolError, ToolInvocation, ToolOutput, WasmBoxedFuture,
+    Durability, DurableContext, DurableError, DurableProvider, KnownEffect, Message, Provider,
+    ProviderError, RequestRef, StreamEvent, TokenUsage, ToolContext, ToolDefinition, ToolDyn,
+    ToolEffect, ToolError, ToolInvocation, ToolOutput, WasmBoxedFuture,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -43,6 +43,10 @@ impl Borrowing<'_> {
     fn note(&self, step: impl Into<String>) {
         self.engine.steps.lock().unwrap().push(step.into());
     }
+}
+
+fn effect() -> KnownEffect {
+    KnownEffect { tool: "pay".into(), key: "17".into(), output: None }
 }
 
 impl DurableContext for Borrowing<'_> {
@@ -87,6 +91,10 @@ impl DurableContext for Borrowing<'_> {
 
     fn should_continue_as_new(&self) -> bool {
         Some(self.engine.steps.lock().unwrap().len()) == self.engine.continue_at
+    }
+
+    fn known_effects(&self) -> Vec<KnownEffect> {
+        vec![effect()]
     }
 
     async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
@@ -240,6 +248,7 @@ async fn an_engine_runs_what_is_approved_and_no_more_at_once_than_allowed() {
     let ctx = ToolContext::default();
     let error = agent.run_text("go", &ctx).await.unwrap_err();
     let LoopError::ApprovalRequired(pending) = error else { panic!("{error:?}") };
+    assert_eq!(pending.effects, [effect()]);
     let steps = || -> Vec<String> {
         let steps = engine.steps.lock().unwrap();
         steps.iter().map(|step| step.split(" wf-1").next().unwrap().to_owned()).collect()
@@ -290,6 +299,7 @@ async fn continue_as_new_carries_the_whole_run() {
     let messages: Vec<Message> = serde_json::from_value(state["messages"].clone()).unwrap();
     assert_eq!(messages, agent.messages());
     assert_eq!(state["turns"], agent.turns());
+    assert_eq!(state["effects"], serde_json::to_value([effect()]).unwrap());
     assert_eq!(state["usage"], serde_json::to_value(agent.usage()).unwrap());
 }
 

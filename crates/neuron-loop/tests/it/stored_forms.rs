@@ -41,7 +41,6 @@ async fn resume_starts_from_a_pending_approval_and_its_decisions() {
     let start = |decisions: ApprovalDecisions| Start::Resume {
         pending: Box::new(pending.clone()),
         decisions,
-        effects: Vec::new(),
     };
     let (agent, _, log) = agent([Reply::text("done").usage(usage(5, 1))]);
     let mut chat = Conversation::new();

@@ -1,8 +1,8 @@
 //! Calls with equal keys, within a batch, across batches and across executions.
 
 use neuron_types::{
-    DurableError, RunSnapshot, Start, ToolCall, ToolContext, ToolEffect, ToolError, ToolInvocation,
-    ToolOutput,
+    ApprovalDecisions, DurableError, KnownEffect, PendingApproval, ResumedApproval, RunSnapshot,
+    Start, ToolCall, ToolContext, ToolEffect, ToolError, ToolInvocation, ToolOutput,
 };
 use serde_json::Value;
 
@@ -75,6 +75,22 @@ async fn calls_with_one_key_are_one_effect() {
     next.restart(&Start::Continue);
     let (ran, _) = run(&next, vec![pay("i", Some("17"), ONCE)]).await;
     assert_eq!(ran, ["i"]);
+}
+
+#[test]
+fn effects_of_a_state_that_waits_are_known_when_it_goes_on() {
+    let (keys, mut ctx) = (EffectKeys::default(), ToolContext::default());
+    let mut pending = PendingApproval::new("run", Vec::new());
+    pending.effects = vec![KnownEffect { tool: "pay".into(), key: "17".into(), output: None }];
+    let decisions = ApprovalDecisions::new();
+    let resumed = ResumedApproval::new(pending.clone(), decisions.clone());
+    keys.restart(&Start::Resume { pending: Box::new(pending.clone()), decisions });
+    assert_eq!(keys.to_stored(), pending.effects);
+    keys.restart_call(&ctx);
+    assert_eq!(keys.to_stored(), []);
+    ctx.extensions.insert(resumed);
+    keys.restart_call(&ctx);
+    assert_eq!(keys.to_stored(), pending.effects);
 }
 
 #[tokio::test]

@@ -8,10 +8,10 @@ use std::task::{Context, Poll};
 
 use neuron_types::{
     ActivityOptions, CallScope, CompletionRequest, CompletionResponse, ContentBlock, DeltaSink,
-    Durability, DurableContext, DurableError, HookAction, HookError, HookEvent, HookScope, Message,
-    ObservabilityHook, Operation, OperationKind, OperationScope, RequestRef, Role, Scopes,
-    StopReason, StreamEvent, TokenUsage, ToolCall, ToolContext, ToolError, ToolInvocation,
-    ToolOutput, WasmCompatSend,
+    Durability, DurableContext, DurableError, HookAction, HookError, HookEvent, HookScope,
+    KnownEffect, Message, ObservabilityHook, Operation, OperationKind, OperationScope, RequestRef,
+    Role, Scopes, StopReason, StreamEvent, TokenUsage, ToolCall, ToolContext, ToolError,
+    ToolInvocation, ToolOutput, WasmCompatSend,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -149,12 +149,20 @@ impl DurableContext for Plain {
     }
 }
 
+fn effect() -> KnownEffect {
+    KnownEffect { tool: "pay".into(), key: "17".into(), output: None }
+}
+
 /// All methods.
 #[derive(Default)]
 struct Full(Plain);
 
 impl DurableContext for Full {
     required_methods!(self => self.0);
+
+    fn known_effects(&self) -> Vec<KnownEffect> {
+        vec![effect()]
+    }
 
     async fn execute_llm_call_ref(
         &self,
@@ -216,6 +224,8 @@ async fn the_handle_forwards_every_method() {
     let wait = Duration::from_secs(6);
     assert_eq!(handle.wait_for_signal::<u8>("go", wait).await.unwrap(), Some(5));
     assert!(handle.should_continue_as_new());
+    assert_eq!(handle.known_effects(), [effect()]);
+    assert_eq!(Durability::new(Plain::default()).known_effects(), []);
     let next = handle.continue_as_new(json!({ "turn": 3 })).await.unwrap_err();
     assert_eq!(next.to_string(), r#"continue as new: {"turn":3}"#);
     handle.sleep(wait).await;
