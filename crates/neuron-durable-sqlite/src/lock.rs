@@ -13,8 +13,9 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
+use neuron_runtime::Moment;
 use neuron_sqlite::Database;
 
 use crate::JournalError;
@@ -45,13 +46,13 @@ struct Held {
 #[derive(Debug, Clone, Copy)]
 struct Holder {
     serial: u64,
-    renewed: Instant,
+    renewed: Moment,
     lease: Duration,
 }
 
 impl Holder {
     fn has_expired(&self) -> bool {
-        self.renewed.elapsed() >= self.lease
+        self.renewed.age() >= self.lease
     }
 }
 
@@ -87,7 +88,7 @@ impl Locks {
         };
         let serial = held.next;
         held.next += 1;
-        held.holders.insert(run, Holder { serial, renewed: Instant::now(), lease });
+        held.holders.insert(run, Holder { serial, renewed: Moment::now(), lease });
         Ok(Some(Lock { run, serial, lease, held: self.held.clone(), file }))
     }
 
@@ -116,6 +117,14 @@ impl Locks {
             Err(TryLockError::Error(error)) => Err(naming(&path)(error)),
         }
     }
+
+    /// Removes the file of a run that was deleted. Nobody locks the run any more, because its key is not used again.
+    pub(crate) fn remove(&self, run: i64) {
+        if let Some(folder) = &self.folder {
+            // What stays is a file without a run.
+            let _ = fs::remove_file(path(folder, run));
+        }
+    }
 }
 
 /// The result of a renewal.
@@ -124,7 +133,7 @@ pub(crate) enum Renewal {
     InTime,
     /// The lease may have expired before: another holder may be taking the run over.
     Late,
-    /// Another holder in this process has taken the run over.
+    /// Another holder has taken the run over, or the file of the lock was deleted.
     Lost,
 }
 
@@ -145,23 +154,26 @@ impl Lock {
 
     /// Renews the lease.
     pub(crate) fn renew(&self) -> Renewal {
-        let now = Instant::now();
+        let now = Moment::now();
         let was_valid = {
             let mut held = lock(&self.held);
             let holder = held.holders.get_mut(&self.run).filter(|held| held.serial == self.serial);
             let Some(holder) = holder else {
                 return Renewal::Lost;
             };
-            let was_valid = holder.renewed.elapsed() < holder.lease / 2;
+            let was_valid = holder.renewed.age() < holder.lease / 2;
             (holder.renewed, holder.lease) = (now, self.lease);
             was_valid
         };
-        if let Some((file, _)) = &self.file {
+        if let Some((file, path)) = &self.file {
             // If this fails the lease ends earlier. The epoch in the database decides then.
             let _ = file.set_modified(SystemTime::now());
+            if !is_at(file, path) {
+                return Renewal::Lost;
+            }
         }
         // The process may have been stopped between the look and the renewal.
-        match was_valid && now.elapsed() < self.lease / 2 {
+        match was_valid && now.age() < self.lease / 2 {
             true => Renewal::InTime,
             false => Renewal::Late,
         }
@@ -177,17 +189,6 @@ impl Lock {
         if let Some((file, _)) = &self.file {
             // If this fails the run is free when the lock is dropped.
             let _ = file.set_modified(EXPIRED);
-        }
-    }
-
-    /// Removes the file of a run that is gone.
-    pub(crate) fn remove(mut self) {
-        if let Some((file, path)) = self.file.take() {
-            if is_at(&file, &path) {
-                // What stays is a file without a run.
-                let _ = fs::remove_file(path);
-            }
-            unlock(&file);
         }
     }
 }
@@ -359,6 +360,16 @@ mod tests {
             assert_eq!((lock.renew(), taken.renew()), (Renewal::Lost, Renewal::InTime));
             assert!(locks.is_held(7).unwrap());
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn lock_whose_file_was_deleted_is_not_renewed() {
+        let (folder, [locks, _]) = places();
+        let lock = locks.acquire(7, DEFAULT_LEASE).unwrap().unwrap();
+        assert_eq!(lock.renew(), Renewal::InTime);
+        fs::remove_file(path(folder.path(), 7)).unwrap();
+        assert_eq!(lock.renew(), Renewal::Lost);
     }
 
     #[test]

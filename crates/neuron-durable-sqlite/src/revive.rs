@@ -7,8 +7,9 @@ use neuron_types::{ApprovalDecisions, PendingApproval};
 use serde_json::Value;
 
 use crate::JournalError;
-use crate::lock::{DEFAULT_LEASE, Locks};
+use crate::lock::Locks;
 use crate::run_row::RunRow;
+use crate::signal_row::SignalRow;
 use crate::standing::{Standing, Wait, pending};
 use crate::step_row::{StepRow, millis};
 use crate::waits::received;
@@ -22,16 +23,19 @@ pub(crate) fn revive(
     locks: &Locks,
 ) -> Result<(), Abort<JournalError>> {
     let mut run = RunRow::get(connection, id)?;
-    let held = || JournalError::Held { id: id.into() };
     let not_revivable = |reason| JournalError::NotRevivable { id: id.into(), reason };
     if locks.is_held(run.key)? {
-        return Err(held().into());
+        return Err(JournalError::Held { id: id.into() }.into());
     }
     let (_, last) = StepRow::last(connection, (run.key, id))?;
     let standing = Standing::of(&run, last.as_ref())?;
     let (step, pending): (&StepRow, Option<PendingApproval>) = match standing.wait() {
         Wait::Unanswered(step) => {
             (step, standing.outcome.as_ref().and_then(|end| end.approval.as_deref().cloned()))
+        }
+        Wait::Over(step) if SignalRow::is_queued(connection, run.key, name(step))? => {
+            let reason = "decisions came in time, and it goes on with them once it is opened";
+            return Err(not_revivable(reason.to_owned()).into());
         }
         Wait::Over(step) => (step, pending(id, step)?),
         Wait::Open(step) if step.pending.is_some() => {
@@ -51,10 +55,15 @@ pub(crate) fn revive(
     let record =
         received(Some(value), now).map_err(|error| JournalError::corrupt(id, error.to_string()))?;
     let decided = step.clone().ended(record, now);
-    let _lock = locks.acquire(run.key, DEFAULT_LEASE)?.ok_or_else(held)?;
+    // These came after the deadline, and before the run ended.
+    while SignalRow::take(connection, (run.key, id), name(step))?.is_some() {}
     step.delete(connection, run.key)?;
     decided.insert(connection, run.key)?;
     run.go_on();
     run.changed_at = now;
     run.update(connection)
+}
+
+fn name(step: &StepRow) -> &str {
+    step.name.as_deref().unwrap_or_default()
 }

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::error::check_run_id;
 use crate::inspect::{details, list};
-use crate::lock::{DEFAULT_LEASE, Lock, Locks};
+use crate::lock::Locks;
 use crate::notices::Notices;
 use crate::retry::retry;
 use crate::revive::revive;
@@ -333,12 +333,14 @@ impl SqliteRuns {
             let Some(&key) = keys.first() else {
                 return Err(JournalError::NotFound { id }.into());
             };
-            let lock = locks.acquire(key, DEFAULT_LEASE)?.ok_or(JournalError::Held { id })?;
+            if locks.is_held(key)? {
+                return Err(JournalError::Held { id }.into());
+            }
             delete(transaction, key)?;
-            Ok((lock, free_pages(transaction)?))
+            Ok((key, free_pages(transaction)?))
         });
-        let (lock, free): (_, i64) = deleted.await.map_err(|error: JournalError| error)?;
-        lock.remove();
+        let (key, free) = deleted.await.map_err(|error: JournalError| error)?;
+        self.locks.remove(key);
         self.reclaim(free).await;
         Ok(())
     }
@@ -357,24 +359,21 @@ impl SqliteRuns {
         let age = i64::try_from(older_than.as_millis()).unwrap_or(i64::MAX);
         let latest = millis(Utc::now()).saturating_sub(age);
         let pruned = self.database.write(move |transaction| {
-            let mut held: Vec<Lock> = Vec::new();
+            let mut keys: Vec<i64> = Vec::new();
             // A damaged run stays.
             for run in RunRow::all(transaction)?.into_iter().flatten() {
-                if !run.status.is_end() || run.changed_at > latest {
-                    continue;
-                }
-                if let Some(lock) = locks.acquire(run.key, DEFAULT_LEASE)? {
+                let is_old = run.status.is_end() && run.changed_at <= latest;
+                if is_old && !locks.is_held(run.key)? {
                     delete(transaction, run.key)?;
-                    held.push(lock);
+                    keys.push(run.key);
                 }
             }
-            Ok((held, free_pages(transaction)?))
+            Ok((keys, free_pages(transaction)?))
         });
-        let (held, free): (Vec<Lock>, i64) = pruned.await.map_err(|error: JournalError| error)?;
-        let count = held.len();
-        held.into_iter().for_each(Lock::remove);
+        let (keys, free) = pruned.await.map_err(|error: JournalError| error)?;
+        keys.iter().for_each(|key| self.locks.remove(*key));
         self.reclaim(free).await;
-        Ok(count)
+        Ok(keys.len())
     }
 
     /// Gives space back. What fails here is space that the next deletion gives back.

@@ -406,3 +406,38 @@ async fn a_damaged_run_is_listed_as_damaged_and_keeps_no_other_from_the_list() {
     }
     assert!(runs.list().await.unwrap().is_empty());
 }
+
+#[tokio::test]
+async fn value_longer_than_a_record_is_an_error_until_the_limit_is_greater() {
+    let runs = SqliteRuns::open(":memory:").await.unwrap();
+    let value = json!("x".repeat(200));
+    let open = async |limit| {
+        let builder = runs.run("r").record_limit(limit);
+        builder.open(silent(), no_tools()).await.unwrap()
+    };
+    let context = open(100).await;
+    let error = context.record("quote", value.clone()).await.unwrap_err().to_string();
+    assert!(error.contains("the value `quote` takes 2"), "{error}");
+    assert!(error.contains("may have 100") && error.contains("`record_limit`"), "{error}");
+    assert_eq!(runs.inspect("r").await.unwrap().steps, []);
+    drop(context);
+    assert_eq!(open(1000).await.record("quote", value.clone()).await.unwrap(), value);
+    // It is in the journal.
+    assert_eq!(open(100).await.record("quote", json!(1)).await.unwrap(), value);
+}
+
+#[tokio::test]
+async fn pruning_opens_no_file_for_a_run() {
+    let (folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    opened(&runs, "r").await.run_ended(Err(&LoopError::MaxTurns(3))).await;
+    let locks = folder.path().join("runs.db.locks");
+    std::fs::remove_dir_all(&locks).unwrap();
+    assert_eq!(runs.prune(Duration::ZERO).await.unwrap(), 1);
+    assert!(!locks.exists());
+
+    opened(&runs, "r").await.run_ended(Err(&LoopError::MaxTurns(3))).await;
+    assert_eq!(std::fs::read_dir(&locks).unwrap().count(), 1);
+    assert_eq!(runs.prune(Duration::ZERO).await.unwrap(), 1);
+    assert_eq!(std::fs::read_dir(&locks).unwrap().count(), 0);
+}

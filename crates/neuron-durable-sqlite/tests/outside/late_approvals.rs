@@ -284,3 +284,75 @@ async fn revived_run_is_driven_by_a_pool() {
     }
     assert_eq!((payer.paid(), payer.model.calls()), (1, 2));
 }
+
+/// Opens the run as a release of another version does.
+async fn open_with_another_version(payer: &Payer, runs: &SqliteRuns) {
+    let run = runs.run("r").agent_version("2");
+    let error = run.open(payer.model.clone(), Arc::default()).await.unwrap_err();
+    assert!(matches!(error, JournalError::OtherVersion { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn stalled_run_that_waits_for_decisions_is_listed_so_and_revived() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let payer = Payer::new(Some(TIMEOUT * 4));
+    runs.run("r").agent_version("1").submit("Pay.").await.unwrap();
+    interrupted(&payer, &runs).await;
+    open_with_another_version(&payer, &runs).await;
+    let stalled = summary(&runs).await;
+    assert_eq!(stalled.status, RunStatus::Stalled);
+    let event = stalled.waits_for.unwrap().event;
+    assert!(matches!(event, WaitEvent::Approval { signal: Some(_), pending: Some(_) }));
+    assert!(stalled.reason.unwrap().contains("pinned to the agent version \"1\""));
+    pass_deadline(&runs).await;
+    let error = runs.signal("r", "decide", approved()).await.unwrap_err();
+    assert!(matches!(error, JournalError::Ended { .. }), "{error:?}");
+    revives(&payer, &runs).await;
+}
+
+#[tokio::test]
+async fn run_that_waits_for_its_program_keeps_its_calls_when_another_version_opens_it() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let payer = Payer::new(None);
+    runs.run("r").agent_version("1").submit("Pay.").await.unwrap();
+    payer.drive(&runs).await.unwrap_err();
+    let waits = details(&runs).await;
+    assert_eq!(waits.summary.status, RunStatus::Waiting);
+    open_with_another_version(&payer, &runs).await;
+    assert_eq!(details(&runs).await, waits);
+}
+
+#[tokio::test]
+async fn run_with_decisions_that_came_in_time_is_not_revived_and_goes_on_with_them() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let payer = Payer::new(Some(TIMEOUT * 2));
+    interrupted(&payer, &runs).await;
+    let denied = ApprovalDecisions::new().deny("c", "no");
+    runs.signal("r", "decide", denied).await.unwrap();
+    pass_deadline(&runs).await;
+    let error = runs.revive("r", approved()).await.unwrap_err().to_string();
+    assert!(error.contains("decisions came in time"), "{error}");
+    assert_eq!(payer.drive(&runs).await.unwrap().response, "done");
+    assert_eq!(payer.paid(), 0);
+}
+
+#[tokio::test]
+async fn revived_run_takes_no_decisions_that_came_between_its_deadline_and_its_end() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let payer = Payer::new(Some(TIMEOUT / 10));
+    payer.drive(&runs).await.unwrap_err();
+    // As `signal` stores it while the run goes on from its wait to its end.
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    let sql = "INSERT INTO signals (run, name, sent_at, value)
+               SELECT key, 'decide', changed_at, '{}' FROM runs";
+    connection.execute(sql, []).unwrap();
+    assert_eq!(details(&runs).await.signals.len(), 1);
+    runs.revive("r", approved()).await.unwrap();
+    assert!(details(&runs).await.signals.is_empty());
+    assert_eq!(payer.drive(&runs).await.unwrap().response, "done");
+    assert_eq!(payer.paid(), 1);
+}
