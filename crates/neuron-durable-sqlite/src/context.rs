@@ -31,7 +31,8 @@ const DEFAULT_CONTINUE_AFTER: usize = 1000;
 /// when the process is killed and started again.
 ///
 /// While it lives it holds the run: nobody else can open it, in this process or another one. Clones share the
-/// run. The run is free again when the last of them is dropped, or the process has ended, however it ended.
+/// run. The run is free again when the last of them is dropped, or the process has ended, however it ended, and as soon
+/// as [`drive`](Self::drive) has stored the end of the run.
 ///
 /// The hold is a [lease](crate::RunBuilder::lease). The context renews it while it does a step, and all the time while
 /// [`drive`](Self::drive) runs. If it does not renew the lease in time, because its process is stopped or hangs, or its

@@ -114,7 +114,7 @@
 //!
 //! [`ApprovalDecisions`](neuron_types::ApprovalDecisions) are sent as the signal that
 //! [`WaitEvent::Approval`] names. A wait whose deadline has passed is not shown any more, whether or not a process drives
-//! the run, and a signal for it is refused with [`JournalError::Ended`]. [`SqliteRuns::revive`] then lets the run go on
+//! the run, and a signal for it is refused with [`RunsError::Ended`]. [`SqliteRuns::revive`] then lets the run go on
 //! with late decisions.
 //!
 //! # Damage and loss
@@ -170,6 +170,7 @@ mod inspect;
 mod lock;
 mod notices;
 mod parking;
+mod removal;
 mod retry;
 mod revive;
 mod run_row;

@@ -47,7 +47,9 @@ type Configure = Arc<dyn for<'r> Fn(RunBuilder<'r>) -> RunBuilder<'r> + Send + S
 ///   once, those of other processes within about a second. The runs of a process that was killed, or whose
 ///   [lease](RunBuilder::lease) expired, are found in the same way.
 /// - A run that fails is [listed](SqliteRuns::list) as such and does not end the pool. A run that stands still is tried
-///   again after a minute, and then less and less often.
+///   again after a minute, and then less and less often. A run whose agent panics stands still too.
+/// - A run whose agent returns before the end of its journal has not ended. The pool warns, and tries it less and less
+///   often.
 /// - A run without a start, which was created by [`open`](RunBuilder::open), begins with its
 ///   [input](RunBuilder::input): a text, or the JSON of another value. Without an input the pool leaves it alone.
 ///
@@ -196,12 +198,13 @@ impl<P: Provider + 'static, A: DurableAgent> RunPool<P, A> {
             let woken = self.runs.notices().runnable.notified();
             // The runs are polled meanwhile: the look may have to wait for what they read or write.
             let mut look = pin!(self.runs.database().read(|transaction| due(transaction)));
+            let mut gone = Vec::new();
             let found: Vec<Due> = loop {
                 match select(look, pin!(ended(&mut driven))).await {
                     Either::Left((found, _)) => break found?,
                     Either::Right((left, unfinished)) => {
                         look = unfinished;
-                        ids.remove(&left.id);
+                        gone.push(left.id.clone());
                         note(&mut backoff, left);
                     }
                 }
@@ -218,6 +221,8 @@ impl<P: Provider + 'static, A: DurableAgent> RunPool<P, A> {
                     _ => {}
                 }
             }
+            // The look may have found these as they were before.
+            ids.retain(|id| !gone.contains(id));
             let mut wait = pin!(tokio::time::timeout(pause, woken));
             loop {
                 while driven.len() < self.at_once
@@ -286,8 +291,8 @@ fn note(backoff: &mut Backoff, left: Left) {
         return backoff.skip(run, LOOK);
     }
     match &error {
+        Some(LoopError::Durable(DurableError::Cancelled)) | None if is_settled => {}
         Some(error) => tracing::warn!(run, %error, "a run of the pool failed"),
-        None if is_settled => {}
         None => tracing::warn!(run, "the agent returned a result before the end of its journal"),
     }
     match error {

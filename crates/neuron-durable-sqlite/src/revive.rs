@@ -1,6 +1,7 @@
 //! Decisions that come after the wait for them has ended.
 
 use chrono::Utc;
+use neuron_runtime::RunsError;
 use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::Connection;
 use neuron_types::{ApprovalDecisions, PendingApproval};
@@ -23,7 +24,8 @@ pub(crate) fn revive(
     locks: &Locks,
 ) -> Result<(), Abort<JournalError>> {
     let mut run = RunRow::get(connection, id)?;
-    let not_revivable = |reason| JournalError::NotRevivable { id: id.into(), reason };
+    let not_revivable =
+        |reason| JournalError::Runs(RunsError::NotRevivable { id: id.into(), reason });
     if locks.is_held(run.key)? {
         return Err(JournalError::Held { id: id.into() }.into());
     }
@@ -50,7 +52,7 @@ pub(crate) fn revive(
     };
     let pending =
         pending.ok_or_else(|| not_revivable("its last wait was not for decisions".to_owned()))?;
-    pending.check(decisions).map_err(JournalError::from)?;
+    pending.check(decisions).map_err(|error| JournalError::Runs(error.into()))?;
     let now = millis(Utc::now()).max(step.ended_at.unwrap_or(step.begun_at));
     let record =
         received(Some(value), now).map_err(|error| JournalError::corrupt(id, error.to_string()))?;

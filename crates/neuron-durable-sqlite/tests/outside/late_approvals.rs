@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use neuron_durable_sqlite::{
-    JournalError, RunDetails, RunStatus, RunSummary, SqliteRuns, WaitEvent,
+    JournalError, RunDetails, RunStatus, RunSummary, RunsError, SqliteRuns, WaitEvent,
 };
 use neuron_loop::{Agent, ApprovalSignal};
 use neuron_testing::{Reply, ScriptedProvider};
@@ -137,7 +137,7 @@ async fn revives(payer: &Payer, runs: &SqliteRuns) {
         (approved().approve("x"), ApprovalError::UnknownCall { id: "x".into() }),
     ] {
         match runs.revive("r", decisions).await.unwrap_err() {
-            JournalError::Approval(error) => assert_eq!(error, expected),
+            JournalError::Runs(RunsError::Approval(error)) => assert_eq!(error, expected),
             error => panic!("{error:?}"),
         }
         assert_eq!(details(runs).await, before, "decisions that do not fit changed something");
@@ -146,7 +146,7 @@ async fn revives(payer: &Payer, runs: &SqliteRuns) {
     let revived = details(runs).await;
     assert_eq!((revived.summary.status, revived.outcome), (RunStatus::Running, None));
     let error = runs.revive("r", approved()).await.unwrap_err();
-    assert!(matches!(error, JournalError::NotRevivable { .. }), "{error:?}");
+    assert!(matches!(error, JournalError::Runs(RunsError::NotRevivable { .. })), "{error:?}");
     assert_eq!(payer.paid(), 0);
 
     assert_eq!(payer.drive(runs).await.unwrap().response, "done");
@@ -171,7 +171,7 @@ async fn run_whose_wait_for_decisions_ended_is_revived_once() {
     assert!(reason.starts_with("nobody decided on its calls before the deadline, 20"), "{reason}");
     assert!(runs.unfinished().await.unwrap().is_empty());
     let error = runs.signal("r", "decide", approved()).await.unwrap_err();
-    assert!(matches!(error, JournalError::Ended { .. }), "{error:?}");
+    assert!(matches!(error, JournalError::Runs(RunsError::Ended { .. })), "{error:?}");
     let text = error.to_string();
     assert!(text.contains("nobody decided on its calls before the deadline, 20"), "{text}");
     assert!(text.contains("`revive`"), "{text}");
@@ -189,7 +189,7 @@ async fn run_whose_deadline_nobody_observed_is_revived_once() {
     let over = summary(&runs).await;
     assert_eq!((over.status, over.waits_for), (RunStatus::Running, None));
     let error = runs.signal("r", "decide", approved()).await.unwrap_err();
-    assert!(matches!(error, JournalError::Ended { .. }), "{error:?}");
+    assert!(matches!(error, JournalError::Runs(RunsError::Ended { .. })), "{error:?}");
     let text = error.to_string();
     assert!(text.contains("its wait for decisions ended at its deadline, 20"), "{text}");
     assert!(text.contains("`revive`"), "{text}");
@@ -229,7 +229,7 @@ async fn run_whose_program_decides_is_not_revived() {
     let event = waits.waits_for.unwrap().event;
     assert!(matches!(event, WaitEvent::Approval { signal: None, pending: Some(_) }), "{event:?}");
     let error = runs.revive("r", approved()).await.unwrap_err();
-    assert!(matches!(error, JournalError::NotRevivable { .. }), "{error:?}");
+    assert!(matches!(error, JournalError::Runs(RunsError::NotRevivable { .. })), "{error:?}");
 }
 
 #[tokio::test]
@@ -307,7 +307,7 @@ async fn stalled_run_that_waits_for_decisions_is_listed_so_and_revived() {
     assert!(stalled.reason.unwrap().contains("pinned to the agent version \"1\""));
     pass_deadline(&runs).await;
     let error = runs.signal("r", "decide", approved()).await.unwrap_err();
-    assert!(matches!(error, JournalError::Ended { .. }), "{error:?}");
+    assert!(matches!(error, JournalError::Runs(RunsError::Ended { .. })), "{error:?}");
     revives(&payer, &runs).await;
 }
 
