@@ -58,7 +58,8 @@
 //! pause. So a stopped process begins nothing once it goes on: no tool, no further attempt and no call of the model. Its
 //! run ends with [`JournalError::Superseded`].
 //!
-//! - A call that the stopped process had begun stays begun. Whether it runs again follows from the tool's effect.
+//! - A call that the stopped process had begun, or was about to begin at that moment, stays begun. Whether it runs again
+//!   follows from the tool's effect.
 //! - A tool that blocks its thread for longer than the lease loses the run.
 //! - A process that is stopped in the middle of a write to the database keeps all others from writing until it goes on or
 //!   is killed. A write takes milliseconds.

@@ -13,10 +13,7 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{Work, place};
-
-/// Time limit of everything. A passing test does not wait for it.
-const HANGING: Duration = Duration::from_secs(60);
+use crate::support::{HANGING, Work, place};
 
 fn is_cancelled<T>(ended: &Result<T, LoopError>) -> bool {
     matches!(ended, Err(LoopError::Durable(DurableError::Cancelled)))

@@ -1,5 +1,6 @@
 //! Approvals that come after the wait for them has ended.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,11 +13,11 @@ use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     AgentResult, ApprovalDecisions, ApprovalError, LoopError, PermissionDecision, PermissionPolicy,
-    ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
+    ToolOutput,
 };
 use serde_json::{Value, json};
 
-use crate::support::place;
+use crate::support::{add_tool, place, until};
 
 const TIMEOUT: Duration = Duration::from_millis(400);
 
@@ -37,7 +38,11 @@ impl Payer {
 
     fn tools(&self) -> ToolRegistry {
         let mut tools = ToolRegistry::new();
-        tools.register_dyn(Arc::new(Pay(self.paid.clone())));
+        let paid = self.paid.clone();
+        add_tool(&mut tools, "pay", move |_, _| {
+            paid.fetch_add(1, Ordering::SeqCst);
+            ready(ToolOutput::text("paid"))
+        });
         tools
     }
 
@@ -67,31 +72,6 @@ struct Asks;
 impl PermissionPolicy for Asks {
     fn check(&self, _: &str, _: &Value) -> PermissionDecision {
         PermissionDecision::Ask("may it pay?".into())
-    }
-}
-
-struct Pay(Arc<AtomicUsize>);
-
-impl ToolDyn for Pay {
-    fn name(&self) -> &str {
-        "pay"
-    }
-
-    fn definition(&self) -> ToolDefinition {
-        let definition =
-            json!({ "name": "pay", "description": "Pays", "input_schema": { "type": "object" } });
-        serde_json::from_value(definition).unwrap()
-    }
-
-    fn call_dyn<'a>(
-        &'a self,
-        _: Value,
-        _: &'a ToolContext,
-    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
-        Box::pin(async move {
-            self.0.fetch_add(1, Ordering::SeqCst);
-            Ok(ToolOutput::text("paid"))
-        })
     }
 }
 
@@ -267,20 +247,15 @@ async fn revived_run_is_driven_by_a_pool() {
     let payer = Payer::new(Some(TIMEOUT));
     runs.run("r").submit("Pay.").await.unwrap();
     let pool = runs.pool(payer.model.clone(), Arc::new(payer.tools()), payer.agent());
-    let until = async |status| {
-        while runs.inspect("r").await.unwrap().summary.status != status {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
     let work = async {
         // It gives its place back while it waits, and ends at the deadline.
-        until(RunStatus::Failed).await;
+        until(&runs, "r", RunStatus::Failed).await;
         SqliteRuns::open(&path).await.unwrap().revive("r", approved()).await.unwrap();
-        until(RunStatus::Done).await;
+        until(&runs, "r", RunStatus::Done).await;
     };
     tokio::select! {
         ended = pool.run() => panic!("{ended:?}"),
-        done = tokio::time::timeout(Duration::from_secs(60), work) => done.unwrap(),
+        () = work => {}
     }
     assert_eq!((payer.paid(), payer.model.calls()), (1, 2));
 }

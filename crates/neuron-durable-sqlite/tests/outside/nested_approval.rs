@@ -1,5 +1,6 @@
 //! An agent inside a tool call that waits for an approval, and knows its effects when it goes on.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,44 +11,11 @@ use neuron_subagent::{SubAgentConfig, SubAgentManager};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    AgentResult, ApprovalDecisions, LoopError, PermissionDecision, PermissionPolicy, ToolContext,
-    ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
+    AgentResult, ApprovalDecisions, LoopError, PermissionDecision, PermissionPolicy, ToolOutput,
 };
 use serde_json::{Value, json};
 
-use crate::support::place;
-
-/// A tool that must not run twice. Calls with the same invoice are one effect.
-struct Pays {
-    name: &'static str,
-    ran: Arc<AtomicUsize>,
-}
-
-impl ToolDyn for Pays {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn definition(&self) -> ToolDefinition {
-        let definition = json!({ "name": self.name, "description": "Pays", "input_schema": { "type": "object" } });
-        serde_json::from_value(definition).unwrap()
-    }
-
-    fn effect_key(&self, input: &Value) -> Option<String> {
-        Some(input["invoice"].to_string())
-    }
-
-    fn call_dyn<'a>(
-        &'a self,
-        _: Value,
-        _: &'a ToolContext,
-    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
-        Box::pin(async move {
-            self.ran.fetch_add(1, Ordering::SeqCst);
-            Ok(ToolOutput::text("paid"))
-        })
-    }
-}
+use crate::support::{add_tool, place};
 
 /// Asks before money is wired.
 struct AsksToWire;
@@ -85,8 +53,13 @@ impl Office {
 
     async fn drive(&self, runs: &SqliteRuns) -> Result<AgentResult, LoopError> {
         let mut tools = ToolRegistry::new();
-        tools.register_dyn(Arc::new(Pays { name: "pay", ran: self.paid.clone() }));
-        tools.register_dyn(Arc::new(Pays { name: "wire", ran: self.wired.clone() }));
+        for (name, ran) in [("pay", &self.paid), ("wire", &self.wired)] {
+            let ran = ran.clone();
+            add_tool(&mut tools, name, move |_, _| {
+                ran.fetch_add(1, Ordering::SeqCst);
+                ready(ToolOutput::text("paid"))
+            });
+        }
         let mut agents = SubAgentManager::new();
         let clerk = SubAgentConfig {
             description: "Pays".into(),

@@ -19,10 +19,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{Work, place, whole};
-
-/// Time limit of everything. A passing test does not wait for it.
-const HANGING: Duration = Duration::from_secs(60);
+use crate::support::{HANGING, Work, place, until, whole};
 
 /// An agent whose run does what its first word says. Clones count together.
 #[derive(Clone)]
@@ -130,19 +127,6 @@ impl Provider for Worker {
 
     async fn complete_stream(&self, _: CompletionRequest) -> Result<StreamHandle, ProviderError> {
         Err(ProviderError::InvalidRequest("this model does not stream".into()))
-    }
-}
-
-/// Waits until a run has this state.
-async fn until(runs: &SqliteRuns, id: &str, status: RunStatus) {
-    let begin = Instant::now();
-    loop {
-        let summary = runs.inspect(id).await.unwrap().summary;
-        if summary.status == status {
-            return;
-        }
-        assert!(begin.elapsed() < HANGING, "{summary:?}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
