@@ -31,8 +31,8 @@ const DEFAULT_CONTINUE_AFTER: usize = 1000;
 /// when the process is killed and started again.
 ///
 /// While it lives it holds the run: nobody else can open it, in this process or another one. Clones share the
-/// run. The run is free again when the last of them is dropped, or the process has ended, however it ended, and as soon
-/// as [`drive`](Self::drive) has stored the end of the run.
+/// run. The run is free again when [`drive`](Self::drive) has stored its end, the last of them is dropped, or the process
+/// has ended, however it ended.
 ///
 /// The hold is a [lease](crate::RunBuilder::lease). The context renews it while it does a step, and all the time while
 /// [`drive`](Self::drive) runs. If it does not renew the lease in time, because its process is stopped or hangs, or its
@@ -152,8 +152,11 @@ impl<P: Provider> SqliteDurableContext<P> {
     /// Lets an agent run to the end of the run, through all its executions. `start` is what a new run begins
     /// with: the user's message.
     ///
-    /// The run is held all the time, also between its steps, and its end is stored. From then on the run is free, so that
-    /// whoever sees the end can retry, revive, open or delete the run at once. By default it [continues as new](crate::RunBuilder::continue_after) after 1,000 steps.
+    /// The run is held all the time, also between its steps, until its end is stored. From then on the run is free, so that
+    /// whoever sees the end can retry, revive, open or delete the run at once. The context takes the run back if it goes
+    /// on. The agent may run several loops: only the end of the agent is the end of the run.
+    ///
+    /// By default the run [continues as new](crate::RunBuilder::continue_after) after 1,000 steps.
     ///
     /// # Errors
     ///

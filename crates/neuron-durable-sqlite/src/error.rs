@@ -28,8 +28,8 @@ pub enum JournalError {
         /// The id.
         id: String,
     },
-    /// Somebody drives the run: another process, or another context in this one. It is free when
-    /// [`drive`](crate::SqliteDurableContext::drive) has stored its end, that context is dropped, that process has ended,
+    /// Another context drives the run, in this process or another one. The run is free when
+    /// [`drive`](crate::SqliteDurableContext::drive) has stored its end, that context is dropped, or that process has ended,
     /// however it ended, or has not renewed its lease in time.
     #[error("the run {id:?} is being driven by another context, in this process or another one")]
     Held {
@@ -60,7 +60,8 @@ pub enum JournalError {
         /// The run's id.
         id: String,
     },
-    /// The run has ended, cannot be revived, or the decisions do not fit it: as for [every engine](crate::DurableRuns).
+    /// The run has ended, cannot be revived, or the decisions do not fit its calls. [Every engine](crate::DurableRuns) has
+    /// these errors.
     #[error(transparent)]
     Runs(#[from] RunsError),
     /// The run is pinned to another version of the agent.

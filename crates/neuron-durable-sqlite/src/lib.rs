@@ -116,7 +116,7 @@
 //! [`ApprovalDecisions`](neuron_types::ApprovalDecisions) are sent as the signal that
 //! [`WaitEvent::Approval`] names. A wait whose deadline has passed is not shown any more, whether or not a process drives
 //! the run, and a signal for it is refused with [`RunsError::Ended`]. [`SqliteRuns::revive`] then lets the run go on
-//! with late decisions.
+//! with late decisions. A run that stands still in a wait is listed with it, and takes its decisions.
 //!
 //! # Damage and loss
 //!

@@ -257,9 +257,10 @@ impl SqliteRuns {
 
     /// Lets a run go on with decisions that come too late. Its wait for them ended at the deadline, and the run with
     /// [`LoopError::ApprovalRequired`](neuron_types::LoopError::ApprovalRequired). The wait then ends with the decisions, and
-    /// the run carries them out once it is opened again. These decisions count, and not a signal that came after the deadline
-    /// and before the run ended. Decisions that came in time count if nobody has driven the run since: then it is not revived,
-    /// and goes on with them.
+    /// the run carries them out once it is opened again. A signal that came after the deadline, and before the run ended, is
+    /// removed.
+    ///
+    /// A run is not revived if decisions came in time and nobody has driven it since. It goes on with them.
     ///
     /// # Errors
     ///

@@ -44,7 +44,7 @@ impl Journal {
     }
 
     /// Notes how the run ended, unless it ended so before, or the journal goes on behind it. One that stands
-    /// still does so before the end of its journal. Returns whether it is new. A run that is driven is free from then on.
+    /// still does so before the end of its journal. Returns whether it is new. A run that is driven is free afterwards.
     pub(crate) async fn end(
         &self,
         status: RunStatus,
@@ -61,7 +61,7 @@ impl Journal {
         let is_new = self
             .write(move |transaction, place| {
                 let mut run = RunRow::get(transaction, &place.id)?;
-                // Whoever sees the end finds the run free, because others look for the lock only when they may write.
+                // Others look for the lock only when they may write, so whoever sees the end finds the run free.
                 if let Some(lock) = lock {
                     lock.expire();
                 }

@@ -31,7 +31,7 @@ impl Backoff {
         self.0.get(id).is_none_or(|pause| pause.until <= Instant::now())
     }
 
-    /// Forgets runs that have ended, and runs that were revived: they were changed since they stood still, and go on.
+    /// Forgets runs that have ended or were revived. A revived run goes on, and was changed since it stood still.
     pub(super) fn keep(&mut self, found: &[Due]) {
         let found: HashMap<&str, &Due> = found.iter().map(|run| (&*run.id, run)).collect();
         self.0.retain(|id, pause| match found.get(id.as_str()) {
