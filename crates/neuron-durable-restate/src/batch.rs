@@ -68,7 +68,7 @@ impl Batch<'_> {
         for (call, invocation) in calls.into_iter().zip(&invocations) {
             // Once cancelled, what still runs is not waited for.
             let result = match journal.check() {
-                Ok(()) => journal.wait(call).await,
+                Ok(()) => call.await.map_err(|error| journal.failed(&error)),
                 Err(cancelled) => Err(cancelled),
             };
             if let Err(DurableError::Cancelled) = result {
