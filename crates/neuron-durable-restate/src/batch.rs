@@ -1,6 +1,6 @@
 //! The tool calls of one batch: what is sent to the tools, the same on every replay.
 
-use neuron_runtime::{StepRecord, ToolRequest, check_tool_call, tool_digest};
+use neuron_runtime::{StepRecord, ToolRequest, check_tool_call, recorded_digest};
 use neuron_types::{ActivityOptions, DurableError, ToolInvocation, ToolOutput, stored_json};
 use restate_sdk::context::{ContextClient, RequestTarget};
 use serde::{Deserialize, Serialize};
@@ -68,7 +68,7 @@ impl Batch<'_> {
         for (call, invocation) in calls.into_iter().zip(&invocations) {
             // Once cancelled, what still runs is not waited for.
             let result = match journal.check() {
-                Ok(()) => journal.wait(call).await,
+                Ok(()) => call.await.map_err(|error| journal.failed(&error)),
                 Err(cancelled) => Err(cancelled),
             };
             if let Err(DurableError::Cancelled) = result {
@@ -91,7 +91,7 @@ impl Batch<'_> {
     ) -> Result<Vec<(&'static str, ToolRequest)>, DurableError> {
         let plan = async {
             let planned = |invocation: &ToolInvocation| {
-                let (digest, options) = (tool_digest(&invocation.call)?, self.options.clone());
+                let (digest, options) = (recorded_digest(invocation)?, self.options.clone());
                 let mut request = ToolRequest::new(invocation, options, self.environment);
                 request.call.input = Value::Null;
                 Ok(PlannedCall { digest, request, is_agent: invocation.is_agent })
@@ -134,7 +134,7 @@ impl Batch<'_> {
         }
         for (index, (planned, invocation)) in planned.iter().zip(invocations).enumerate() {
             let recorded = (planned.request.call.name.as_str(), planned.digest.as_str());
-            check_tool_call(&format!("{key}/{index}"), recorded, &invocation.call)?;
+            check_tool_call(&format!("{key}/{index}"), recorded, invocation)?;
         }
         Ok(())
     }

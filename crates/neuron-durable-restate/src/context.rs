@@ -88,11 +88,11 @@ impl<'a, 'ctx, P: Provider> RestateDurableContext<'a, 'ctx, P> {
         let (pin, register) = match is_nested {
             true => (Pin::default(), None),
             false => (
-                Pin::new(options.agent_version.clone(), options.changed_agent, pinned),
+                Pin::new(options.agent_version.clone(), options.changed_agent),
                 Some(Register::new(&host.name, &run_id)),
             ),
         };
-        let journal = Journal::open(ctx, pin, register).await?;
+        let journal = Journal::open(ctx, pin, pinned, register).await?;
         Ok(Self {
             journal,
             local: LocalDurableContext::new(host.provider.clone(), host.tools.clone()),
@@ -155,15 +155,7 @@ impl<'a, 'ctx, P: Provider> RestateDurableContext<'a, 'ctx, P> {
                 Err(error) => Err(ProviderError::Other(error.to_string().into())),
             };
             let record = StepRecord::of_llm(result, Utc::now()).with_asked(asked.clone());
-            match record.to_json_within(self.options.most_of_a_record()) {
-                Ok(json) => Ok(json),
-                // Paid for once is enough.
-                Err(error) => {
-                    let error = ProviderError::Other(error.to_string().into());
-                    let record = StepRecord::of_llm(Err(error), Utc::now());
-                    record.with_asked(asked.clone()).to_json()
-                }
-            }
+            record.to_json_within(self.options.most_of_a_record())
         };
         let json = self.journal.step(&key, work).await?;
         let record = StepRecord::<CompletionResponse>::from_json(&json);
@@ -295,13 +287,21 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
     async fn record(&self, name: &str, value: Value) -> Result<Value, DurableError> {
         let json = |error: serde_json::Error| DurableError::Other(Box::new(error));
         let written = async {
-            let mut bytes = Vec::new();
-            stored_json::write(&mut bytes, &value)
-                .map_err(|error| DurableError::Other(error.into()))?;
+            let (mut bytes, limit) = (Vec::new(), self.options.most_of_a_record());
+            // In an array, no value looks like a record that pins the run.
+            stored_json::write(&mut bytes, &[&value]).map_err(json)?;
+            if bytes.len() > limit {
+                let length = bytes.len();
+                let text = format!(
+                    "the value `{name}` takes {length} bytes in the journal, where a record may have {limit}"
+                );
+                return Err(DurableError::Other(text.into()));
+            }
             Ok(bytes)
         };
         let recorded = self.journal.step(name, written).await?;
-        self.journal.compared(stored_json::read(&recorded).map_err(json))
+        let recorded = stored_json::read(&recorded).map_err(json);
+        self.journal.compared(recorded).map(|[value]: [Value; 1]| value)
     }
 
     /// Whether nothing has run in this attempt yet. What comes after a wait that was over before is told

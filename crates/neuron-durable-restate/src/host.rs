@@ -258,11 +258,6 @@ impl<P: Provider> Host<P> {
     ) -> Result<Vec<u8>, DurableError> {
         let (tool, limit) = (&request.call.name, self.options.most_of_a_record());
         let now = chrono::Utc::now();
-        let record = StepRecord::of_tool(result, meter.total(), now);
-        record.to_json_within(tool, limit).or_else(|error| {
-            // It ran, and must not run again.
-            let error = ToolError::ExecutionFailed(error.to_string().into());
-            StepRecord::of_tool(Err(error), meter.total(), now).to_json()
-        })
+        StepRecord::of_tool(result, meter.total(), now).to_json_within(tool, limit)
     }
 }

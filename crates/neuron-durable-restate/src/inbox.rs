@@ -62,7 +62,7 @@ impl Inbox {
         waiting.push(timer(ctx, timeout));
         waiting.push(next(ctx));
         let received = loop {
-            match journal.wait(async { ended(waiting.next().await) }).await? {
+            match ended(waiting.next().await).map_err(|error| journal.failed(&error))? {
                 Some(signal) if signal.name == name => break Some(signal.value),
                 Some(signal) => self.lock().push_back(signal),
                 None => break None,

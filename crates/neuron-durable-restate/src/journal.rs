@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::{Either, select};
-use neuron_types::{DurableError, clock, stored_json};
+use neuron_types::{DurableError, stored_json};
 use restate_sdk::context::{Context, ContextSideEffects, ContextTimers, RunFuture};
 use restate_sdk::errors::{HandlerError, TerminalError};
 use serde::{Deserialize, Serialize};
@@ -24,10 +24,6 @@ use crate::register::Register;
 
 /// The longest wait: Restate counts from now, in a number that must not overflow.
 const LONGEST_WAIT: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-
-/// Time limit of a wait in a run that is pinned to another version. If the event is in the journal, a later record may
-/// pin the run to this version.
-const WAIT_OF_ANOTHER_VERSION: Duration = Duration::from_secs(2);
 
 /// A replay of fewer steps is not logged.
 const LONG_REPLAY: usize = 100;
@@ -79,20 +75,23 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         }
     }
 
-    /// Opens the journal of a run with the time and the agent's version.
+    /// Opens the journal of a run. The first record has the time and the agent's version, which is `pinned` or that of
+    /// this code.
     pub(crate) async fn open(
         ctx: &'a Context<'ctx>,
         pin: Pin,
+        pinned: Option<String>,
         register: Option<Register>,
     ) -> Result<Self, DurableError> {
         let journal = Self { pin, register, ..Self::new(ctx) };
-        journal.read_opening().await?;
+        journal.read_opening(pinned).await?;
         Ok(journal)
     }
 
-    async fn read_opening(&self) -> Result<(), DurableError> {
+    async fn read_opening(&self, pinned: Option<String>) -> Result<(), DurableError> {
         let opening = async {
-            let (at, agent_version) = (Utc::now().timestamp_millis(), self.pin.at_opening());
+            let agent_version = pinned.or_else(|| self.pin.own());
+            let at = Utc::now().timestamp_millis();
             let mut json = Vec::new();
             let written = stored_json::write(&mut json, &Opening::Versioned { at, agent_version });
             written.map(|()| json).map_err(|error| DurableError::Other(Box::new(error)))
@@ -106,7 +105,8 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
                 self.note(at);
             }
             Opening::Versioned { at, agent_version } => {
-                self.pin.set(agent_version);
+                // Code of another version fails before it writes a command that the run's own code would not repeat.
+                self.pin.set(agent_version)?;
                 self.note(at);
                 self.register_version();
             }
@@ -166,40 +166,23 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         let run = run.name(name);
         let drive = async {
             if begun.await.is_ok() {
-                // Code of another version does not go on with the run.
-                self.pin.check()?;
                 self.reach_new_work();
                 let done = work.await.map(|json| pin::with_change(json, self.pin.change()));
                 let _ = finish.send(done);
             }
-            pending::<Result<Infallible, DurableError>>().await
+            pending::<Infallible>().await
         };
         let ran = match select(pin!(run), pin!(drive)).await {
             Either::Left((ran, _)) => ran,
-            Either::Right((Err(error), _)) => return self.compared(Err(error)),
-            Either::Right((Ok(never), _)) => match never {},
+            Either::Right((never, _)) => match never {},
         };
         match ran {
             Ok(Written(json)) => {
-                let record = self.pin.read(json);
+                let record = self.compared(self.pin.read(json))?;
                 self.register_version();
                 Ok(record)
             }
             Err(error) => Err(self.failed(&error)),
-        }
-    }
-
-    /// Waits for an event of the engine. Fails after a while if the run is pinned to another version.
-    pub(crate) async fn wait<T>(
-        &self,
-        event: impl Future<Output = Result<T, TerminalError>>,
-    ) -> Result<T, DurableError> {
-        let Err(differs) = self.pin.check() else {
-            return event.await.map_err(|error| self.failed(&error));
-        };
-        match clock::within(WAIT_OF_ANOTHER_VERSION, event).await {
-            Some(event) => event.map_err(|error| self.failed(&error)),
-            None => self.compared(Err(differs)),
         }
     }
 
@@ -223,7 +206,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
     pub(crate) async fn sleep(&self, duration: Duration) -> Result<(), DurableError> {
         self.check()?;
         self.count(1);
-        self.wait(self.ctx.sleep(longest(duration))).await?;
+        self.ctx.sleep(longest(duration)).await.map_err(|error| self.failed(&error))?;
         self.stamp().await
     }
 

@@ -2,9 +2,9 @@
 
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use neuron_runtime::while_held;
+use neuron_runtime::{Moment, while_held};
 use neuron_types::DurableError;
 use restate_sdk::errors::HandlerResult;
 
@@ -16,10 +16,10 @@ pub(crate) async fn held<T>(
     lease: Duration,
     work: impl Future<Output = HandlerResult<T>> + Send,
 ) -> HandlerResult<T> {
-    let proven = Mutex::new(Instant::now());
+    let proven = Mutex::new(Moment::now());
     let prove = || {
         let mut proven = proven.lock().unwrap_or_else(PoisonError::into_inner);
-        let pause = std::mem::replace(&mut *proven, Instant::now()).elapsed();
+        let pause = std::mem::replace(&mut *proven, Moment::now()).age();
         let result = match pause <= lease {
             true => Ok(()),
             false => Err(lost(pause, lease)),

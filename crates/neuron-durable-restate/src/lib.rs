@@ -132,14 +132,16 @@
 //!
 //! [`AgentRuns`] implements [`DurableRuns`](neuron_runtime::DurableRuns) over both ports of Restate. The object
 //! `support.waiting` is its register. The runs write their waits, their versions and their ends there, so that one query
-//! lists all runs. An entry is removed a day after the end of its run, by a scheduled call of the handler `forget`.
+//! lists all runs. An entry is removed a day after the end of its run, by a scheduled call of the handler `forget`. A
+//! killed run cannot schedule it. Its entry is removed by the first list after Restate has forgotten the run. A run whose
+//! entry or outcome cannot be read is listed as [damaged](neuron_runtime::RunStatus::Damaged).
 //!
 //! A run whose agent changed is [stalled](neuron_runtime::RunStatus::Stalled) as soon as Restate has tried it with the
 //! changed agent. A run that is put aside while it waits is tried when its wait ends.
 //!
 //! # Processes that stand still
 //!
-//! A process may be stopped or hang, and go on after Restate has called another one. Therefore each handler holds a
+//! A process may be stopped or hang, or its machine may sleep, and it may go on after Restate has called another one. Therefore each handler holds a
 //! [lease](RestateOptions::lease). After a longer pause the process drops what it did before it polls it again. It
 //! begins no tool, no further attempt and no call of the model. Restate calls the handler again, there or elsewhere. The
 //! outcome of a call that must not run twice, and had begun, is unknown then.
@@ -162,18 +164,19 @@
 //! A panic of the agent's code is such a failure too.
 //!
 //! With [`RestateOptions::agent_version`] each run is pinned to a version. Code of another version, or of none, fails
-//! with a text that names both, before it makes a step. With [`ChangedAgent::GoOn`](neuron_runtime::ChangedAgent) the run
-//! goes on, and its next step pins it to the new version. Tools run in any version. A run that continues as new keeps its
-//! version, and Restate calls the newest deployment with it: resume it at the old one with
-//! `PATCH /invocations/$ID/resume?deployment=$DEPLOYMENT`, or let new code go on. Runs that began without a version are
-//! not checked.
+//! with a text that names both, before it writes to the journal. With [`ChangedAgent::GoOn`](neuron_runtime::ChangedAgent)
+//! the run goes on, and its next step pins it to the new version. From then on code of the old version fails. Keep `GoOn`
+//! until these runs have ended, since each invocation is also checked against the version with which it began. Tools run
+//! in any version. A run that continues as new keeps its version, and Restate calls the newest deployment with it: resume
+//! it at the old one with `PATCH /invocations/$ID/resume?deployment=$DEPLOYMENT`, or let new code go on. Runs that began
+//! without a version are not checked.
 //!
 //! A replay of more than a hundred steps is logged at level `INFO` when it gets to new work.
 //!
 //! # Limits
 //!
 //! - Restate takes messages of up to 32 MiB. A record is at most [`RestateOptions::record_limit`]: an answer
-//!   that is longer becomes an error, paid for once. The conversation is left out of an outcome over 16 MiB.
+//!   that is longer becomes an error, paid for once, and so does a recorded value. The conversation is left out of an outcome over 16 MiB.
 //!   A state over 30 MiB does not continue as new.
 //! - A step may take [`RestateOptions::longest_step`], all attempts together, one hour by default. What is
 //!   longer, Restate interrupts, and begins again. Set it above `start_to_close_timeout` times the attempts

@@ -23,8 +23,8 @@ const LARGEST_RECORD: usize = 16 << 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RestateOptions {
-    /// The most bytes that the record of one step may have. An answer of a model or a tool that is longer
-    /// becomes an error that says so. By default 1 MiB; more than 16 MiB are as 16 MiB, since Restate
+    /// The most bytes that the record of one step may have. An answer of a model or a tool, or a recorded value, that is
+    /// longer becomes an error that says so. By default 1 MiB; more than 16 MiB are as 16 MiB, since Restate
     /// refuses messages over 32 MiB.
     pub record_limit: usize,
     /// The variables of a call's environment that may cross to the tools, and so into Restate's journal.

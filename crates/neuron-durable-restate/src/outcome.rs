@@ -29,7 +29,7 @@ const LIMIT: usize = 16 << 20;
 ///
 /// A run on whose calls nobody decided has an `error` of the kind `ApprovalRequired` and the state to go on from in
 /// `pending`. Its form is that of the [crate's page](crate#what-a-person-is-shown), with the conversation in `messages`.
-/// `effects` is there if tools gave their effects keys.
+/// It has `effects` if tools gave their effects keys.
 ///
 /// # Example
 ///

@@ -27,22 +27,17 @@ struct State {
 }
 
 impl Pin {
-    /// Pins a run to `pinned`, or else to this code's version.
-    pub(crate) fn new(
-        own: Option<String>,
-        changed_agent: ChangedAgent,
-        pinned: Option<String>,
-    ) -> Self {
-        let state = State { pinned, news: None };
-        Self { own, changed_agent, state: Mutex::new(state) }
+    /// Creates the pin of a run that is not pinned yet.
+    pub(crate) fn new(own: Option<String>, changed_agent: ChangedAgent) -> Self {
+        Self { own, changed_agent, state: Mutex::default() }
     }
 
-    /// The version for the first record.
-    pub(crate) fn at_opening(&self) -> Option<String> {
-        self.pinned().or_else(|| self.own.clone())
+    /// The version of this code.
+    pub(crate) fn own(&self) -> Option<String> {
+        self.own.clone()
     }
 
-    pub(crate) fn pinned(&self) -> Option<String> {
+    fn pinned(&self) -> Option<String> {
         self.lock().pinned.clone()
     }
 
@@ -51,9 +46,10 @@ impl Pin {
         self.change().map(str::to_owned).or_else(|| self.pinned())
     }
 
-    /// Pins the run to the version of a record.
-    pub(crate) fn set(&self, version: Option<String>) {
+    /// Pins the run to the version of a record. Fails if this code may not go on with the run.
+    pub(crate) fn set(&self, version: Option<String>) -> Result<(), DurableError> {
         *self.lock() = State { pinned: version.clone(), news: version };
+        self.check()
     }
 
     /// Takes the version that the list of runs does not have yet.
@@ -62,7 +58,7 @@ impl Pin {
     }
 
     /// Checks that this code may go on with the run. A run that is not pinned may.
-    pub(crate) fn check(&self) -> Result<(), DurableError> {
+    fn check(&self) -> Result<(), DurableError> {
         match self.differs() && self.changed_agent == ChangedAgent::Refuse {
             false => Ok(()),
             true => Err(DurableError::NonDeterminism {
@@ -78,23 +74,23 @@ impl Pin {
         self.own.as_deref().filter(|_| may_change && self.differs())
     }
 
-    /// Returns the record of a step, and notes the version that it pins the run to.
-    pub(crate) fn read(&self, json: Bytes) -> Bytes {
+    /// Returns the record of a step, and [pins](Self::set) the run to the version in it.
+    pub(crate) fn read(&self, json: Bytes) -> Result<Bytes, DurableError> {
         let Some(rest) = json.strip_prefix(CHANGE) else {
-            return json;
+            return Ok(json);
         };
         // In the text of a version the quotes are escaped.
         let Some(at) = rest.windows(RECORD.len()).position(|window| window == RECORD) else {
-            return json;
+            return Ok(json);
         };
         let version = rest.get(..at).map(serde_json::from_slice);
         let begin = CHANGE.len() + at + RECORD.len();
         match (version, json.len().checked_sub(1)) {
             (Some(Ok(version)), Some(end)) if begin <= end => {
-                self.set(Some(version));
-                json.slice(begin..end)
+                self.set(Some(version))?;
+                Ok(json.slice(begin..end))
             }
-            _ => json,
+            _ => Ok(json),
         }
     }
 
@@ -124,12 +120,16 @@ fn text(version: Option<String>) -> String {
 #[cfg(test)]
 mod tests {
     use neuron_runtime::ChangedAgent;
+    use neuron_types::DurableError;
 
     use super::{Pin, with_change};
 
-    fn pin(own: &str, changed: ChangedAgent, pinned: &str) -> Pin {
+    /// A run that is pinned to `pinned`, and whether this code may go on with it.
+    fn pin(own: &str, changed: ChangedAgent, pinned: &str) -> (Pin, Result<(), DurableError>) {
         let version = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-        Pin::new(version(own), changed, version(pinned))
+        let pin = Pin::new(version(own), changed);
+        let result = pin.set(version(pinned));
+        (pin, result)
     }
 
     #[test]
@@ -138,14 +138,16 @@ mod tests {
             for record in ["12", r#"{"at":5,"record":1}"#] {
                 let json = with_change(record.into(), Some(version));
                 serde_json::from_slice::<serde_json::Value>(&json).unwrap();
-                let pin = pin("v1", ChangedAgent::GoOn, "v1");
-                assert_eq!(pin.read(json.into()), record);
-                assert_eq!(pin.pinned().as_deref(), Some(version));
-                assert_eq!(pin.take_news().as_deref(), Some(version));
+                let (goes_on, _) = pin("v1", ChangedAgent::GoOn, "v1");
+                assert_eq!(goes_on.read(json.clone().into()).unwrap(), record);
+                assert_eq!(goes_on.take_news().as_deref(), Some(version));
+                // The version that began the run is not that of its newest records.
+                let (refuses, _) = pin("v1", ChangedAgent::Refuse, "v1");
+                assert!(refuses.read(json.into()).unwrap_err().to_string().contains("`v1`"));
             }
         }
-        let pin = pin("v1", ChangedAgent::Refuse, "v1");
-        assert_eq!(pin.read("{}".into()), "{}");
+        let (pin, _) = pin("v1", ChangedAgent::Refuse, "");
+        assert_eq!(pin.read("{}".into()).unwrap(), "{}");
         assert_eq!(pin.take_news(), None);
     }
 
@@ -161,10 +163,10 @@ mod tests {
             ("", GoOn, "v1", true, None),
             ("v2", GoOn, "", true, None),
         ] {
-            let pin = pin(own, changed, pinned);
-            assert_eq!((pin.check().is_ok(), pin.change()), (is_fine, change), "{own} {pinned}");
+            let (pin, result) = pin(own, changed, pinned);
+            assert_eq!((result.is_ok(), pin.change()), (is_fine, change), "{own} {pinned}");
         }
-        let error = pin("v2", Refuse, "v1").check().unwrap_err().to_string();
+        let error = pin("v2", Refuse, "v1").1.unwrap_err().to_string();
         assert!(error.contains("expected agent version `v1`, got agent version `v2`"), "{error}");
     }
 }

@@ -4,12 +4,13 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use neuron_types::{PendingApproval, TokenUsage};
+use neuron_types::{PendingApproval, TokenUsage, stored_json};
 use restate_sdk::context::{
     Context, ContextClient, ContextReadState, ContextWriteState, ObjectContext, RequestTarget,
     SharedObjectContext,
 };
 use restate_sdk::errors::{HandlerResult, TerminalError};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::RunOutcome;
@@ -163,11 +164,20 @@ impl Register {
     }
 }
 
+/// Reads a part of an entry. A part that cannot be read is none, so that the run still takes signals.
+async fn read<T: DeserializeOwned>(
+    ctx: &SharedObjectContext<'_>,
+    key: &str,
+) -> HandlerResult<Option<T>> {
+    let json = ctx.get::<Written>(key).await?;
+    Ok(json.and_then(|Written(json)| stored_json::read(&json).ok()))
+}
+
 /// The calls that wait for decisions.
 pub(crate) async fn handle_pending(
     ctx: SharedObjectContext<'_>,
 ) -> HandlerResult<Stored<Option<Waiting>>> {
-    let waiting = ctx.get::<Stored<Waiting>>(WAIT).await?.map(|Stored(waiting)| waiting);
+    let waiting = read::<Waiting>(&ctx, WAIT).await?;
     Ok(Stored(waiting.filter(|waiting| waiting.pending.is_some() && !waiting.is_over())))
 }
 
@@ -175,11 +185,11 @@ pub(crate) async fn handle_refusal(
     ctx: SharedObjectContext<'_>,
     Stored(signal): Stored<String>,
 ) -> HandlerResult<Stored<Option<String>>> {
-    if let Some(Stored(ended)) = ctx.get::<Stored<Ended>>(ENDED).await? {
+    if let Some(ended) = read::<Ended>(&ctx, ENDED).await? {
         return Ok(Stored(Some(ended.text())));
     }
-    let waiting = ctx.get::<Stored<Waiting>>(WAIT).await?.map(|Stored(waiting)| waiting);
-    let over = waiting.filter(|waiting| waiting.pending.is_some() && waiting.is_over());
+    let over = read::<Waiting>(&ctx, WAIT).await?;
+    let over = over.filter(|waiting| waiting.pending.is_some() && waiting.is_over());
     let over = over.filter(|waiting| waiting.signal.as_ref() == Some(&signal));
     let deadline = over.and_then(|waiting| waiting.deadline);
     Ok(Stored(deadline.map(|deadline| {

@@ -5,7 +5,7 @@ mod server;
 
 use std::fmt;
 
-use neuron_runtime::{DurableRuns, RunStatus, RunSummary, RunsError};
+use neuron_runtime::{DurableRuns, RunSummary, RunsError};
 use neuron_types::{ApprovalDecisions, Start};
 use restate_sdk::ingress::RequestExecutor;
 use serde_json::{Value, json};
@@ -71,36 +71,38 @@ impl<E: RequestExecutor> AgentRuns<E> {
         if !run.has_ended() {
             return Ok(run);
         }
-        let outcome = match run.has_outcome(false) {
-            true => self.server.outcome(id).await?,
-            false => None,
-        };
-        Err(RunsError::Ended { id: id.to_owned(), reason: run.end(outcome.as_ref()) })
+        Err(RunsError::Ended { id: id.to_owned(), reason: run.end() })
     }
 
-    /// Returns the summary of a run. Reads the outcome of an ended run unless the register has it.
-    async fn summary(&self, run: Run, needs_outcome: bool) -> Result<RunSummary, RunsError> {
-        let outcome = match run.has_outcome(needs_outcome) {
-            true => self.server.outcome(run.id()).await?,
-            false => None,
-        };
-        Ok(run.summary(outcome))
+    /// Reads the outcome of a run that has one, unless the register suffices.
+    async fn outcome(
+        &self,
+        run: &Run,
+        needs_outcome: bool,
+    ) -> Result<serde_json::Result<Option<RunOutcome>>, RunsError> {
+        match run.has_outcome(needs_outcome) {
+            true => self.server.outcome(run.id()).await,
+            false => Ok(Ok(None)),
+        }
     }
 }
 
 impl<E: RequestExecutor> DurableRuns for AgentRuns<E> {
     /// Lists all runs that the server keeps, the oldest first. The outcome of each run that ended with an error is read
-    /// in a request of its own.
+    /// in a request of its own. Entries of the register whose runs were killed and are gone are removed.
     async fn list(&self) -> Result<Vec<RunSummary>, RunsError> {
         let mut summaries = Vec::new();
         for run in self.server.runs(None).await? {
-            summaries.push(self.summary(run, false).await?);
+            let outcome = self.outcome(&run, false).await?;
+            summaries.push(run.summary(outcome));
         }
         Ok(summaries)
     }
 
     async fn inspect(&self, id: &str) -> Result<RunSummary, RunsError> {
-        self.summary(self.find(id).await?, true).await
+        let run = self.find(id).await?;
+        let outcome = self.outcome(&run, true).await?;
+        Ok(run.summary(outcome))
     }
 
     /// Sends a signal through the handler `signal` of the service.
@@ -130,16 +132,16 @@ impl<E: RequestExecutor> DurableRuns for AgentRuns<E> {
     ///
     /// A run whose outcome was too long for its [messages](crate::RunOutcome::messages_omitted) cannot be revived.
     async fn revive(&self, id: &str, decisions: ApprovalDecisions) -> Result<String, RunsError> {
-        let summary = self.inspect(id).await?;
-        let refused = |reason: String| Err(RunsError::NotRevivable { id: id.to_owned(), reason });
-        let outcome = match summary.status {
-            RunStatus::Failed => self.server.outcome(id).await?,
-            status => return refused(format!("it is {status}")),
+        let run = self.find(id).await?;
+        let start = match self.outcome(&run, true).await? {
+            Ok(Some(outcome)) if outcome.error.is_some() => resume(id, outcome, decisions)?,
+            outcome => {
+                let RunSummary { status, reason, .. } = run.summary(outcome);
+                let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+                let reason = format!("it is {status}{reason}");
+                return Err(RunsError::NotRevivable { id: id.to_owned(), reason });
+            }
         };
-        let Some(outcome) = outcome else {
-            return refused(summary.reason.unwrap_or_default());
-        };
-        let start = resume(id, outcome, decisions)?;
         // A run ends once, so that its id names the calls that wait.
         let answer = self.server.call("run/send", Some(&format!("revive/{id}")), &start).await?;
         answer.success()?.text("invocationId")

@@ -23,32 +23,39 @@ impl<P: Provider> RestateDurableContext<'_, '_, P> {
             None if self.inbox.has(signal) => None,
             None => Some(Waiting::signal(signal)),
         };
-        let shown = waiting.is_some_and(|waiting| self.show(waiting, timeout));
+        let shown = match waiting {
+            Some(waiting) => self.show(waiting, timeout).await?,
+            None => false,
+        };
         let received = self.inbox.receive(&self.journal, signal, timeout).await;
         self.hide(shown);
         received
     }
 
     /// Registers a wait. Returns `false` if the journal must not have such an entry.
-    fn show(&self, waiting: Waiting, timeout: Duration) -> bool {
+    async fn show(&self, mut waiting: Waiting, timeout: Duration) -> Result<bool, DurableError> {
         let journal = &self.journal;
-        match journal.register() {
-            Some(register) => {
-                let (since, deadline) = (Some(journal.now()), journal.deadline(timeout));
-                let mut waiting = Waiting { since, deadline, ..waiting };
-                if let Some(pending) = &mut waiting.pending {
+        match (journal.register(), &mut waiting.pending) {
+            (Some(register), pending) => {
+                // Restate counts from now, and the step before may have ended long ago.
+                journal.stamp().await?;
+                if let Some(pending) = pending {
                     // A run that was revived has the id of the run before in its state. Decisions go to this one.
                     pending.run_id.clone_from(&self.run_id);
                 }
+                (waiting.since, waiting.deadline) =
+                    (Some(journal.now()), journal.deadline(timeout));
                 register.show(journal.context(), waiting);
             }
-            // Older releases registered approvals alone, without times.
-            None if waiting.pending.is_some() => {
+            // Older releases registered approvals alone, without times and counts.
+            (None, Some(pending)) => {
+                (pending.requests, pending.tool_calls) = (0, 0);
+                (pending.usage, pending.tool_usage) = Default::default();
                 Register::new(&self.service, &self.run_id).show(journal.context(), waiting);
             }
-            None => return false,
+            (None, None) => return Ok(false),
         }
-        true
+        Ok(true)
     }
 
     fn hide(&self, shown: bool) {
@@ -61,7 +68,7 @@ impl<P: Provider> RestateDurableContext<'_, '_, P> {
     /// Sleeps, and registers the wait.
     pub(crate) async fn registered_sleep(&self, duration: Duration) -> Result<(), DurableError> {
         self.journal.check()?;
-        let shown = self.show(Waiting::time(), duration);
+        let shown = self.show(Waiting::time(), duration).await?;
         let slept = self.journal.sleep(duration).await;
         self.hide(shown);
         slept

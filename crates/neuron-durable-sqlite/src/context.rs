@@ -31,7 +31,8 @@ const DEFAULT_CONTINUE_AFTER: usize = 1000;
 /// when the process is killed and started again.
 ///
 /// While it lives it holds the run: nobody else can open it, in this process or another one. Clones share the
-/// run. The run is free again when the last of them is dropped, or the process has ended, however it ended.
+/// run. The run is free again when [`drive`](Self::drive) has stored its end, the last of them is dropped, or the process
+/// has ended, however it ended.
 ///
 /// The hold is a [lease](crate::RunBuilder::lease). The context renews it while it does a step, and all the time while
 /// [`drive`](Self::drive) runs. If it does not renew the lease in time, because its process is stopped or hangs, or its
@@ -151,8 +152,11 @@ impl<P: Provider> SqliteDurableContext<P> {
     /// Lets an agent run to the end of the run, through all its executions. `start` is what a new run begins
     /// with: the user's message.
     ///
-    /// The run is held all the time, also between its steps, and its end is stored. By default it
-    /// [continues as new](crate::RunBuilder::continue_after) after 1,000 steps.
+    /// The run is held all the time, also between its steps, until its end is stored. From then on the run is free, so that
+    /// whoever sees the end can retry, revive, open or delete the run at once. The context takes the run back if it goes
+    /// on. The agent may run several loops: only the end of the agent is the end of the run.
+    ///
+    /// By default the run [continues as new](crate::RunBuilder::continue_after) after 1,000 steps.
     ///
     /// # Errors
     ///
@@ -178,10 +182,28 @@ impl<P: Provider> SqliteDurableContext<P> {
             match self.shared.journal.drive_while_held(run).await? {
                 Err(LoopError::Durable(DurableError::ContinueAsNew(_))) => {}
                 ended => {
-                    // An agent of several parts may end outside of its loop, which stores its own end.
-                    self.run_ended(ended.as_ref()).await;
+                    self.store_end(ended.as_ref()).await;
                     return ended;
                 }
+            }
+        }
+    }
+
+    /// Stores how the run ended, if that is news. A run that was cancelled, or that the journal ended, has not ended: it
+    /// goes on when it is opened.
+    async fn store_end(&self, result: Result<&AgentResult, &LoopError>) {
+        let Some((status, outcome)) = RunOutcome::of(result) else {
+            return;
+        };
+        match self.journal().end(status, outcome).await {
+            Ok(true) => {
+                // What fails here is space.
+                let _ = self.journal().database().checkpoint().await;
+            }
+            Ok(false) => {}
+            Err(error) => {
+                let run = &*self.journal().place().id;
+                tracing::warn!(run, %error, "how the run ended could not be stored");
             }
         }
     }
@@ -344,29 +366,16 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         parse_signal(self.receive(signal_name, timeout, Some(pending)).await?)
     }
 
-    /// Stores how the run ended, if that is news. A run that was cancelled, or that the journal ended, has not
-    /// ended: it goes on when it is opened.
+    /// Stores the end of a run that [`drive`](SqliteDurableContext::drive) does not drive. A driven agent may go on after
+    /// its loop has ended, and `drive` stores the end.
     async fn run_ended(&self, result: Result<&AgentResult, &LoopError>) {
         if self.journal().is_nested() {
             // The call gives what came of it. What the journal ended is no result.
             if let Err(LoopError::Durable(error)) = result {
                 self.journal().fail_later(error.again());
             }
-            return;
-        }
-        let Some((status, outcome)) = RunOutcome::of(result) else {
-            return;
-        };
-        let id = &self.journal().place().id;
-        match self.journal().end(status, &outcome).await {
-            Ok(true) => {
-                // What fails here is space.
-                let _ = self.journal().database().checkpoint().await;
-            }
-            Ok(false) => {}
-            Err(error) => {
-                tracing::warn!(run = %id, %error, "how the run ended could not be stored");
-            }
+        } else if !self.journal().is_driven() {
+            self.store_end(result).await;
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use neuron_runtime::RunsError;
 use neuron_sqlite::{Abort, SqliteError};
-use neuron_types::{ApprovalError, DurableError, LoopError, StorageError, check_session_id};
+use neuron_types::{DurableError, LoopError, StorageError, check_session_id};
 
 /// What goes wrong with a database of runs, or with a run in it.
 ///
@@ -28,8 +28,9 @@ pub enum JournalError {
         /// The id.
         id: String,
     },
-    /// Somebody drives the run: another process, or another context in this one. It is free when that
-    /// context is dropped, that process has ended, however it ended, or has not renewed its lease in time.
+    /// Another context drives the run, in this process or another one. The run is free when
+    /// [`drive`](crate::SqliteDurableContext::drive) has stored its end, that context is dropped, or that process has ended,
+    /// however it ended, or has not renewed its lease in time.
     #[error("the run {id:?} is being driven by another context, in this process or another one")]
     Held {
         /// The run's id.
@@ -59,25 +60,10 @@ pub enum JournalError {
         /// The run's id.
         id: String,
     },
-    /// The run has ended, or its wait for this signal has.
-    #[error("the run {id:?} takes this no more: {reason}")]
-    Ended {
-        /// The run's id.
-        id: String,
-        /// Text that says what ended, and when, and how the run goes on.
-        reason: String,
-    },
-    /// The run did not end because nobody decided on its calls in time.
-    #[error("the run {id:?} cannot be revived: {reason}")]
-    NotRevivable {
-        /// The run's id.
-        id: String,
-        /// Text that says how the run stands.
-        reason: String,
-    },
-    /// The decisions do not fit the calls that wait.
+    /// The run has ended, cannot be revived, or the decisions do not fit its calls. [Every engine](crate::DurableRuns) has
+    /// these errors.
     #[error(transparent)]
-    Approval(#[from] ApprovalError),
+    Runs(#[from] RunsError),
     /// The run is pinned to another version of the agent.
     #[error(
         "the run {id:?} is pinned to the agent version {pinned:?}, and was opened with the version {opened:?}: open \
@@ -161,9 +147,7 @@ impl From<JournalError> for RunsError {
     fn from(error: JournalError) -> Self {
         match error {
             JournalError::NotFound { id } => Self::NotFound { id },
-            JournalError::Ended { id, reason } => Self::Ended { id, reason },
-            JournalError::NotRevivable { id, reason } => Self::NotRevivable { id, reason },
-            JournalError::Approval(error) => Self::Approval(error),
+            JournalError::Runs(error) => error,
             error => Self::Engine(Box::new(error)),
         }
     }

@@ -256,6 +256,12 @@ impl Journal {
         millis(Utc::now()).max(self.state().stamp)
     }
 
+    /// Returns `true` if the run has ended or was cancelled.
+    pub(crate) async fn is_over(&self) -> bool {
+        let has_ended = self.state().has_ended;
+        has_ended || matches!(self.check_held().await, Err(DurableError::Cancelled))
+    }
+
     /// Whether there is something in the journal that was not asked for yet, or all was there already.
     pub(crate) fn is_replaying(&self) -> bool {
         let state = self.state();

@@ -58,7 +58,8 @@
 //! pause. So a stopped process begins nothing once it goes on: no tool, no further attempt and no call of the model. Its
 //! run ends with [`JournalError::Superseded`].
 //!
-//! - A call that the stopped process had begun stays begun. Whether it runs again follows from the tool's effect.
+//! - A call that the stopped process had begun, or was about to begin at that moment, stays begun. Whether it runs again
+//!   follows from the tool's effect.
 //! - A tool that blocks its thread for longer than the lease loses the run.
 //! - A process that is stopped in the middle of a write to the database keeps all others from writing until it goes on or
 //!   is killed. A write takes milliseconds.
@@ -114,8 +115,8 @@
 //!
 //! [`ApprovalDecisions`](neuron_types::ApprovalDecisions) are sent as the signal that
 //! [`WaitEvent::Approval`] names. A wait whose deadline has passed is not shown any more, whether or not a process drives
-//! the run, and a signal for it is refused with [`JournalError::Ended`]. [`SqliteRuns::revive`] then lets the run go on
-//! with late decisions.
+//! the run, and a signal for it is refused with [`RunsError::Ended`]. [`SqliteRuns::revive`] then lets the run go on
+//! with late decisions. A run that stands still in a wait is listed with it, and takes its decisions.
 //!
 //! # Damage and loss
 //!
@@ -170,6 +171,7 @@ mod inspect;
 mod lock;
 mod notices;
 mod parking;
+mod removal;
 mod retry;
 mod revive;
 mod run_row;

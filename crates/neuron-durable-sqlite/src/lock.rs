@@ -3,7 +3,7 @@
 //! A run has a lock of the operating system on a file beside the database. A killed process frees its runs at once. A
 //! process that is stopped or hangs keeps the lock of the operating system, so the lock is also a lease: the file has the
 //! length of the lease, and its holder renews the lease by the file's time of change. A lock whose lease has expired is
-//! taken over by replacing the file.
+//! taken over by replacing the file. A holder whose run has ended lets its lease expire, and takes it back if it goes on.
 //!
 //! A process also knows its own locks, for systems where a process has none against itself, and for a database in memory,
 //! which no other process has.
@@ -13,14 +13,18 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
+use neuron_runtime::Moment;
 use neuron_sqlite::Database;
 
 use crate::JournalError;
 
 /// Length of a lease unless another one is set.
 pub(crate) const DEFAULT_LEASE: Duration = Duration::from_secs(30);
+
+/// Time of the file of a lease that its holder let expire. On Windows nobody can read the length in a locked file.
+const EXPIRED: SystemTime = SystemTime::UNIX_EPOCH;
 
 /// The locks of a database's runs. Clones are the same.
 #[derive(Debug, Clone)]
@@ -42,13 +46,13 @@ struct Held {
 #[derive(Debug, Clone, Copy)]
 struct Holder {
     serial: u64,
-    renewed: Instant,
+    renewed: Moment,
     lease: Duration,
 }
 
 impl Holder {
     fn has_expired(&self) -> bool {
-        self.renewed.elapsed() >= self.lease
+        self.renewed.age() >= self.lease
     }
 }
 
@@ -84,7 +88,7 @@ impl Locks {
         };
         let serial = held.next;
         held.next += 1;
-        held.holders.insert(run, Holder { serial, renewed: Instant::now(), lease });
+        held.holders.insert(run, Holder { serial, renewed: Moment::now(), lease });
         Ok(Some(Lock { run, serial, lease, held: self.held.clone(), file }))
     }
 
@@ -113,6 +117,14 @@ impl Locks {
             Err(TryLockError::Error(error)) => Err(naming(&path)(error)),
         }
     }
+
+    /// Removes the file of a run that was deleted. Nobody locks the run any more, because its key is not used again.
+    pub(crate) fn remove(&self, run: i64) {
+        if let Some(folder) = &self.folder {
+            // What stays is a file without a run.
+            let _ = fs::remove_file(path(folder, run));
+        }
+    }
 }
 
 /// The result of a renewal.
@@ -121,7 +133,7 @@ pub(crate) enum Renewal {
     InTime,
     /// The lease may have expired before: another holder may be taking the run over.
     Late,
-    /// Another holder in this process has taken the run over.
+    /// Another holder has taken the run over, or the file of the lock was deleted.
     Lost,
 }
 
@@ -142,36 +154,41 @@ impl Lock {
 
     /// Renews the lease.
     pub(crate) fn renew(&self) -> Renewal {
-        let now = Instant::now();
+        let now = Moment::now();
         let was_valid = {
             let mut held = lock(&self.held);
             let holder = held.holders.get_mut(&self.run).filter(|held| held.serial == self.serial);
             let Some(holder) = holder else {
                 return Renewal::Lost;
             };
-            let was_valid = holder.renewed.elapsed() < self.lease / 2;
-            holder.renewed = now;
+            let was_valid = holder.renewed.age() < holder.lease / 2;
+            (holder.renewed, holder.lease) = (now, self.lease);
             was_valid
         };
-        if let Some((file, _)) = &self.file {
+        if let Some((file, path)) = &self.file {
             // If this fails the lease ends earlier. The epoch in the database decides then.
             let _ = file.set_modified(SystemTime::now());
+            if !is_at(file, path) {
+                return Renewal::Lost;
+            }
         }
         // The process may have been stopped between the look and the renewal.
-        match was_valid && now.elapsed() < self.lease / 2 {
+        match was_valid && now.age() < self.lease / 2 {
             true => Renewal::InTime,
             false => Renewal::Late,
         }
     }
 
-    /// Removes the file of a run that is gone.
-    pub(crate) fn remove(mut self) {
-        if let Some((file, path)) = self.file.take() {
-            if is_at(&file, &path) {
-                // What stays is a file without a run.
-                let _ = fs::remove_file(path);
-            }
-            unlock(&file);
+    /// Lets the lease expire. A renewal takes the run back, unless somebody has taken it over.
+    pub(crate) fn expire(&self) {
+        if let Some(holder) = lock(&self.held).holders.get_mut(&self.run)
+            && holder.serial == self.serial
+        {
+            holder.lease = Duration::ZERO;
+        }
+        if let Some((file, _)) = &self.file {
+            // If this fails the run is free when the lock is dropped.
+            let _ = file.set_modified(EXPIRED);
         }
     }
 }
@@ -238,8 +255,11 @@ fn lock_file(
 /// older release, and of a holder that is about to write the length.
 fn has_expired(path: &Path) -> bool {
     let expired = || {
-        let lease = fs::read_to_string(path).ok()?.trim_end().parse().ok()?;
         let renewed = fs::metadata(path).ok()?.modified().ok()?;
+        if renewed == EXPIRED {
+            return Some(true);
+        }
+        let lease = fs::read_to_string(path).ok()?.trim_end().parse().ok()?;
         let age = SystemTime::now().duration_since(renewed).ok()?;
         Some(age >= Duration::from_millis(lease))
     };
@@ -267,72 +287,4 @@ fn naming(path: &Path) -> impl FnOnce(io::Error) -> JournalError + '_ {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LEASE: Duration = Duration::from_millis(100);
-
-    fn places() -> (tempfile::TempDir, [Locks; 2]) {
-        let folder = tempfile::tempdir().unwrap();
-        let in_files = Locks { folder: Some(folder.path().into()), held: Arc::default() };
-        (folder, [in_files, Locks { folder: None, held: Arc::default() }])
-    }
-
-    /// A run that ended could not be opened again at once where a tool of another run started a program at this
-    /// moment: the new process had all our files, the locks with them, until its program began.
-    #[test]
-    fn a_lock_ends_with_its_holder_though_a_process_that_starts_has_the_file() {
-        let (_folder, [locks, _]) = places();
-        let lock = locks.acquire(7, DEFAULT_LEASE).unwrap().unwrap();
-        assert!(locks.is_held(7).unwrap());
-        // As a process has it between its start and that of its program.
-        let inherited = lock.file.as_ref().unwrap().0.try_clone().unwrap();
-        drop(lock);
-        assert!(!locks.is_held(7).unwrap());
-        assert!(locks.acquire(7, DEFAULT_LEASE).unwrap().is_some());
-        drop(inherited);
-    }
-
-    #[test]
-    fn lock_with_expired_lease_is_taken_over_and_its_drop_frees_nothing() {
-        let (_folder, places) = places();
-        for locks in places {
-            let hung = locks.acquire(7, LEASE).unwrap().unwrap();
-            assert!(locks.acquire(7, LEASE).unwrap().is_none());
-            std::thread::sleep(LEASE * 2);
-            assert!(!locks.is_held(7).unwrap());
-            let taken = locks.acquire(7, DEFAULT_LEASE).unwrap().unwrap();
-            assert_eq!((hung.renew(), taken.renew()), (Renewal::Lost, Renewal::InTime));
-            drop(hung);
-            assert!(locks.is_held(7).unwrap());
-            assert!(locks.acquire(7, LEASE).unwrap().is_none());
-            drop(taken);
-            assert!(!locks.is_held(7).unwrap());
-        }
-    }
-
-    #[test]
-    fn lock_that_is_renewed_is_held_for_longer_than_its_lease() {
-        let (_folder, places) = places();
-        for locks in places {
-            let lock = locks.acquire(7, LEASE * 4).unwrap().unwrap();
-            for _ in 0..12 {
-                std::thread::sleep(LEASE / 2);
-                assert_ne!(lock.renew(), Renewal::Lost);
-                assert!(locks.is_held(7).unwrap());
-                assert!(locks.acquire(7, LEASE).unwrap().is_none());
-            }
-        }
-    }
-
-    #[test]
-    fn lock_of_an_older_release_has_no_lease_and_is_held() {
-        let (folder, [locks, _]) = places();
-        let path = path(folder.path(), 7);
-        let file = File::create(&path).unwrap();
-        file.lock().unwrap();
-        file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
-        assert!(locks.is_held(7).unwrap());
-        assert!(locks.acquire(7, LEASE).unwrap().is_none());
-    }
-}
+mod tests;

@@ -1,6 +1,7 @@
 //! [`RunPool`]: drives the runs of a database, so many at a time.
 
 mod backoff;
+mod caught;
 mod due;
 
 use std::collections::{HashSet, VecDeque};
@@ -24,6 +25,7 @@ use crate::parking::Parking;
 use crate::step_row::millis;
 use crate::{JournalError, RunBuilder, SqliteRuns};
 use backoff::Backoff;
+use caught::Caught;
 use due::{Due, Moment, due};
 
 /// Interval at which a pool looks for what other processes changed.
@@ -45,7 +47,9 @@ type Configure = Arc<dyn for<'r> Fn(RunBuilder<'r>) -> RunBuilder<'r> + Send + S
 ///   once, those of other processes within about a second. The runs of a process that was killed, or whose
 ///   [lease](RunBuilder::lease) expired, are found in the same way.
 /// - A run that fails is [listed](SqliteRuns::list) as such and does not end the pool. A run that stands still is tried
-///   again after a minute, and then less and less often.
+///   again after a minute, and then less and less often. A run whose agent panics stands still too.
+/// - A run whose agent returns before the end of its journal has not ended. The pool warns, and tries it less and less
+///   often.
 /// - A run without a start, which was created by [`open`](RunBuilder::open), begins with its
 ///   [input](RunBuilder::input): a text, or the JSON of another value. Without an input the pool leaves it alone.
 ///
@@ -130,12 +134,12 @@ pub struct RunPool<P, A> {
     token: CancellationToken,
 }
 
-/// The end of a run's time in the pool.
-enum Left {
-    /// The run waits.
-    Parked,
-    Ended,
-    Failed(LoopError),
+/// A run that has left the pool.
+struct Left {
+    id: String,
+    /// Set if the run ended, was cancelled or waits. Otherwise it could be opened again at once.
+    is_settled: bool,
+    error: Option<LoopError>,
 }
 
 impl<P: Provider + 'static, A: DurableAgent> RunPool<P, A> {
@@ -194,16 +198,18 @@ impl<P: Provider + 'static, A: DurableAgent> RunPool<P, A> {
             let woken = self.runs.notices().runnable.notified();
             // The runs are polled meanwhile: the look may have to wait for what they read or write.
             let mut look = pin!(self.runs.database().read(|transaction| due(transaction)));
+            let mut gone = Vec::new();
             let found: Vec<Due> = loop {
                 match select(look, pin!(ended(&mut driven))).await {
                     Either::Left((found, _)) => break found?,
-                    Either::Right(((id, left), unfinished)) => {
+                    Either::Right((left, unfinished)) => {
                         look = unfinished;
-                        ids.remove(&id);
-                        note(&mut backoff, id, left);
+                        gone.push(left.id.clone());
+                        note(&mut backoff, left);
                     }
                 }
             };
+            backoff.keep(&found);
             let mut pause = LOOK;
             let mut next = VecDeque::new();
             for run in found {
@@ -215,6 +221,8 @@ impl<P: Provider + 'static, A: DurableAgent> RunPool<P, A> {
                     _ => {}
                 }
             }
+            // The look may have found these as they were before.
+            ids.retain(|id| !gone.contains(id));
             let mut wait = pin!(tokio::time::timeout(pause, woken));
             loop {
                 while driven.len() < self.at_once
@@ -224,9 +232,9 @@ impl<P: Provider + 'static, A: DurableAgent> RunPool<P, A> {
                     driven.push(self.drive_one(run));
                 }
                 match select(pin!(ended(&mut driven)), wait.as_mut()).await {
-                    Either::Left(((id, left), _)) => {
-                        ids.remove(&id);
-                        note(&mut backoff, id, left);
+                    Either::Left((left, _)) => {
+                        ids.remove(&left.id);
+                        note(&mut backoff, left);
                     }
                     Either::Right(_) => break,
                 }
@@ -237,7 +245,7 @@ impl<P: Provider + 'static, A: DurableAgent> RunPool<P, A> {
         }
     }
 
-    async fn drive_one(&self, run: Due) -> (String, Left) {
+    async fn drive_one(&self, run: Due) -> Left {
         let parking = Parking::default();
         let drive = async {
             let builder = (self.configure)(self.runs.run(&run.id)).parking(parking.clone());
@@ -250,19 +258,21 @@ impl<P: Provider + 'static, A: DurableAgent> RunPool<P, A> {
                     input => input.unwrap_or_default().to_string().into(),
                 },
             };
-            context.drive(start, &self.agent).await
+            let ended = context.drive(start, &Caught(&self.agent)).await;
+            let is_settled = context.journal().is_over().await;
+            Ok((is_settled, ended.err()))
         };
-        let left = match select(pin!(drive), pin!(parking.parked())).await {
-            Either::Left((Ok(_), _)) => Left::Ended,
-            Either::Left((Err(error), _)) => Left::Failed(error),
-            Either::Right(_) => Left::Parked,
+        let (is_settled, error) = match select(pin!(drive), pin!(parking.parked())).await {
+            Either::Left((Ok(ended), _)) => ended,
+            Either::Left((Err(error), _)) => (false, Some(error)),
+            Either::Right(_) => (true, None),
         };
-        (run.id, left)
+        Left { id: run.id, is_settled, error }
     }
 }
 
 /// Waits for the next run that leaves the pool.
-async fn ended<F: Future>(driven: &mut FuturesUnordered<F>) -> F::Output {
+async fn ended<F: Future<Output = Left>>(driven: &mut FuturesUnordered<F>) -> Left {
     poll_fn(|cx| match driven.poll_next_unpin(cx) {
         Poll::Ready(Some(ended)) => Poll::Ready(ended),
         _ => Poll::Pending,
@@ -271,23 +281,26 @@ async fn ended<F: Future>(driven: &mut FuturesUnordered<F>) -> F::Output {
 }
 
 /// Decides when a run that has left the pool may come back.
-fn note(backoff: &mut Backoff, id: String, left: Left) {
-    let error = match left {
-        Left::Parked | Left::Ended => return backoff.forget(&id),
-        Left::Failed(error) => error,
-    };
+fn note(backoff: &mut Backoff, left: Left) {
+    let Left { id: run, is_settled, error } = left;
     let journal = match &error {
-        LoopError::Durable(DurableError::Other(source)) => source.downcast_ref::<JournalError>(),
+        Some(LoopError::Durable(DurableError::Other(source))) => source.downcast_ref(),
         _ => None,
     };
-    match (journal, &error) {
-        (Some(JournalError::Held { .. }), _) => backoff.skip(id, LOOK),
-        (Some(JournalError::Superseded { .. }), _) => backoff.skip(id, LOOK),
-        (_, LoopError::Durable(DurableError::Cancelled)) => backoff.forget(&id),
-        (_, error) => {
-            tracing::warn!(run = id, %error, "a run of the pool failed");
-            backoff.failed(id, matches!(error, LoopError::Durable(_)));
+    if let Some(JournalError::Held { .. } | JournalError::Superseded { .. }) = journal {
+        return backoff.skip(run, LOOK);
+    }
+    match &error {
+        Some(LoopError::Durable(DurableError::Cancelled)) | None if is_settled => {}
+        Some(error) => tracing::warn!(run, %error, "a run of the pool failed"),
+        None => tracing::warn!(run, "the agent returned a result before the end of its journal"),
+    }
+    match error {
+        _ if is_settled => backoff.forget(&run),
+        None | Some(LoopError::Cancelled | LoopError::Durable(DurableError::Cancelled)) => {
+            backoff.failed(run, false);
         }
+        Some(error) => backoff.failed(run, matches!(error, LoopError::Durable(_))),
     }
 }
 

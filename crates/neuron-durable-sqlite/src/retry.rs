@@ -5,7 +5,7 @@ use neuron_sqlite::rusqlite::Connection;
 
 use crate::JournalError;
 use crate::inspect::{error_of, kind, outcome};
-use crate::lock::{DEFAULT_LEASE, Locks};
+use crate::lock::Locks;
 use crate::run_info::{RunStatus, StepKind};
 use crate::run_row::RunRow;
 use crate::step_row::StepRow;
@@ -17,14 +17,12 @@ pub(crate) fn retry(
     locks: &Locks,
 ) -> Result<(), Abort<JournalError>> {
     let mut run = RunRow::get(connection, id)?;
-    let held = || JournalError::Held { id: id.into() };
     if locks.is_held(run.key)? {
-        return Err(held().into());
+        return Err(JournalError::Held { id: id.into() }.into());
     }
     if !matches!(run.status, RunStatus::Failed | RunStatus::Cancelled) {
         return Err(JournalError::NotFailed { id: id.into() }.into());
     }
-    let _lock = locks.acquire(run.key, DEFAULT_LEASE)?.ok_or_else(held)?;
     let steps = StepRow::load(connection, (run.key, id), 0)?;
     let last = steps.last().map(batch);
     let ended_with = outcome(&run)?.and_then(|outcome| outcome.error_kind).unwrap_or_default();

@@ -1,14 +1,16 @@
 //! Decisions that come after the wait for them has ended.
 
 use chrono::Utc;
+use neuron_runtime::RunsError;
 use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::Connection;
 use neuron_types::{ApprovalDecisions, PendingApproval};
 use serde_json::Value;
 
 use crate::JournalError;
-use crate::lock::{DEFAULT_LEASE, Locks};
+use crate::lock::Locks;
 use crate::run_row::RunRow;
+use crate::signal_row::SignalRow;
 use crate::standing::{Standing, Wait, pending};
 use crate::step_row::{StepRow, millis};
 use crate::waits::received;
@@ -22,16 +24,20 @@ pub(crate) fn revive(
     locks: &Locks,
 ) -> Result<(), Abort<JournalError>> {
     let mut run = RunRow::get(connection, id)?;
-    let held = || JournalError::Held { id: id.into() };
-    let not_revivable = |reason| JournalError::NotRevivable { id: id.into(), reason };
+    let not_revivable =
+        |reason| JournalError::Runs(RunsError::NotRevivable { id: id.into(), reason });
     if locks.is_held(run.key)? {
-        return Err(held().into());
+        return Err(JournalError::Held { id: id.into() }.into());
     }
     let (_, last) = StepRow::last(connection, (run.key, id))?;
     let standing = Standing::of(&run, last.as_ref())?;
     let (step, pending): (&StepRow, Option<PendingApproval>) = match standing.wait() {
         Wait::Unanswered(step) => {
             (step, standing.outcome.as_ref().and_then(|end| end.approval.as_deref().cloned()))
+        }
+        Wait::Over(step) if SignalRow::is_queued(connection, run.key, name(step))? => {
+            let reason = "decisions came in time, and it goes on with them once it is opened";
+            return Err(not_revivable(reason.to_owned()).into());
         }
         Wait::Over(step) => (step, pending(id, step)?),
         Wait::Open(step) if step.pending.is_some() => {
@@ -46,15 +52,20 @@ pub(crate) fn revive(
     };
     let pending =
         pending.ok_or_else(|| not_revivable("its last wait was not for decisions".to_owned()))?;
-    pending.check(decisions).map_err(JournalError::from)?;
+    pending.check(decisions).map_err(|error| JournalError::Runs(error.into()))?;
     let now = millis(Utc::now()).max(step.ended_at.unwrap_or(step.begun_at));
     let record =
         received(Some(value), now).map_err(|error| JournalError::corrupt(id, error.to_string()))?;
     let decided = step.clone().ended(record, now);
-    let _lock = locks.acquire(run.key, DEFAULT_LEASE)?.ok_or_else(held)?;
+    // These came after the deadline, and before the run ended.
+    while SignalRow::take(connection, (run.key, id), name(step))?.is_some() {}
     step.delete(connection, run.key)?;
     decided.insert(connection, run.key)?;
     run.go_on();
     run.changed_at = now;
     run.update(connection)
+}
+
+fn name(step: &StepRow) -> &str {
+    step.name.as_deref().unwrap_or_default()
 }

@@ -56,7 +56,8 @@ impl<'a> RunBuilder<'a> {
     }
 
     /// The most bytes that the record of a step may have, 1 MiB by default. An answer or a result that is
-    /// longer becomes an error that says so; a tool call with longer arguments does not run.
+    /// longer becomes an error that says so; a tool call with longer arguments does not run. A longer
+    /// [recorded](neuron_types::DurableContext::record) value is an error of the run, which goes on with a greater limit.
     pub fn record_limit(mut self, bytes: usize) -> Self {
         self.options.record_limit = bytes;
         self

@@ -2,12 +2,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use chrono::Utc;
-use neuron_runtime::DEFAULT_RECORD_LIMIT;
-use neuron_sqlite::rusqlite::{Connection, Transaction};
-use neuron_sqlite::{Abort, Database, SqliteOptions};
+use neuron_runtime::{DEFAULT_RECORD_LIMIT, RunsError};
+use neuron_sqlite::{Database, SqliteOptions};
 use neuron_tool::ToolRegistry;
 use neuron_types::{ApprovalDecisions, DurableAgent, Provider, stored_json};
 use serde::Serialize;
@@ -16,7 +14,7 @@ use serde_json::Value;
 
 use crate::error::check_run_id;
 use crate::inspect::{details, list};
-use crate::lock::{DEFAULT_LEASE, Lock, Locks};
+use crate::lock::Locks;
 use crate::notices::Notices;
 use crate::retry::retry;
 use crate::revive::revive;
@@ -30,10 +28,6 @@ use crate::step_row::{StepRow, millis};
 use crate::texts::to_json;
 use crate::waits::queued;
 use crate::{JournalError, RunDetails, RunPool, RunStatus, RunSummary};
-
-/// From so many free pages on a deletion gives them back to the file system: 1 MiB. What is less is used for
-/// the next steps.
-const MANY_PAGES: i64 = 256;
 
 /// A database of runs. Clones share its connections.
 ///
@@ -198,7 +192,7 @@ impl SqliteRuns {
     ///
     /// # Errors
     ///
-    /// [`JournalError::NotFound`] if there is no such run. [`JournalError::Ended`] if the run ended, or its wait for this
+    /// [`JournalError::NotFound`] if there is no such run. [`RunsError::Ended`] if the run ended, or its wait for this
     /// signal ended at the deadline: nobody would receive the signal. [`JournalError::NotJson`] or
     /// [`JournalError::TooLong`] for what cannot be stored; [`JournalError::Database`].
     ///
@@ -218,7 +212,7 @@ impl SqliteRuns {
             let run = RunRow::get(transaction, &id)?;
             let (_, last) = StepRow::last(transaction, (run.key, &id))?;
             if let Some(reason) = Standing::of(&run, last.as_ref())?.refuses(&name) {
-                return Err(JournalError::Ended { id, reason }.into());
+                return Err(JournalError::Runs(RunsError::Ended { id, reason }).into());
             }
             SignalRow::new(name, now, value).insert(transaction, run.key)
         });
@@ -235,7 +229,7 @@ impl SqliteRuns {
     ///
     /// # Errors
     ///
-    /// [`JournalError::NotFound`]; [`JournalError::Ended`] if the run has ended; [`JournalError::Corrupt`] or
+    /// [`JournalError::NotFound`]; [`RunsError::Ended`] if the run has ended; [`JournalError::Corrupt`] or
     /// [`JournalError::Database`].
     ///
     /// # Cancel safety
@@ -248,7 +242,7 @@ impl SqliteRuns {
             let mut run = RunRow::get(transaction, &id)?;
             let (_, last) = StepRow::last(transaction, (run.key, &id))?;
             if let Some(reason) = Standing::of(&run, last.as_ref())?.end() {
-                return Err(JournalError::Ended { id, reason }.into());
+                return Err(JournalError::Runs(RunsError::Ended { id, reason }).into());
             }
             let outcome = RunOutcome::error("Cancelled", "the run was cancelled".to_owned());
             run.outcome = Some(to_json("the outcome of the run", &outcome)?);
@@ -263,11 +257,14 @@ impl SqliteRuns {
 
     /// Lets a run go on with decisions that come too late. Its wait for them ended at the deadline, and the run with
     /// [`LoopError::ApprovalRequired`](neuron_types::LoopError::ApprovalRequired). The wait then ends with the decisions, and
-    /// the run carries them out once it is opened again.
+    /// the run carries them out once it is opened again. A signal that came after the deadline, and before the run ended, is
+    /// removed.
+    ///
+    /// A run is not revived if decisions came in time and nobody has driven it since. It goes on with them.
     ///
     /// # Errors
     ///
-    /// [`JournalError::NotRevivable`] if the run did not end so; [`JournalError::Approval`] if the decisions do not fit
+    /// [`RunsError::NotRevivable`] if the run did not end so, or decisions came in time; [`RunsError::Approval`] if the decisions do not fit
     /// its calls; [`JournalError::Held`] if somebody drives it; [`JournalError::NotFound`], [`JournalError::TooLong`],
     /// [`JournalError::Corrupt`], [`JournalError::Lock`] or [`JournalError::Database`]. Nothing is changed then.
     ///
@@ -312,78 +309,6 @@ impl SqliteRuns {
         Ok(())
     }
 
-    /// Deletes a run, also one that is damaged, with its steps and signals.
-    ///
-    /// # Errors
-    ///
-    /// [`JournalError::NotFound`]; [`JournalError::Held`] if somebody drives it;
-    /// [`JournalError::Lock`] or [`JournalError::Database`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped, it deletes the run or does not.
-    pub async fn delete(&self, id: &str) -> Result<(), JournalError> {
-        check_run_id(id)?;
-        let (id, locks) = (id.to_owned(), self.locks.clone());
-        let deleted = self.database.write(move |transaction| {
-            // Also one that cannot be read any more.
-            let mut select = transaction.prepare("SELECT key FROM runs WHERE id = ?1")?;
-            let keys = select.query_map([&id], |row| row.get::<_, i64>(0))?;
-            let keys: Vec<i64> = keys.collect::<Result<_, _>>()?;
-            let Some(&key) = keys.first() else {
-                return Err(JournalError::NotFound { id }.into());
-            };
-            let lock = locks.acquire(key, DEFAULT_LEASE)?.ok_or(JournalError::Held { id })?;
-            delete(transaction, key)?;
-            Ok((lock, free_pages(transaction)?))
-        });
-        let (lock, free): (_, i64) = deleted.await.map_err(|error: JournalError| error)?;
-        lock.remove();
-        self.reclaim(free).await;
-        Ok(())
-    }
-
-    /// Deletes the runs that have ended, longer ago than this, and that nobody holds. Returns how many.
-    ///
-    /// # Errors
-    ///
-    /// [`JournalError::Lock`] or [`JournalError::Database`]: then none is deleted.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped, it deletes all of them or none.
-    pub async fn prune(&self, older_than: Duration) -> Result<usize, JournalError> {
-        let locks = self.locks.clone();
-        let age = i64::try_from(older_than.as_millis()).unwrap_or(i64::MAX);
-        let latest = millis(Utc::now()).saturating_sub(age);
-        let pruned = self.database.write(move |transaction| {
-            let mut held: Vec<Lock> = Vec::new();
-            // A damaged run stays.
-            for run in RunRow::all(transaction)?.into_iter().flatten() {
-                if !run.status.is_end() || run.changed_at > latest {
-                    continue;
-                }
-                if let Some(lock) = locks.acquire(run.key, DEFAULT_LEASE)? {
-                    delete(transaction, run.key)?;
-                    held.push(lock);
-                }
-            }
-            Ok((held, free_pages(transaction)?))
-        });
-        let (held, free): (Vec<Lock>, i64) = pruned.await.map_err(|error: JournalError| error)?;
-        let count = held.len();
-        held.into_iter().for_each(Lock::remove);
-        self.reclaim(free).await;
-        Ok(count)
-    }
-
-    /// Gives space back. What fails here is space that the next deletion gives back.
-    async fn reclaim(&self, free: i64) {
-        if free >= MANY_PAGES {
-            let _ = self.database.reclaim().await;
-        }
-    }
-
     pub(crate) fn database(&self) -> &Database {
         &self.database
     }
@@ -404,17 +329,6 @@ fn within_limit(json: String, what: impl FnOnce() -> String) -> Result<String, J
         true => Ok(json),
         false => Err(JournalError::TooLong { what: what(), length, limit }),
     }
-}
-
-fn delete(transaction: &Transaction<'_>, run: i64) -> Result<(), Abort<JournalError>> {
-    // Its steps and signals go with it.
-    RunRow::delete_nested(transaction, run)?;
-    transaction.execute("DELETE FROM runs WHERE key = ?1", [run])?;
-    Ok(())
-}
-
-fn free_pages(connection: &Connection) -> Result<i64, Abort<JournalError>> {
-    Ok(connection.pragma_query_value(None, "freelist_count", |row| row.get(0))?)
 }
 
 #[cfg(test)]

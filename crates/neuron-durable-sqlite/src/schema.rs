@@ -65,4 +65,6 @@ const VERSION_1: &str = "
 const VERSION_2: &str = "
     ALTER TABLE runs ADD COLUMN agent_version TEXT;
     ALTER TABLE signals ADD COLUMN sum BLOB;
+    CREATE INDEX unfinished_runs ON runs (key)
+        WHERE status IN ('running', 'stalled') AND instr(id, '/') = 0;
 ";

@@ -56,6 +56,13 @@ impl SignalRow {
         Ok(Some(signal))
     }
 
+    /// Returns `true` if there is a signal of a name in the queue of a run.
+    pub(crate) fn is_queued(connection: &Connection, run: i64, name: &str) -> Result<bool> {
+        let mut select =
+            connection.prepare_cached("SELECT 1 FROM signals WHERE run = ?1 AND name = ?2")?;
+        Ok(select.exists((run, name))?)
+    }
+
     /// Reads the queue of a run, the oldest signal first.
     pub(crate) fn all(connection: &Connection, (run, id): (i64, &str)) -> Result<Vec<Self>> {
         let sql = format!("SELECT {COLUMNS} FROM signals NOT INDEXED WHERE run = ?1 ORDER BY key");

@@ -61,7 +61,10 @@ impl<'a> Standing<'a> {
         let asks = outcome.as_ref().is_some_and(|outcome| outcome.approval.is_some());
         let wait = match last {
             Some(step) if asks && is_unanswered(step)? => Wait::Unanswered(step),
-            Some(step) if run.status == RunStatus::Running && is_open(step) => {
+            Some(step)
+                if matches!(run.status, RunStatus::Running | RunStatus::Stalled)
+                    && is_open(step) =>
+            {
                 match step.deadline.is_some_and(|deadline| deadline <= millis(Utc::now())) {
                     true => Wait::Over(step),
                     false => Wait::Open(step),
@@ -82,16 +85,17 @@ impl<'a> Standing<'a> {
         &self.wait
     }
 
-    /// Describes the wait of a run that waits.
+    /// Describes the wait of a run that waits. A run that stands still may wait too.
     pub(crate) fn waits_for(&self) -> Result<Option<WaitsFor>> {
-        if self.status != RunStatus::Waiting {
-            return Ok(None);
-        }
-        let Wait::Open(step) = self.wait else {
-            let pending = self.outcome.as_ref().and_then(|outcome| outcome.approval.clone());
-            let mut waits_for = WaitsFor::new(WaitEvent::Approval { signal: None, pending });
-            waits_for.since = Some(time(self.run.changed_at));
-            return Ok(Some(waits_for));
+        let step = match self.wait {
+            Wait::Open(step) => step,
+            _ if self.status == RunStatus::Waiting => {
+                let pending = self.outcome.as_ref().and_then(|outcome| outcome.approval.clone());
+                let mut waits_for = WaitsFor::new(WaitEvent::Approval { signal: None, pending });
+                waits_for.since = Some(time(self.run.changed_at));
+                return Ok(Some(waits_for));
+            }
+            _ => return Ok(None),
         };
         let name = step.name.clone().unwrap_or_default();
         let event = match (kind(step), pending(&self.run.id, step)?) {

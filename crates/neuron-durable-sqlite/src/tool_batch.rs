@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use neuron_runtime::{StepRecord, check_tool_call, tool_digest};
+use neuron_runtime::{StepRecord, check_tool_call, recorded_digest};
 use neuron_types::{
     ActivityOptions, Durability, DurableContext, DurableError, Provider, TokenUsage, ToolCall,
     ToolContext, ToolDyn, ToolEffect, ToolError, ToolInvocation, ToolOutput,
@@ -112,7 +112,7 @@ impl<P: Provider> SqliteDurableContext<P> {
                 let index = position.saturating_sub(turn.position());
                 let mut step = StepRow::new(position, format!("{key}/{index}"), now);
                 step.name = Some(invocation.call.name.clone());
-                step.digest = Some(tool_digest(&invocation.call)?);
+                step.digest = Some(recorded_digest(&invocation)?);
                 step.effect = Some(effect);
                 step.idempotency_key = Some(invocation.ctx.idempotency_key.clone());
                 intents.push(Intent::Insert(step.clone()));
@@ -123,7 +123,7 @@ impl<P: Provider> SqliteDurableContext<P> {
                 step.name.as_deref().unwrap_or_default(),
                 step.digest.as_deref().unwrap_or_default(),
             );
-            check_tool_call(&step.key, recorded, &invocation.call)?;
+            check_tool_call(&step.key, recorded, &invocation)?;
             if step.record.is_none() {
                 let effect = step.effect.unwrap_or_default().more_careful(effect);
                 step = self.begin_again(step, effect, now)?;

@@ -5,7 +5,7 @@ use neuron_types::{DurableError, Provider};
 use serde_json::Value;
 
 use crate::SqliteDurableContext;
-use crate::journal::{Kind, differs};
+use crate::journal::{Kind, differs, other};
 use crate::model_step::read;
 use crate::step_row::StepRow;
 use crate::waits::received;
@@ -33,7 +33,15 @@ impl<P: Provider> SqliteDurableContext<P> {
                 let at = journal.stamp();
                 let mut step = StepRow::new(turn.position(), key, at);
                 step.name = Some(name.to_owned());
-                let step = step.ended(received(Some(value), at)?, at);
+                let record = received(Some(value), at)?;
+                let (length, limit) = (record.len(), self.record_limit());
+                if length > limit {
+                    return Err(other(format!(
+                        "the value `{name}` takes {length} bytes, where a record of the journal may have {limit}: \
+                         record less, or open the run with a greater `record_limit`"
+                    )));
+                }
+                let step = step.ended(record, at);
                 let stored = step.clone();
                 let write = journal
                     .write_step(move |transaction, place| stored.insert(transaction, place.run));

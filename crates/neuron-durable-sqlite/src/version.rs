@@ -33,7 +33,8 @@ pub(crate) fn pin(run: &mut RunRow, options: &RunOptions) -> Result<Pin, Abort<J
                 pinned: pinned.clone(),
                 opened: opened.clone(),
             };
-            if !run.status.is_end() {
+            // The outcome of a run that waits has the calls to decide on.
+            if matches!(run.status, RunStatus::Running | RunStatus::Stalled) {
                 let outcome = RunOutcome::error(KIND, error.to_string());
                 run.outcome = Some(to_json("the outcome of the run", &outcome)?);
                 run.status = RunStatus::Stalled;

@@ -6,7 +6,6 @@ use std::time::Duration;
 use chrono::Utc;
 use neuron_runtime::StepRecord;
 use neuron_sqlite::Abort;
-use neuron_sqlite::rusqlite::Connection;
 use neuron_types::{DurableError, PendingApproval, Provider, stored_json};
 use serde::Serialize;
 use serde_json::Value;
@@ -211,15 +210,9 @@ async fn is_there(journal: &Journal, name: &str) -> Result<bool, DurableError> {
     let (place, name) = (journal.place().clone(), name.to_owned());
     let looked = journal.database().read(move |transaction| {
         place.check(transaction)?;
-        is_queued(transaction, place.run, &name)
+        SignalRow::is_queued(transaction, place.run, &name)
     });
     looked.await.map_err(|error: JournalError| error.into())
-}
-
-fn is_queued(connection: &Connection, run: i64, name: &str) -> Result<bool, Abort<JournalError>> {
-    let mut select =
-        connection.prepare_cached("SELECT 1 FROM signals WHERE run = ?1 AND name = ?2")?;
-    Ok(select.exists((run, name))?)
 }
 
 /// The record of a wait: of the signal that came, or of none.

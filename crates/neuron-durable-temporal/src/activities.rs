@@ -112,7 +112,8 @@ impl AgentActivities {
         let Some(answered) = unless_cancelled(while_held(ctx, call), ctx).await else {
             return Err(ActivityError::cancelled());
         };
-        let answered = answered.map_err(|error| broken(&error))?;
+        let answered =
+            answered.map_err(|error| ActivityError::application(retry::lost_activity(&error)))?;
         let answered = answered.unwrap_or(Err(ProviderError::Timeout(limit)));
         if let Err(error) = &answered {
             let (policy, attempt) = (options.retry_policy.as_ref(), ctx.info().attempt);
@@ -131,14 +132,23 @@ impl AgentActivities {
 
 #[activities]
 impl AgentActivities {
-    /// Returns its input, which the history then has as a result.
+    /// Returns its input, which the history then has as a result. Its length is checked here, because a replay may bring
+    /// another value.
     #[activity(name = "neuron_record")]
     pub(crate) async fn record(
         self: Arc<Self>,
-        _ctx: ActivityContext,
+        ctx: ActivityContext,
         value: Json<Value>,
     ) -> Result<Json<Value>, ActivityError> {
-        Ok(value)
+        let (length, limit) = (value.len(), self.options.record_limit);
+        if length <= limit {
+            return Ok(value);
+        }
+        let text = format!(
+            "the {} takes {length} bytes in the history, where a record may have {limit}",
+            ctx.info().activity_id
+        );
+        Err(broken(&DurableError::Other(text.into())))
     }
 
     /// Calls the model with a request that waits in this process.
@@ -206,7 +216,7 @@ impl AgentActivities {
             let _ = tokio::time::timeout(GRACE, run).await;
             return Err(ActivityError::cancelled());
         };
-        let ran = ran.map_err(|error| broken(&error))?;
+        let ran = ran.map_err(|error| ActivityError::application(retry::lost_activity(&error)))?;
         if let Err(error) = &ran {
             let (policy, attempt) = (request.options.retry_policy.as_ref(), ctx.info().attempt);
             if let Some(again) = retry::another_tool_call(error, request.effect, policy, attempt) {

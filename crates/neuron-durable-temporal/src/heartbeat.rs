@@ -2,8 +2,9 @@
 //! the activity is still this worker's.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
+use neuron_runtime::Moment;
 use neuron_types::{DurableError, WasmCompatSend};
 use temporalio_client::errors::WorkflowInteractionError;
 use temporalio_client::grpc::WorkflowService;
@@ -121,8 +122,8 @@ struct Claim {
     client: Client,
     task_token: Vec<u8>,
     lease: Duration,
-    /// Time before the last proof.
-    proven: Mutex<Option<Instant>>,
+    /// The moment before the last proof.
+    proven: Mutex<Option<Moment>>,
 }
 
 impl Claim {
@@ -130,7 +131,7 @@ impl Claim {
     /// that is not there.
     async fn prove(&self) -> Result<(), DurableError> {
         loop {
-            let now = Instant::now();
+            let now = Moment::now();
             let request = RecordActivityTaskHeartbeatRequest {
                 task_token: self.task_token.clone(),
                 namespace: self.client.namespace(),
@@ -156,7 +157,7 @@ impl Claim {
     /// the tool has time to end.
     fn not_found(&self) -> Result<(), DurableError> {
         let proven = *self.proven.lock().unwrap_or_else(PoisonError::into_inner);
-        if proven.is_some_and(|proven| proven.elapsed() < self.lease) {
+        if proven.is_some_and(|proven| proven.age() < self.lease) {
             return Ok(());
         }
         let text = "the server gave the activity up: this process was silent for too long";

@@ -107,10 +107,11 @@ impl Mailbox {
         self.waits.now = Some(wait);
     }
 
-    /// Ends the wait. `missed_at` is the time at which it ended without its signal.
+    /// Ends the wait. `missed_at` is the time at which it ended without its signal. After a wait for decisions the run
+    /// ends. After any other wait it goes on, and may wait for the signal again.
     pub(crate) fn end_wait(&mut self, missed_at: Option<DateTime<Utc>>) {
-        let wait = self.waits.now.take();
-        if let (Some(name), Some(time)) = (wait.and_then(|wait| wait.signal), missed_at) {
+        let decisions = self.waits.now.take().filter(|wait| wait.pending.is_some());
+        if let (Some(name), Some(time)) = (decisions.and_then(|wait| wait.signal), missed_at) {
             self.waits.ended.insert(name, time);
         }
     }

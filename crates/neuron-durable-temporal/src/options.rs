@@ -147,9 +147,10 @@ impl TemporalOptions {
         self
     }
 
-    /// Sets the most bytes that an answer of the model, the arguments of a tool and its result may have:
-    /// [`DEFAULT_RECORD_LIMIT`] by default, and at most 1.5 MiB, since the server takes 2 MiB. What is
-    /// longer becomes an error that names the tool or the model, never an endless repetition.
+    /// Sets the maximum number of bytes of a record. Records are the answers of the model, the arguments and
+    /// results of tools, and [recorded](neuron_types::DurableContext::record) values. The default is
+    /// [`DEFAULT_RECORD_LIMIT`]. More than 1.5 MiB counts as 1.5 MiB, since the server takes 2 MiB. A longer
+    /// record becomes an error that names it, never an endless repetition.
     pub fn record_limit(mut self, bytes: usize) -> Self {
         self.record_limit = bytes.min(LARGEST_RECORD);
         self

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use neuron_types::{ErrorRecord, ProviderError, RetryPolicy, ToolEffect, ToolError};
+use neuron_types::{DurableError, ErrorRecord, ProviderError, RetryPolicy, ToolEffect, ToolError};
 use temporalio_sdk::ApplicationFailure;
 
 /// Attempts beyond those of the policy, for workers that are lost: a crash is no failed attempt, but
@@ -75,6 +75,15 @@ pub(crate) fn lost_task(wait: Duration) -> ApplicationFailure {
     ApplicationFailure::builder(text)
         .type_name("NeuronLostTask".to_owned())
         .next_retry_delay(wait)
+        .build()
+}
+
+/// The failure of an activity that this worker cannot prove to hold. If the server has not given the activity up yet,
+/// another attempt follows for an activity that may run twice.
+pub(crate) fn lost_activity(error: &DurableError) -> ApplicationFailure {
+    tracing::debug!(%error, "an activity ends: this worker may have lost it");
+    ApplicationFailure::builder(std::io::Error::other(error.to_string()))
+        .type_name("NeuronLostActivity".to_owned())
         .build()
 }
 

@@ -232,7 +232,7 @@ impl AgentRun {
                         TemporalError::AlreadyEnded { id, reason }
                     }
                     Ok(None) => self.not_found(),
-                    Err(error) => TemporalError::Other(error),
+                    Err(status) => TemporalError::Other(status.into()),
                 }
             }
             Err(WorkflowInteractionError::NotFound(_)) => self.not_found(),

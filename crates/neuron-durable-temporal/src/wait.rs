@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Waits {
     /// The wait that goes on.
     pub(crate) now: Option<Wait>,
-    /// The signals whose last wait ended without them, and when.
+    /// The signals whose last wait for decisions ended without them, and when.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) ended: BTreeMap<String, DateTime<Utc>>,
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use neuron_types::{DurableError, RequestRef, ToolCall};
+use neuron_types::{DurableError, RequestRef, ToolCall, ToolInvocation};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -25,31 +25,57 @@ pub fn tool_digest(call: &ToolCall) -> Result<String, DurableError> {
     of(&(&call.name, &call.input))
 }
 
-/// Compares a tool call with the one that the journal has in its place: a name, and the [digest](tool_digest) of the call.
+/// The longest effect key that stands in a record as it is, in bytes.
+const LONGEST_KEY: usize = 100;
+
+/// The text between a digest and an effect key.
+const EFFECT_KEY: &str = "/effect_key=";
+
+/// The [digest](tool_digest) of a call with its [effect key](neuron_types::Tool::effect_key), as engines record it.
 ///
 /// # Errors
 ///
-/// [`DurableError::NonDeterminism`] if they differ. [`DurableError::Other`] if the arguments cannot be JSON.
+/// [`DurableError::Other`] if the arguments cannot be JSON.
+pub fn recorded_digest(invocation: &ToolInvocation) -> Result<String, DurableError> {
+    let digest = tool_digest(&invocation.call)?;
+    Ok(match &invocation.effect_key {
+        None => digest,
+        Some(key) if key.len() <= LONGEST_KEY => format!("{digest}{EFFECT_KEY}{key}"),
+        Some(key) => format!("{digest}{EFFECT_KEY}{}", of(key)?),
+    })
+}
+
+/// Compares a tool call with the one that the journal has in its place: a name, and the [digest](recorded_digest) of the
+/// call.
+///
+/// # Errors
+///
+/// [`DurableError::NonDeterminism`] if they differ, which names the field. [`DurableError::Other`] if the arguments cannot
+/// be JSON.
 pub fn check_tool_call(
     key: &str,
-    (name, digest): (&str, &str),
-    call: &ToolCall,
+    (name, recorded): (&str, &str),
+    invocation: &ToolInvocation,
 ) -> Result<(), DurableError> {
-    let now = tool_digest(call)?;
-    let differs = |expected: String, got: String| DurableError::NonDeterminism {
-        expected: format!("{key} with {expected}"),
-        got,
+    let now = recorded_digest(invocation)?;
+    if (name, recorded) == (&*invocation.call.name, &*now) {
+        return Ok(());
+    }
+    let parts = |text: &str| match text.split_once(EFFECT_KEY) {
+        Some((digest, key)) => (digest.to_owned(), format!("`{key}`")),
+        None => (text.to_owned(), "none".to_owned()),
     };
-    if name != call.name {
-        return Err(differs(format!("tool name: `{name}`"), format!("tool name: `{}`", call.name)));
-    }
-    match digest == now {
-        true => Ok(()),
-        false => Err(differs(
-            format!("arguments of `{name}`: digest {digest}"),
-            format!("arguments of `{name}`: digest {now}"),
-        )),
-    }
+    let (before, after) = (parts(recorded), parts(&now));
+    let (expected, got) = if name != invocation.call.name {
+        (format!("tool name: `{name}`"), format!("tool name: `{}`", invocation.call.name))
+    } else if before.0 != after.0 {
+        let arguments = |digest| format!("arguments of `{name}`: digest {digest}");
+        (arguments(before.0), arguments(after.0))
+    } else {
+        let effect_key = |key| format!("effect_key of `{name}`: {key}");
+        (effect_key(before.1), effect_key(after.1))
+    };
+    Err(DurableError::NonDeterminism { expected: format!("{key} with {expected}"), got })
 }
 
 /// SHA-256 as a writer.
@@ -85,4 +111,51 @@ pub(crate) fn write(hasher: &mut Hasher, value: &impl Serialize) -> Result<(), D
 /// The first 128 bits in hexadecimal digits.
 pub(crate) fn text(hash: Sha256) -> String {
     hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use neuron_types::ToolContext;
+    use serde_json::json;
+
+    use super::*;
+
+    fn call(name: &str, amount: u8, key: Option<&str>) -> ToolInvocation {
+        let call = ToolCall { id: "c".into(), name: name.into(), input: json!(amount) };
+        let mut invocation = ToolInvocation::new(call, ToolContext::default());
+        invocation.effect_key = key.map(str::to_owned);
+        invocation
+    }
+
+    #[test]
+    fn error_of_a_changed_call_names_what_changed() {
+        let before = call("pay", 1, Some("invoice 17"));
+        let recorded = recorded_digest(&before).unwrap();
+        let check = |now: &ToolInvocation| check_tool_call("tools/1/0", ("pay", &recorded), now);
+        check(&before).unwrap();
+        let error = |now| check(&now).unwrap_err().to_string();
+        for (now, names) in [
+            (call("wire", 1, Some("invoice 17")), ["tool name: `pay`", "tool name: `wire`"]),
+            (
+                call("pay", 2, Some("invoice 17")),
+                ["arguments of `pay`: digest", "arguments of `pay`"],
+            ),
+            (
+                call("pay", 1, None),
+                ["effect_key of `pay`: `invoice 17`", "effect_key of `pay`: none"],
+            ),
+            (call("pay", 1, Some("a/b")), ["effect_key of `pay`: `invoice 17`", "`a/b`"]),
+        ] {
+            let error = error(now);
+            assert!(names.iter().all(|name| error.contains(name)), "{error}");
+        }
+    }
+
+    #[test]
+    fn long_effect_key_is_recorded_by_its_digest() {
+        let long = "x".repeat(LONGEST_KEY + 1);
+        let recorded = recorded_digest(&call("pay", 1, Some(&long))).unwrap();
+        assert!(recorded.len() < LONGEST_KEY && recorded.contains(EFFECT_KEY), "{recorded}");
+        assert_ne!(recorded, recorded_digest(&call("pay", 1, Some(&long[1..]))).unwrap());
+    }
 }

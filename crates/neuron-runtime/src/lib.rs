@@ -45,7 +45,7 @@ pub use approval_key::ApprovalKey;
 pub use asked::{Asked, ChangedAgent, RequestLog};
 pub use batch_of_one::execute_as_batch;
 pub use combined_policy::CombinedPolicy;
-pub use digest::{check_tool_call, llm_digest, tool_digest};
+pub use digest::{check_tool_call, llm_digest, recorded_digest, tool_digest};
 pub use effect_keys::EffectKeys;
 #[cfg(not(target_family = "wasm"))]
 pub use file_sessions::FileSessionStorage;

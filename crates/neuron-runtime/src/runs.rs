@@ -36,8 +36,9 @@ pub trait DurableRuns: WasmCompatSend + WasmCompatSync {
     ///
     /// # Errors
     ///
-    /// [`RunsError::Ended`] if the run ended, or its wait for this signal ended at the deadline: nobody would receive
-    /// the signal. [`RunsError::NotFound`] and [`RunsError::Engine`].
+    /// [`RunsError::Ended`] if nobody would receive the signal: the run ended, or its wait for decisions did at the
+    /// deadline. An engine whose runs stand still without a process, as SQLite's, says so after any other wait too, until a
+    /// process drives the run. [`RunsError::NotFound`] and [`RunsError::Engine`].
     fn signal(
         &self,
         id: &str,
@@ -107,7 +108,7 @@ pub struct RunSummary {
     pub created_at: Option<DateTime<Utc>>,
     /// Time of the newest change, if the engine knows it.
     pub changed_at: Option<DateTime<Utc>>,
-    /// The wait of a run that [waits](RunStatus::Waiting).
+    /// The wait of a run that [waits](RunStatus::Waiting), or that stands still in one.
     pub waits_for: Option<WaitsFor>,
     /// Text that says why the run failed, stands still or is damaged.
     pub reason: Option<String>,
@@ -192,7 +193,7 @@ pub enum RunsError {
         id: String,
     },
     /// The run ended, or its wait did. The reason says which, when and how to go on.
-    #[error("the run {id:?} takes no more signals: {reason}")]
+    #[error("the run {id:?} takes this no more: {reason}")]
     Ended {
         /// The run's id.
         id: String,

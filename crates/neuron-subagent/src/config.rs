@@ -55,8 +55,8 @@ pub struct SubAgentConfig {
     pub hooks: Vec<BoxedHook>,
     /// Whether the hooks of the run around it watch it too, guardrails among them. Default: `true`.
     pub inherits_hooks: bool,
-    /// What running it twice would do, for durable engines: whether a call that a crash interrupted may
-    /// start anew. Default: [`ToolEffect::AtMostOnce`].
+    /// Effect of running it twice, for hosts that cannot journal the steps of an agent. Durable engines go on with an
+    /// interrupted call where it was. Default: [`ToolEffect::AtMostOnce`].
     pub effect: ToolEffect,
 }
 

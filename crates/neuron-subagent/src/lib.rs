@@ -53,7 +53,7 @@
 //! | approvals | It waits if the run around it may: that one stops with its calls in [`PendingCall::nested`](neuron_types::PendingCall::nested), and once they are decided on, in this process or another, it goes on where it stopped. |
 //! | keys | Its run's id is the key of the call with its name, and the keys of its calls begin with it. |
 //! | deltas | Its text does not stream to the reader of the run around it, whose stream has the call and its result. Hooks and the [progress reporter](neuron_types::ToolContext::progress_reporter), which its tools share, tell what it does meanwhile. |
-//! | durability | Its run is one step of a durable engine: it is not journaled turn by turn. [`SubAgentConfig::effect`] says whether it may start anew after a crash. |
+//! | durability | A durable engine journals its run turn by turn, in a journal of its own. A crash costs at most one call of the model, and an effect keeps its key. |
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -1,6 +1,6 @@
 //! Runs as the server's tables and the register have them.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use neuron_runtime::{RunStatus, RunSummary, WaitEvent, WaitsFor};
@@ -16,13 +16,15 @@ const NOT_REACHED: [&str; 2] = ["RT0001", "RT0010"];
 /// An invocation.
 #[derive(Debug, Deserialize)]
 pub(super) struct Row {
-    pub(super) id: String,
+    /// The id of the run.
+    run: String,
+    /// Number of invocations of the run before this one.
+    number: usize,
     status: String,
     completion_result: Option<String>,
     completion_failure: Option<String>,
     last_failure: Option<String>,
     last_failure_error_code: Option<String>,
-    invoked_by_id: Option<String>,
     created_at: DateTime<Utc>,
     modified_at: DateTime<Utc>,
 }
@@ -33,18 +35,29 @@ pub(super) struct Entry {
     waiting: Option<Waiting>,
     agent_version: Option<String>,
     ended: Option<Ended>,
+    /// The reason that a part of the entry is unreadable.
+    unreadable: Option<String>,
 }
 
 impl Entry {
     /// Reads a value of the state. A value that a newer release wrote may be unreadable.
-    pub(super) fn read(&mut self, key: &str, json: &str) {
-        let json = json.as_bytes();
-        match key {
-            WAIT => self.waiting = stored_json::read(json).ok(),
-            VERSION => self.agent_version = stored_json::read(json).ok(),
-            ENDED => self.ended = stored_json::read(json).ok(),
-            _ => {}
+    pub(super) fn read(&mut self, key: &str, json: Option<&str>) {
+        let json = json.unwrap_or_default().as_bytes();
+        let read = match key {
+            WAIT => stored_json::read(json).map(|waiting| self.waiting = waiting),
+            VERSION => stored_json::read(json).map(|version| self.agent_version = version),
+            ENDED => stored_json::read(json).map(|ended| self.ended = ended),
+            _ => return,
+        };
+        if let Err(error) = read {
+            let text = format!("its entry `{key}` in the register cannot be read: {error}");
+            self.unreadable = Some(text);
         }
+    }
+
+    /// Returns `true` if a scheduled call removes the entry.
+    pub(super) fn is_removed_later(&self) -> bool {
+        self.ended.is_some()
     }
 }
 
@@ -53,42 +66,30 @@ impl Entry {
 pub(super) struct Run {
     first: Row,
     newest: Option<Row>,
-    /// Number of invocations after the first.
-    continued: usize,
     entry: Entry,
 }
 
 impl Run {
-    /// Finds for each first invocation those that went on with the run, the oldest first.
-    pub(super) fn all(
-        roots: Vec<Row>,
-        next: Vec<Row>,
-        mut entry: impl FnMut(&Row) -> Entry,
-    ) -> Vec<Self> {
-        let mut index: HashMap<String, usize> =
-            roots.iter().enumerate().map(|(index, row)| (row.id.clone(), index)).collect();
-        let run = |first: Row| {
-            let entry = entry(&first);
-            Self { first, newest: None, continued: 0, entry }
-        };
-        let mut runs: Vec<Self> = roots.into_iter().map(run).collect();
-        for row in next {
-            let before = row.invoked_by_id.as_ref().and_then(|id| index.get(id)).copied();
-            if let Some((run, before)) = before.and_then(|at| Some((runs.get_mut(at)?, at))) {
-                index.insert(row.id.clone(), before);
-                run.newest = Some(row);
-                run.continued += 1;
+    /// Returns the runs of these invocations, the oldest first. The first invocation of a run comes before those that
+    /// went on with it.
+    pub(super) fn all(rows: Vec<Row>, mut entry: impl FnMut(&str) -> Entry) -> Vec<Self> {
+        let mut runs = BTreeMap::<String, Self>::new();
+        for row in rows {
+            match runs.get_mut(&row.run) {
+                Some(run) => run.newest = Some(row),
+                None => {
+                    let (id, entry) = (row.run.clone(), entry(&row.run));
+                    runs.insert(id, Self { first: row, newest: None, entry });
+                }
             }
         }
+        let mut runs: Vec<Self> = runs.into_values().collect();
+        runs.sort_by_key(|run| run.first.created_at);
         runs
     }
 
     pub(super) fn id(&self) -> &str {
-        &self.first.id
-    }
-
-    pub(super) fn created_at(&self) -> DateTime<Utc> {
-        self.first.created_at
+        &self.first.run
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -99,13 +100,13 @@ impl Run {
         self.first.completion_result.as_deref() == Some("failure")
     }
 
-    /// Returns a text with the end of a run that has ended. The outcome is used if the register does not have the end yet.
-    pub(super) fn end(&self, outcome: Option<&RunOutcome>) -> String {
-        let at = self.first.modified_at;
+    /// Returns a text with the end of a run that has ended.
+    pub(super) fn end(&self) -> String {
+        let at = self.first.modified_at.to_rfc3339();
         match (&self.first.completion_failure, &self.entry.ended) {
-            (Some(failure), _) => format!("it ended with {failure} at {}", at.to_rfc3339()),
+            (Some(failure), _) => format!("it ended with {failure} at {at}"),
             (None, Some(ended)) => ended.text(),
-            (None, None) => Ended::new(at, outcome).text(),
+            (None, None) => format!("it ended at {at}"),
         }
     }
 
@@ -115,17 +116,20 @@ impl Run {
         self.has_ended() && !self.has_failed() && (needs_outcome || !is_result)
     }
 
-    pub(super) fn summary(self, outcome: Option<RunOutcome>) -> RunSummary {
+    /// Returns the summary, with an outcome if there is one to read.
+    pub(super) fn summary(self, outcome: serde_json::Result<Option<RunOutcome>>) -> RunSummary {
         let mut summary = RunSummary::new(self.id(), RunStatus::Running);
         let newest = self.newest.as_ref().unwrap_or(&self.first);
-        summary.created_at = Some(self.created_at());
+        summary.created_at = Some(self.first.created_at);
         summary.changed_at = Some(newest.modified_at.max(self.first.modified_at));
-        summary.execution = Some(self.continued);
+        summary.execution = Some(newest.number);
         if self.has_ended() {
             self.end_of(&mut summary, outcome);
         } else if let Some(row) = [newest, &self.first].into_iter().find(|row| row.stands_still()) {
             summary.status = RunStatus::Stalled;
             summary.reason = row.failure();
+        } else if self.entry.unreadable.is_some() {
+            (summary.status, summary.reason) = (RunStatus::Damaged, self.entry.unreadable);
         } else if let Some(waiting) = self.entry.waiting.filter(|waiting| !waiting.is_over()) {
             summary.status = RunStatus::Waiting;
             summary.waits_for = Some(waits_for(waiting));
@@ -136,11 +140,20 @@ impl Run {
         summary
     }
 
-    fn end_of(&self, summary: &mut RunSummary, outcome: Option<RunOutcome>) {
+    fn end_of(&self, summary: &mut RunSummary, outcome: serde_json::Result<Option<RunOutcome>>) {
         if let Some(failure) = &self.first.completion_failure {
             let is_cancelled = failure.starts_with("[409");
             summary.status = if is_cancelled { RunStatus::Cancelled } else { RunStatus::Failed };
             summary.reason = Some(failure.clone());
+            return;
+        }
+        let lacks = match &outcome {
+            Err(error) => Some(format!("its outcome cannot be read: {error}")),
+            Ok(None) if self.entry.ended.is_none() => Some("its outcome is not kept".to_owned()),
+            Ok(_) => None,
+        };
+        if lacks.is_some() {
+            (summary.status, summary.reason) = (RunStatus::Damaged, lacks);
             return;
         }
         summary.status = RunStatus::Done;
@@ -151,7 +164,7 @@ impl Run {
                 summary.reason.clone_from(&ended.error);
             }
         }
-        let Some(outcome) = outcome else { return };
+        let Ok(Some(outcome)) = outcome else { return };
         if let Some(error) = outcome.error {
             summary.status = RunStatus::Failed;
             summary.reason = Some(error.text);

@@ -22,7 +22,10 @@ use crate::{RunOutcome, register};
 
 /// The columns of an invocation that a [`Row`] has.
 const COLUMNS: &str = "id, status, completion_result, completion_failure, \
-                       last_failure, last_failure_error_code, invoked_by_id, created_at, modified_at";
+                       last_failure, last_failure_error_code, created_at, modified_at";
+
+/// Statuses of responses for an outcome that the server does not keep, or does not have yet.
+const NO_OUTCOME: [u16; 2] = [404, 470];
 
 #[derive(Clone)]
 pub(super) struct Server<E> {
@@ -48,53 +51,72 @@ impl<E: RequestExecutor> Server<E> {
     /// Returns the runs of the service, the oldest first, or the run with this id.
     pub(super) async fn runs(&self, id: Option<&str>) -> Result<Vec<Run>, RunsError> {
         let service = quoted(&self.service);
-        let object = quoted(&register::name(&self.service));
-        let (mut of_run, mut of_key) = (format!("target_handler_name = '{RUN}'"), String::new());
+        let (mut of_run, mut of_key) = (String::new(), String::new());
         if let Some(id) = id {
             // Restate takes no other text for the id of an invocation.
             if !id.starts_with("inv_") || !id.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
             {
                 return Ok(Vec::new());
             }
-            of_run = format!("{of_run} AND id = '{id}'");
+            of_run = format!("AND id = '{id}'");
             of_key = format!("AND service_key = '{id}'");
         }
-        let of_run = format!("target_service_name = {service} AND {of_run}");
-        let roots = format!("SELECT {COLUMNS} FROM sys_invocation WHERE {of_run}");
-        let roots = self.query::<Row>(&roots).await?;
-        // Most runs do not continue as new.
-        let next = format!(
-            "SELECT {COLUMNS} FROM sys_invocation WHERE target_service_name = {service} \
-             AND target_handler_name = '{}' ORDER BY created_at",
-            continuation::HANDLER
-        );
-        let next = match roots.is_empty() {
-            true => return Ok(Vec::new()),
-            false => self.query::<Row>(&next).await?,
-        };
+        // They are read first. So a run that is not among the invocations is gone, and not new.
         let entries = format!(
-            "SELECT service_key, key, value_utf8 FROM state WHERE service_name = {object} {of_key}"
+            "SELECT service_key, key, value_utf8 FROM state WHERE service_name = {} {of_key}",
+            quoted(&register::name(&self.service))
         );
         let mut entries = self.query::<StateRow>(&entries).await?.into_iter().fold(
             HashMap::<_, Entry>::new(),
             |mut entries, row| {
-                entries.entry(row.service_key).or_default().read(&row.key, &row.value_utf8);
+                let entry = entries.entry(row.service_key).or_default();
+                entry.read(&row.key, row.value_utf8.as_deref());
                 entries
             },
         );
-        let entry = |row: &Row| entries.remove(&row.id).unwrap_or_default();
-        let mut runs: Vec<Run> = Run::all(roots, next, entry);
-        runs.sort_by_key(Run::created_at);
+        // Each run's first invocation, and those that went on with it.
+        let is_of = |handler: &str| {
+            format!("target_service_name = {service} AND target_handler_name = '{handler}'")
+        };
+        let invocations = format!(
+            "WITH RECURSIVE runs AS ( \
+             SELECT id AS run, id AS invocation, 0 AS number FROM sys_invocation WHERE {} {of_run} \
+             UNION ALL \
+             SELECT run, id, number + 1 FROM sys_invocation JOIN runs ON invoked_by_id = invocation \
+             WHERE {} \
+             ) SELECT run, number, {COLUMNS} FROM runs JOIN sys_invocation ON id = invocation \
+             ORDER BY number",
+            is_of(RUN),
+            is_of(continuation::HANDLER)
+        );
+        let rows = self.query::<Row>(&invocations).await?;
+        let runs = Run::all(rows, |id| entries.remove(id).unwrap_or_default());
+        for (id, _) in entries.into_iter().filter(|(_, entry)| !entry.is_removed_later()) {
+            self.remove_entry(&id).await;
+        }
         Ok(runs)
     }
 
-    /// Returns the outcome of an ended run. `None` if the invocation failed or is not kept any more.
-    pub(super) async fn outcome(&self, id: &str) -> Result<Option<RunOutcome>, RunsError> {
+    /// Removes the entry of a killed run from the register. The run could not say that it ended.
+    async fn remove_entry(&self, id: &str) {
+        let url = format!("{}/services/{}/state", self.admin, register::name(&self.service));
+        let body = json!({"object_key": id, "new_state": {}}).to_string();
+        let removed = self.send(Method::POST, &url, None, Some(body.into())).await;
+        if let Err(error) = removed.and_then(Answer::success) {
+            tracing::debug!(%error, id, "an entry of the register stays");
+        }
+    }
+
+    /// Returns the outcome of an ended run, or the reason that it is unreadable. `None` if the server does not keep it.
+    pub(super) async fn outcome(
+        &self,
+        id: &str,
+    ) -> Result<serde_json::Result<Option<RunOutcome>>, RunsError> {
         let url = format!("{}/restate/invocation/{id}/output", self.ingress);
         let answer = self.send(Method::GET, &url, None, None).await?;
-        match answer.status {
-            200 => answer.read().map(Some),
-            _ => Ok(None),
+        match NO_OUTCOME.contains(&answer.status) {
+            true => Ok(Ok(None)),
+            false => answer.success().map(|answer| answer.read().map(Some)),
         }
     }
 
@@ -120,7 +142,7 @@ impl<E: RequestExecutor> Server<E> {
         let body = json!({ "query": sql }).to_string();
         let url = format!("{}/query", self.admin);
         let answer = self.send(Method::POST, &url, None, Some(body.into())).await?.success()?;
-        answer.read::<Rows<T>>().map(|rows| rows.rows)
+        answer.read::<Rows<T>>().map(|rows| rows.rows).map_err(engine)
     }
 
     async fn send(
@@ -165,7 +187,8 @@ struct Rows<T> {
 struct StateRow {
     service_key: String,
     key: String,
-    value_utf8: String,
+    /// None for bytes that are no text.
+    value_utf8: Option<String>,
 }
 
 /// A response of the server.
@@ -190,13 +213,13 @@ impl Answer {
         message.map_or_else(|| String::from_utf8_lossy(&self.body).into_owned(), str::to_owned)
     }
 
-    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, RunsError> {
-        stored_json::read(&self.body).map_err(engine)
+    fn read<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
+        stored_json::read(&self.body)
     }
 
     /// A text in the response.
     pub(super) fn text(&self, field: &str) -> Result<String, RunsError> {
-        let body: Value = self.read()?;
+        let body: Value = self.read().map_err(engine)?;
         let text = body.get(field).and_then(Value::as_str).map(str::to_owned);
         text.ok_or_else(|| engine(format!("the response has no `{field}`")))
     }

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use neuron_runtime::{DurableRuns, RunStatus, WaitEvent};
+use neuron_types::ApprovalDecisions;
 use serde_json::{Value, json};
 
+use crate::operating::becomes;
 use crate::scene::Scene;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -70,4 +73,24 @@ async fn gone(scene: &Scene, run: &str) {
 
 async fn ask(scene: &Scene, run: &str) -> (u16, Value) {
     scene.ask("POST", &format!("/support.waiting/{run}/pending"), None).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_inside_a_call_that_waited_for_an_approval_does_not_pay_again() {
+    let Some(mut scene) = Scene::open(|_| ()).await else { return };
+    let run = scene.begin("helper").await;
+    let waits = becomes(&scene, &run, RunStatus::Waiting).await.waits_for.unwrap();
+    let WaitEvent::Approval { pending: Some(pending), .. } = waits.event else {
+        panic!("{waits:?}");
+    };
+    assert_eq!(pending.calls[0].nested.as_ref().unwrap().calls[0].call.name, "wire");
+    scene.kill_service();
+    let decisions = ApprovalDecisions::approve_all(&pending);
+    scene.runs().signal(&run, "approval", json!(decisions)).await.unwrap();
+    scene.outcome(&run).await.into_result().unwrap();
+    for line in ["begin pay 7", "begin wire 1"] {
+        assert_eq!(scene.count(line), 1, "{:#?}", scene.effects());
+    }
+    // Two of the run around it, and four of its own. The last two pay again and end.
+    assert_eq!(scene.count("model"), 6, "{:#?}", scene.effects());
 }

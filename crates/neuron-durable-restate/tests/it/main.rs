@@ -14,6 +14,7 @@ mod fencing;
 mod late_approvals;
 mod old_journals;
 mod operating;
+mod reading;
 mod running;
 mod signals;
 mod suite;

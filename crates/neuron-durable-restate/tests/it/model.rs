@@ -2,13 +2,14 @@
 //!
 //! The user's first line is the script: turns, separated by spaces; of each the calls, separated by
 //! commas: `tool:number` or `tool:number:milliseconds`; `answer:bytes` ends with an answer of that length.
-//! After the last turn the model says `done`. A second line says what the agent does before it runs.
+//! After the last turn the model says `done`. The call `helper` runs an agent with a script of its own. A second line says what the agent does before it runs.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use neuron_subagent::{SubAgentConfig, SubAgentManager};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     CompletionRequest, CompletionResponse, ContentBlock, Message, Provider, ProviderError, Role,
@@ -16,6 +17,9 @@ use neuron_types::{
     ToolEffect, ToolError, ToolOutput, WasmBoxedFuture, message_events,
 };
 use serde_json::{Value, json};
+
+/// The script of the agent inside a call.
+const HELPER: &str = "pay:7 wire:1 pay:7";
 
 /// What really ran, by all processes.
 #[derive(Clone, Debug)]
@@ -68,7 +72,10 @@ impl Model {
                     let mut parts = call.split(':');
                     let name = parts.next().unwrap().to_owned();
                     let mut number = || parts.next().map_or(0, |part| part.parse::<u64>().unwrap());
-                    let input = json!({"n": number(), "ms": number()});
+                    let input = match &*name {
+                        "helper" => json!({"prompt": HELPER}),
+                        _ => json!({"n": number(), "ms": number()}),
+                    };
                     ContentBlock::ToolUse { id: format!("call-{turn}-{index}"), name, input }
                 };
                 let said = ContentBlock::Text(format!("turn {turn}"));
@@ -141,6 +148,10 @@ impl ToolDyn for Effectful {
         self.effect
     }
 
+    fn effect_key(&self, input: &Value) -> Option<String> {
+        (self.name == "pay").then(|| input["n"].to_string())
+    }
+
     fn call_dyn<'a>(
         &'a self,
         input: Value,
@@ -184,8 +195,19 @@ pub(crate) fn tools(effects: &Effects) -> Arc<ToolRegistry> {
         ("huge", ToolEffect::Idempotent),
         ("flaky", ToolEffect::Idempotent),
         ("wire", ToolEffect::AtMostOnce),
+        ("pay", ToolEffect::AtMostOnce),
     ] {
         tools.register_dyn(Arc::new(Effectful { name, effect, effects: effects.clone() }));
     }
+    let config = SubAgentConfig {
+        description: "Helps".into(),
+        tools: vec!["pay".into(), "wire".into()],
+        effect: ToolEffect::Idempotent,
+        ..SubAgentConfig::default()
+    };
+    let mut agents = SubAgentManager::new();
+    agents.register("helper", config);
+    let model = Model { effects: effects.clone(), moods: Moods::default() };
+    agents.add_to(&mut tools, model).unwrap();
     Arc::new(tools)
 }

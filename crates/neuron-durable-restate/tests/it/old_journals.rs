@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use neuron_durable_restate::restate_sdk::context::RunFuture;
 use neuron_durable_restate::restate_sdk::prelude::*;
+use neuron_types::{PendingApproval, TokenUsage};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -58,6 +59,8 @@ async fn a_run_that_an_older_release_began_goes_on_without_entries_of_this_one()
     };
     let fields: Vec<_> = waiting.as_object().unwrap().keys().collect();
     assert_eq!(fields, ["signal", "pending"]);
+    let pending: PendingApproval = serde_json::from_value(waiting["pending"].clone()).unwrap();
+    assert_eq!((pending.requests, pending.usage), (0, TokenUsage::default()));
     scene.kill_service();
     scene.signal(&run, "approval", json!({"calls": {"call-0-0": {"type": "approve"}}})).await;
     scene.outcome(&run).await.into_result().unwrap();

@@ -16,7 +16,7 @@ use neuron_types::{
     PermissionPolicy, RetryPolicy, Start, StreamEvent, ToolContext, WasmBoxedFuture,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::model::{Effects, Model, Moods, tools};
@@ -39,6 +39,8 @@ pub(crate) struct Task {
     /// How long calls wait for an approval.
     pub(crate) approval_timeout: Duration,
     pub(crate) streams: bool,
+    /// What the agent does before all else, as in the second line of a script.
+    pub(crate) first: String,
     pub(crate) environment: HashMap<String, String>,
     pub(crate) cwd: PathBuf,
 }
@@ -59,6 +61,7 @@ impl Task {
             lease: Duration::from_secs(60),
             approval_timeout: Duration::from_secs(600),
             streams: false,
+            first: String::new(),
             environment: HashMap::new(),
             cwd: "/".into(),
         }
@@ -152,6 +155,30 @@ struct Agent {
     model: Arc<Model>,
 }
 
+impl Agent {
+    fn agent(&self) -> neuron_loop::Agent {
+        neuron_loop::Agent::builder(self.model.clone())
+            .context(SlidingWindowStrategy::new(50, 100_000))
+            .tools((*tools(&self.model.effects)).clone())
+            .permission_policy(AskForWire)
+            .config(|config| {
+                let (name, timeout) = ("approval".into(), self.task.approval_timeout);
+                *config = LoopConfig::default();
+                config.system_prompt = self.task.system_prompt.as_str().into();
+                config.parallel_tool_execution = true;
+                config.approval_signal = Some(ApprovalSignal { name, timeout });
+                config.tool_activity.retry_policy = Some(RetryPolicy {
+                    initial_interval: Duration::from_millis(1500),
+                    backoff_coefficient: 1.0,
+                    maximum_attempts: 3,
+                    maximum_interval: Duration::from_millis(1500),
+                    non_retryable_errors: Vec::new(),
+                });
+            })
+            .build()
+    }
+}
+
 impl DurableAgent for Agent {
     fn run<'d>(
         &'d self,
@@ -160,28 +187,11 @@ impl DurableAgent for Agent {
     ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
         Box::pin(async move {
             if let Start::Message(message) = &start {
-                before(&message.text(), &durability, &self.model.effects).await?;
+                let todo = message.text().split_once('\n').map(|(_, todo)| todo.to_owned());
+                let todo = todo.map(|todo| format!("{} {todo}", self.task.first));
+                before(todo.as_deref(), &durability, &self.model.effects).await?;
             }
-            let strategy = SlidingWindowStrategy::new(50, 100_000);
-            let agent = neuron_loop::Agent::builder(self.model.clone())
-                .context(strategy)
-                .tools((*tools(&self.model.effects)).clone())
-                .permission_policy(AskForWire)
-                .config(|config| {
-                    let (name, timeout) = ("approval".into(), self.task.approval_timeout);
-                    *config = LoopConfig::default();
-                    config.system_prompt = self.task.system_prompt.as_str().into();
-                    config.parallel_tool_execution = true;
-                    config.approval_signal = Some(ApprovalSignal { name, timeout });
-                    config.tool_activity.retry_policy = Some(RetryPolicy {
-                        initial_interval: Duration::from_millis(1500),
-                        backoff_coefficient: 1.0,
-                        maximum_attempts: 3,
-                        maximum_interval: Duration::from_millis(1500),
-                        non_retryable_errors: Vec::new(),
-                    });
-                })
-                .build();
+            let agent = self.agent();
             let ctx = ToolContext {
                 cwd: self.task.cwd.clone(),
                 environment: self.task.environment.clone(),
@@ -207,15 +217,19 @@ impl DurableAgent for Agent {
             Ok(result.with_messages(&conversation))
         })
     }
+
+    fn hand_on(&self, ctx: &mut ToolContext) {
+        self.agent().hand_on(ctx);
+    }
 }
 
 /// Does what the second line of the script says.
 async fn before(
-    script: &str,
+    todo: Option<&str>,
     durability: &Durability<'_>,
     effects: &Effects,
 ) -> Result<(), LoopError> {
-    let Some((_, todo)) = script.split_once('\n') else { return Ok(()) };
+    let Some(todo) = todo else { return Ok(()) };
     effects.write(&format!("begins, a replay: {}", durability.is_replaying()));
     for part in todo.split_whitespace() {
         let parts: Vec<&str> = part.split(':').collect();
@@ -232,6 +246,13 @@ async fn before(
                 let timeout = Duration::from_millis(millis.parse().unwrap());
                 let signal: Option<String> = durability.wait_for_signal(name, timeout).await?;
                 effects.write(&format!("{name} gave {signal:?}"));
+            }
+            ["record", bytes] => {
+                let text = "x".repeat(bytes.parse().unwrap());
+                let value = json!({"agent_version_now": "v9", "record": text});
+                let recorded = durability.record("note", value.clone()).await;
+                let is_same = recorded.map(|recorded| recorded == value);
+                effects.write(&format!("recorded {is_same:?}"));
             }
             _ => panic!("{part}"),
         }

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use neuron_runtime::RunStatus;
 use serde_json::json;
 
 use crate::http;
+use crate::operating::becomes;
 use crate::scene::Scene;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -205,6 +207,36 @@ async fn a_result_over_the_limit_becomes_an_error_and_the_tool_does_not_run_agai
     let text = format!("{outcome:?}");
     assert!(text.contains("the result of `huge`"), "{text}");
     assert_eq!(scene.count("begin huge"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_over_the_limit_is_an_error_on_replay_too() {
+    let Some(mut scene) = Scene::open(|_| ()).await else { return };
+    let run = scene.begin("pure:1\nrecord:2097152 wait:go:60000").await;
+    scene.see("recorded").await;
+    scene.kill_service();
+    scene.signal(&run, "go", json!("!")).await;
+    scene.outcome(&run).await.into_result().unwrap();
+    let effects = scene.effects();
+    let recorded: Vec<_> = effects.iter().filter(|line| line.starts_with("recorded")).collect();
+    assert_eq!(recorded.len(), 2, "{effects:#?}");
+    assert_eq!(recorded[0], recorded[1]);
+    assert!(recorded[0].contains("where a record may have 1048576"), "{recorded:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_after_an_outage_counts_from_its_own_beginning() {
+    let Some(scene) = Scene::open(|_| ()).await else { return };
+    for wait in ["wait:go:60000", "sleep:60000"] {
+        scene.forget_effects();
+        let go_on = scene.folder().join(&wait[..4]);
+        let run = scene.begin(&format!("pure:1\npanic:{} {wait}", go_on.display())).await;
+        scene.see("begins").await;
+        let outage_ends = chrono::Utc::now().timestamp_millis();
+        std::fs::write(go_on, "").unwrap();
+        let waits = becomes(&scene, &run, RunStatus::Waiting).await.waits_for.unwrap();
+        assert!(waits.since.unwrap().timestamp_millis() >= outage_ends, "{outage_ends} {waits:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -45,7 +45,7 @@ async fn code_of_another_version_does_not_go_on_with_a_run_until_it_may() {
     let stalled = becomes(&scene, &run, RunStatus::Stalled).await;
     assert!(names(&stalled.reason.unwrap(), "v2", "v1"));
 
-    restart(&mut scene, "v2", false);
+    restart(&mut scene, "v2", true);
     let result = scene.outcome(&run).await.into_result().unwrap();
     assert_eq!((result.response.as_str(), scene.count("model")), ("done", 3));
     let done = scene.runs().inspect(&run).await.unwrap();
@@ -70,4 +70,47 @@ async fn a_run_keeps_its_version_when_it_continues_as_new() {
     restart(&mut scene, "v1", false);
     scene.outcome(&run).await.into_result().unwrap();
     assert_eq!(scene.count("model"), 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn code_of_another_version_writes_nothing_before_it_is_refused() {
+    let Some(mut scene) = Scene::open(|task| task.agent_version = Some("v1".into())).await else {
+        return;
+    };
+    // It stops where its journal has no further entry.
+    let go_on = scene.folder().join("go-on");
+    let run = scene.begin(&format!("pure:1\npanic:{}", go_on.display())).await;
+    scene.see("begins").await;
+    scene.task.first = "sleep:10".into();
+    restart(&mut scene, "v2", false);
+    let refused = async {
+        loop {
+            let summary = scene.runs().inspect(&run).await.unwrap();
+            if summary.reason.is_some_and(|reason| names(&reason, "v1", "v2")) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), refused).await.expect("it is refused");
+    let journal = format!("SELECT entry_type FROM sys_journal WHERE id = '{run}'");
+    let journal = scene.query(&journal).await.to_string();
+    assert!(journal.contains("Run") && !journal.contains("Sleep"), "{journal}");
+
+    std::fs::write(go_on, "").unwrap();
+    scene.task.first = String::new();
+    restart(&mut scene, "v1", false);
+    scene.outcome(&run).await.into_result().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recorded_value_that_looks_like_a_pin_is_a_value() {
+    let Some(scene) = Scene::open(|task| task.agent_version = Some("v1".into())).await else {
+        return;
+    };
+    let run = scene.begin("pure:1\nrecord:1").await;
+    scene.outcome(&run).await.into_result().unwrap();
+    assert_eq!(scene.count("recorded Ok(true)"), 1, "{:#?}", scene.effects());
+    let version = scene.runs().inspect(&run).await.unwrap().agent_version;
+    assert_eq!(version.as_deref(), Some("v1"));
 }

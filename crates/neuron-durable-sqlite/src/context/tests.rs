@@ -14,6 +14,7 @@ use neuron_types::{
     PermissionDecision, PermissionPolicy, Start, ToolContext, ToolEffect, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use crate::test_support::{Echo, place};
 use crate::{RunStatus, SqliteOptions, SqliteRuns, Synchronous, WaitEvent};
@@ -247,4 +248,84 @@ async fn a_long_run_takes_at_most_twice_the_bytes_of_its_messages() {
     };
     let stored = size("") + size("-wal");
     assert!(stored <= 2 * messages, "{stored} for {messages}");
+}
+
+/// An agent that runs two loops. It hangs between them if nobody may pass.
+struct TwoLoops {
+    model: Arc<ScriptedProvider>,
+    between: Arc<Notify>,
+    may_pass: bool,
+}
+
+impl TwoLoops {
+    async fn run_in(
+        &self,
+        start: Start,
+        durability: Durability<'_>,
+    ) -> Result<AgentResult, LoopError> {
+        let agent = neuron_loop::Agent::builder(self.model.clone()).build();
+        let first = agent.run(&mut Conversation::new(), start).durable(durability.clone()).await?;
+        self.between.notify_one();
+        if !self.may_pass {
+            std::future::pending::<()>().await;
+        }
+        let mut conversation = Conversation::new();
+        let second = agent.run(&mut conversation, first.response).durable(durability).await?;
+        Ok(second.with_messages(&conversation))
+    }
+}
+
+impl DurableAgent for TwoLoops {
+    fn run<'d>(
+        &'d self,
+        start: Start,
+        durability: Durability<'d>,
+    ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
+        Box::pin(self.run_in(start, durability))
+    }
+}
+
+#[tokio::test]
+async fn run_dropped_between_two_loops_of_its_agent_has_not_ended() {
+    let runs = SqliteRuns::open(":memory:").await.unwrap();
+    let model = Arc::new(ScriptedProvider::new(["one", "two"]));
+    let between = Arc::new(Notify::new());
+    let drive = async |may_pass| {
+        let context = runs.run("r").open(model.clone(), Arc::default()).await.unwrap();
+        let agent = TwoLoops { model: model.clone(), between: between.clone(), may_pass };
+        context.drive("go", &agent).await
+    };
+    tokio::select! {
+        ended = drive(false) => panic!("{ended:?}"),
+        () = between.notified() => {}
+    }
+    assert_eq!(runs.unfinished().await.unwrap(), ["r"]);
+    assert_eq!(drive(true).await.unwrap().response, "two");
+    let details = runs.inspect("r").await.unwrap();
+    assert_eq!(details.summary.status, RunStatus::Done);
+    assert_eq!((details.outcome.unwrap().response.unwrap(), model.calls()), ("two".into(), 2));
+}
+
+#[tokio::test]
+async fn run_is_free_as_soon_as_drive_has_stored_its_end() {
+    let (_folder, path) = place();
+    let file = SqliteRuns::open(&path).await.unwrap();
+    let memory = SqliteRuns::open(":memory:").await.unwrap();
+    for (runs, other) in [(file, SqliteRuns::open(&path).await.unwrap()), (memory.clone(), memory)]
+    {
+        let agent = Agent::new();
+        let open = || runs.run("r").open(agent.model.clone(), Arc::new(agent.registry()));
+        let context = open().await.unwrap();
+        let result = context.drive("go", &agent).await.unwrap();
+        assert!(!other.inspect("r").await.unwrap().is_held);
+        // The context goes on with it, until another one takes the run.
+        assert_eq!(context.drive("go", &agent).await.unwrap(), result);
+        let taken = other.run("r").open(agent.model.clone(), Arc::new(agent.registry()));
+        let taken = taken.await.unwrap();
+        let error = context.drive("go", &agent).await.unwrap_err().to_string();
+        assert!(error.contains("was opened by another context since"), "{error}");
+        drop(context);
+        assert!(other.inspect("r").await.unwrap().is_held);
+        assert_eq!(taken.drive("go", &agent).await.unwrap(), result);
+    }
 }

@@ -44,11 +44,11 @@ impl Journal {
     }
 
     /// Notes how the run ended, unless it ended so before, or the journal goes on behind it. One that stands
-    /// still does so before the end of its journal. Returns whether it is new.
+    /// still does so before the end of its journal. Returns whether it is new. A run that is driven is free afterwards.
     pub(crate) async fn end(
         &self,
         status: RunStatus,
-        outcome: &RunOutcome,
+        outcome: RunOutcome,
     ) -> Result<bool, DurableError> {
         let turn = self.turn().await?;
         let is_end = status != RunStatus::Stalled;
@@ -56,11 +56,15 @@ impl Journal {
             turn.finish();
             return Ok(false);
         }
-        let json = to_json("the outcome of the run", outcome)?;
-        let (now, error) = (self.stamp(), outcome.error_kind.clone());
+        let now = self.stamp();
+        let lock = self.is_driven().then(|| self.lock.clone());
         let is_new = self
             .write(move |transaction, place| {
                 let mut run = RunRow::get(transaction, &place.id)?;
+                // Others look for the lock only when they may write, so whoever sees the end finds the run free.
+                if let Some(lock) = lock {
+                    lock.expire();
+                }
                 let (_, last) = StepRow::last(transaction, (run.key, &run.id))?;
                 let status = match last {
                     Some(last)
@@ -70,13 +74,12 @@ impl Journal {
                     }
                     _ => status,
                 };
-                let before = inspect::outcome(&run)?;
-                if before.is_some_and(|before| run.status == status && before.error_kind == error) {
+                if run.status == status && inspect::outcome(&run)?.as_ref() == Some(&outcome) {
                     return Ok(false);
                 }
                 run.status = status;
                 run.changed_at = now;
-                run.outcome = Some(json);
+                run.outcome = Some(to_json("the outcome of the run", &outcome)?);
                 run.update(transaction)?;
                 Ok(true)
             })

@@ -108,15 +108,20 @@ impl Journal {
     async fn prove(&self) -> Result<(), DurableError> {
         let place = self.place.clone();
         let check = move |transaction: &Transaction<'_>| place.check(transaction);
-        let proven = match self.lock.renew() {
+        let renewal = self.lock.renew();
+        // In memory there is no other process, and nothing is read.
+        let proven: Result<Option<()>, JournalError> = match renewal {
             Renewal::InTime => self.database.read_apart(check).await,
             // Another context may be taking the run over. It does so in a transaction that writes, and this one waits
             // until that transaction has ended.
-            Renewal::Late => self.database.read_apart_from_writers(check).await,
-            Renewal::Lost => Err(JournalError::Superseded { id: self.place.id.to_string() }),
+            Renewal::Late | Renewal::Lost => self.database.read_apart_from_writers(check).await,
         };
-        // In memory there is no other process, and the lock is known to be held.
-        proven.map(|_: Option<()>| ()).map_err(|error: JournalError| error.into())
+        match proven {
+            Ok(_) if renewal == Renewal::Lost => {
+                Err(JournalError::Superseded { id: self.place.id.to_string() }.into())
+            }
+            proven => Ok(proven.map(|_| ())?),
+        }
     }
 
     /// Checks that the run is still held, without a renewal.

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::due::Due;
+
 /// First pause of a run that failed without an end.
 const FIRST: Duration = Duration::from_secs(1);
 /// First pause of a run that stands still: it goes on when its agent or its journal has changed.
@@ -19,6 +21,8 @@ pub(super) struct Backoff(HashMap<String, Pause>);
 struct Pause {
     until: Instant,
     length: Duration,
+    /// Time of the run's last change, once the pool has seen that it stands still.
+    stood_still_at: Option<i64>,
 }
 
 impl Backoff {
@@ -27,13 +31,27 @@ impl Backoff {
         self.0.get(id).is_none_or(|pause| pause.until <= Instant::now())
     }
 
+    /// Forgets runs that have ended or were revived. A revived run goes on, and was changed since it stood still.
+    pub(super) fn keep(&mut self, found: &[Due]) {
+        let found: HashMap<&str, &Due> = found.iter().map(|run| (&*run.id, run)).collect();
+        self.0.retain(|id, pause| match found.get(id.as_str()) {
+            None => false,
+            Some(run) if run.is_stalled => {
+                pause.stood_still_at = Some(run.changed_at);
+                true
+            }
+            Some(run) => pause.stood_still_at.is_none_or(|at| at == run.changed_at),
+        });
+    }
+
     pub(super) fn forget(&mut self, id: &str) {
         self.0.remove(id);
     }
 
     /// Leaves a run alone for a while.
     pub(super) fn skip(&mut self, id: String, length: Duration) {
-        self.0.insert(id, Pause { until: Instant::now() + length, length });
+        let until = Instant::now() + length;
+        self.0.insert(id, Pause { until, length, stood_still_at: None });
     }
 
     /// Leaves a run alone for twice as long as the last time.
@@ -41,5 +59,40 @@ impl Backoff {
         let first = if is_stalled { STALLED } else { FIRST };
         let length = self.0.get(&id).map_or(first, |pause| (pause.length * 2).min(LONGEST));
         self.skip(id, length.max(first));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::pool::due::Moment;
+
+    use super::*;
+
+    fn found(is_stalled: bool, changed_at: i64) -> Vec<Due> {
+        let (id, moment) = ("r".into(), Moment::Now);
+        vec![Due { id, has_start: true, is_stalled, changed_at, moment }]
+    }
+
+    #[test]
+    fn pause_of_a_stalled_run_ends_when_it_is_revived() {
+        let mut backoff = Backoff::default();
+        backoff.failed("r".into(), true);
+        // Another pool opens it, and it stands still again.
+        for run in [found(false, 1), found(true, 2), found(false, 2), found(true, 3)] {
+            backoff.keep(&run);
+            assert!(!backoff.allows("r"));
+        }
+        backoff.keep(&found(false, 4));
+        assert!(backoff.allows("r"));
+    }
+
+    #[test]
+    fn pause_of_a_run_that_has_ended_is_forgotten() {
+        let mut backoff = Backoff::default();
+        backoff.failed("r".into(), false);
+        backoff.keep(&found(false, 1));
+        assert!(!backoff.allows("r"));
+        backoff.keep(&[]);
+        assert!(backoff.allows("r"));
     }
 }

@@ -87,7 +87,7 @@ async fn an_end_is_stored_once_and_a_run_that_goes_on_has_not_ended() {
     durable.run_ended(Err(&LoopError::MaxTurns(1))).await;
     durable.execute_llm_call(request("a"), options()).await.unwrap();
     assert!(durable.is_replaying(), "all of it was there");
-    durable.run_ended(Ok(&ended("again"))).await;
+    durable.run_ended(Ok(&ended("x"))).await;
     let again = runs.inspect("r").await.unwrap();
     assert_eq!((&first.outcome, &first.summary), (&again.outcome, &again.summary));
 
@@ -106,14 +106,15 @@ async fn a_run_that_ends_otherwise_without_a_new_step_has_ended_so() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let failed = LoopError::HookTerminated("not that".into());
-    let ends: [Result<AgentResult, LoopError>; 3] =
-        [Err(failed), Err(LoopError::MaxTurns(1)), Ok(ended("x"))];
+    let ends: [Result<AgentResult, LoopError>; 4] =
+        [Err(failed), Err(LoopError::MaxTurns(1)), Ok(ended("x")), Ok(ended("y"))];
     for end in ends {
         let (durable, _) = answering(&runs, "r", &["x"]).await;
         durable.execute_llm_call(request("a"), ActivityOptions::default()).await.unwrap();
         durable.run_ended(end.as_ref()).await;
         let outcome = runs.inspect("r").await.unwrap().outcome.unwrap();
         assert_eq!(outcome.error_kind.as_deref(), end.as_ref().err().map(LoopError::kind));
+        assert_eq!(outcome.response, end.ok().map(|end| end.response));
     }
     assert_eq!(runs.inspect("r").await.unwrap().summary.status, RunStatus::Done);
 }
@@ -404,4 +405,39 @@ async fn a_damaged_run_is_listed_as_damaged_and_keeps_no_other_from_the_list() {
         runs.delete(id).await.unwrap();
     }
     assert!(runs.list().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn value_longer_than_a_record_is_an_error_until_the_limit_is_greater() {
+    let runs = SqliteRuns::open(":memory:").await.unwrap();
+    let value = json!("x".repeat(200));
+    let open = async |limit| {
+        let builder = runs.run("r").record_limit(limit);
+        builder.open(silent(), no_tools()).await.unwrap()
+    };
+    let context = open(100).await;
+    let error = context.record("quote", value.clone()).await.unwrap_err().to_string();
+    assert!(error.contains("the value `quote` takes 2"), "{error}");
+    assert!(error.contains("may have 100") && error.contains("`record_limit`"), "{error}");
+    assert_eq!(runs.inspect("r").await.unwrap().steps, []);
+    drop(context);
+    assert_eq!(open(1000).await.record("quote", value.clone()).await.unwrap(), value);
+    // It is in the journal.
+    assert_eq!(open(100).await.record("quote", json!(1)).await.unwrap(), value);
+}
+
+#[tokio::test]
+async fn pruning_opens_no_file_for_a_run() {
+    let (folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    opened(&runs, "r").await.run_ended(Err(&LoopError::MaxTurns(3))).await;
+    let locks = folder.path().join("runs.db.locks");
+    std::fs::remove_dir_all(&locks).unwrap();
+    assert_eq!(runs.prune(Duration::ZERO).await.unwrap(), 1);
+    assert!(!locks.exists());
+
+    opened(&runs, "r").await.run_ended(Err(&LoopError::MaxTurns(3))).await;
+    assert_eq!(std::fs::read_dir(&locks).unwrap().count(), 1);
+    assert_eq!(runs.prune(Duration::ZERO).await.unwrap(), 1);
+    assert_eq!(std::fs::read_dir(&locks).unwrap().count(), 0);
 }

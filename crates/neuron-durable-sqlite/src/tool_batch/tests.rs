@@ -72,6 +72,30 @@ async fn calls_that_ended_do_not_run_again_and_their_tokens_count_once() {
 }
 
 #[tokio::test]
+async fn replay_with_another_effect_key_is_an_error_that_names_it() {
+    let runs = SqliteRuns::open(":memory:").await.unwrap();
+    let tools = [Echo::new("pay", ToolEffect::AtMostOnce)];
+    let keyed = |key: Option<&str>| {
+        let mut calls = batch(&tools);
+        calls[0].effect_key = key.map(str::to_owned);
+        calls
+    };
+    let durable = open(&runs, &tools, UnknownOutcome::Fail).await;
+    texts(&durable, keyed(Some("invoice 17"))).await;
+    drop(durable);
+    for (key, shown) in [(Some("invoice 18"), "`invoice 18`"), (None, "none")] {
+        let durable = open(&runs, &tools, UnknownOutcome::Fail).await;
+        let error = texts(&durable, keyed(key)).await.remove(0);
+        let named = format!("effect_key of `pay`: {shown}");
+        assert!(error.contains("effect_key of `pay`: `invoice 17`"), "{error}");
+        assert!(error.contains(&named), "{error}");
+    }
+    let durable = open(&runs, &tools, UnknownOutcome::Fail).await;
+    assert_eq!(texts(&durable, keyed(Some("invoice 17"))).await.len(), 1);
+    assert_eq!(tools[0].ran(), 1);
+}
+
+#[tokio::test]
 async fn of_unfinished_calls_those_run_again_that_may_and_the_model_hears_of_the_others() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();

@@ -14,14 +14,11 @@ use neuron_tool::ToolRegistry;
 use neuron_types::{
     AgentResult, CompletionRequest, CompletionResponse, Durability, DurableAgent,
     DurableContext as _, LoopError, Message, Provider, ProviderError, Role, Start, StreamHandle,
-    TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
+    TokenUsage, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 
-use crate::support::{place, whole};
-
-/// How long a process may be silent. Nothing waits for it to pass.
-const HANGING: Duration = Duration::from_secs(60);
+use crate::support::{HANGING, add_tool, place, whole};
 
 /// How many answers call the tool, before the last.
 const TURNS: usize = 8;
@@ -127,7 +124,16 @@ impl Job {
 
     fn tools(&self) -> ToolRegistry {
         let mut tools = ToolRegistry::new();
-        tools.register_dyn(Arc::new(Pay(self.log.clone())));
+        let log = self.log.clone();
+        add_tool(&mut tools, "pay", move |input, ctx| {
+            let log = log.clone();
+            async move {
+                let (tool, call_id, key) = ("pay".to_owned(), ctx.call_id, ctx.idempotency_key);
+                log.append(EffectKind::ToolStarted { tool, call_id, key });
+                tokio::time::sleep(Duration::from_micros(300)).await;
+                ToolOutput::text(format!("paid {input}"))
+            }
+        });
         tools
     }
 }
@@ -177,41 +183,6 @@ impl Provider for Model {
         request: CompletionRequest,
     ) -> Result<StreamHandle, ProviderError> {
         self.script(&request.messages).complete_stream(request).await
-    }
-}
-
-/// Pays, once.
-struct Pay(EffectLog);
-
-impl ToolDyn for Pay {
-    fn name(&self) -> &str {
-        "pay"
-    }
-
-    fn definition(&self) -> ToolDefinition {
-        ToolDefinition {
-            name: "pay".into(),
-            title: None,
-            description: "Pays".into(),
-            input_schema: json!({ "type": "object" }),
-            output_schema: None,
-            annotations: None,
-            cache_control: None,
-        }
-    }
-
-    fn call_dyn<'a>(
-        &'a self,
-        input: Value,
-        ctx: &'a ToolContext,
-    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
-        Box::pin(async move {
-            let (tool, call_id) = ("pay".to_owned(), ctx.call_id.clone());
-            let key = ctx.idempotency_key.clone();
-            self.0.append(EffectKind::ToolStarted { tool, call_id, key });
-            tokio::time::sleep(Duration::from_micros(300)).await;
-            Ok(ToolOutput::text(format!("paid {input}")))
-        })
     }
 }
 

@@ -1,22 +1,23 @@
 //! Approvals that come after the wait for them has ended.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use neuron_durable_sqlite::{
-    JournalError, RunDetails, RunStatus, RunSummary, SqliteRuns, WaitEvent,
+    JournalError, RunDetails, RunStatus, RunSummary, RunsError, SqliteRuns, WaitEvent,
 };
 use neuron_loop::{Agent, ApprovalSignal};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     AgentResult, ApprovalDecisions, ApprovalError, LoopError, PermissionDecision, PermissionPolicy,
-    ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
+    ToolOutput,
 };
 use serde_json::{Value, json};
 
-use crate::support::place;
+use crate::support::{add_tool, place, until};
 
 const TIMEOUT: Duration = Duration::from_millis(400);
 
@@ -37,7 +38,11 @@ impl Payer {
 
     fn tools(&self) -> ToolRegistry {
         let mut tools = ToolRegistry::new();
-        tools.register_dyn(Arc::new(Pay(self.paid.clone())));
+        let paid = self.paid.clone();
+        add_tool(&mut tools, "pay", move |_, _| {
+            paid.fetch_add(1, Ordering::SeqCst);
+            ready(ToolOutput::text("paid"))
+        });
         tools
     }
 
@@ -67,31 +72,6 @@ struct Asks;
 impl PermissionPolicy for Asks {
     fn check(&self, _: &str, _: &Value) -> PermissionDecision {
         PermissionDecision::Ask("may it pay?".into())
-    }
-}
-
-struct Pay(Arc<AtomicUsize>);
-
-impl ToolDyn for Pay {
-    fn name(&self) -> &str {
-        "pay"
-    }
-
-    fn definition(&self) -> ToolDefinition {
-        let definition =
-            json!({ "name": "pay", "description": "Pays", "input_schema": { "type": "object" } });
-        serde_json::from_value(definition).unwrap()
-    }
-
-    fn call_dyn<'a>(
-        &'a self,
-        _: Value,
-        _: &'a ToolContext,
-    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
-        Box::pin(async move {
-            self.0.fetch_add(1, Ordering::SeqCst);
-            Ok(ToolOutput::text("paid"))
-        })
     }
 }
 
@@ -137,7 +117,7 @@ async fn revives(payer: &Payer, runs: &SqliteRuns) {
         (approved().approve("x"), ApprovalError::UnknownCall { id: "x".into() }),
     ] {
         match runs.revive("r", decisions).await.unwrap_err() {
-            JournalError::Approval(error) => assert_eq!(error, expected),
+            JournalError::Runs(RunsError::Approval(error)) => assert_eq!(error, expected),
             error => panic!("{error:?}"),
         }
         assert_eq!(details(runs).await, before, "decisions that do not fit changed something");
@@ -146,7 +126,7 @@ async fn revives(payer: &Payer, runs: &SqliteRuns) {
     let revived = details(runs).await;
     assert_eq!((revived.summary.status, revived.outcome), (RunStatus::Running, None));
     let error = runs.revive("r", approved()).await.unwrap_err();
-    assert!(matches!(error, JournalError::NotRevivable { .. }), "{error:?}");
+    assert!(matches!(error, JournalError::Runs(RunsError::NotRevivable { .. })), "{error:?}");
     assert_eq!(payer.paid(), 0);
 
     assert_eq!(payer.drive(runs).await.unwrap().response, "done");
@@ -171,7 +151,7 @@ async fn run_whose_wait_for_decisions_ended_is_revived_once() {
     assert!(reason.starts_with("nobody decided on its calls before the deadline, 20"), "{reason}");
     assert!(runs.unfinished().await.unwrap().is_empty());
     let error = runs.signal("r", "decide", approved()).await.unwrap_err();
-    assert!(matches!(error, JournalError::Ended { .. }), "{error:?}");
+    assert!(matches!(error, JournalError::Runs(RunsError::Ended { .. })), "{error:?}");
     let text = error.to_string();
     assert!(text.contains("nobody decided on its calls before the deadline, 20"), "{text}");
     assert!(text.contains("`revive`"), "{text}");
@@ -189,7 +169,7 @@ async fn run_whose_deadline_nobody_observed_is_revived_once() {
     let over = summary(&runs).await;
     assert_eq!((over.status, over.waits_for), (RunStatus::Running, None));
     let error = runs.signal("r", "decide", approved()).await.unwrap_err();
-    assert!(matches!(error, JournalError::Ended { .. }), "{error:?}");
+    assert!(matches!(error, JournalError::Runs(RunsError::Ended { .. })), "{error:?}");
     let text = error.to_string();
     assert!(text.contains("its wait for decisions ended at its deadline, 20"), "{text}");
     assert!(text.contains("`revive`"), "{text}");
@@ -229,7 +209,7 @@ async fn run_whose_program_decides_is_not_revived() {
     let event = waits.waits_for.unwrap().event;
     assert!(matches!(event, WaitEvent::Approval { signal: None, pending: Some(_) }), "{event:?}");
     let error = runs.revive("r", approved()).await.unwrap_err();
-    assert!(matches!(error, JournalError::NotRevivable { .. }), "{error:?}");
+    assert!(matches!(error, JournalError::Runs(RunsError::NotRevivable { .. })), "{error:?}");
 }
 
 #[tokio::test]
@@ -267,20 +247,87 @@ async fn revived_run_is_driven_by_a_pool() {
     let payer = Payer::new(Some(TIMEOUT));
     runs.run("r").submit("Pay.").await.unwrap();
     let pool = runs.pool(payer.model.clone(), Arc::new(payer.tools()), payer.agent());
-    let until = async |status| {
-        while runs.inspect("r").await.unwrap().summary.status != status {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
     let work = async {
         // It gives its place back while it waits, and ends at the deadline.
-        until(RunStatus::Failed).await;
+        until(&runs, "r", RunStatus::Failed).await;
         SqliteRuns::open(&path).await.unwrap().revive("r", approved()).await.unwrap();
-        until(RunStatus::Done).await;
+        until(&runs, "r", RunStatus::Done).await;
     };
     tokio::select! {
         ended = pool.run() => panic!("{ended:?}"),
-        done = tokio::time::timeout(Duration::from_secs(60), work) => done.unwrap(),
+        () = work => {}
     }
     assert_eq!((payer.paid(), payer.model.calls()), (1, 2));
+}
+
+/// Opens the run as a release of another version does.
+async fn open_with_another_version(payer: &Payer, runs: &SqliteRuns) {
+    let run = runs.run("r").agent_version("2");
+    let error = run.open(payer.model.clone(), Arc::default()).await.unwrap_err();
+    assert!(matches!(error, JournalError::OtherVersion { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn stalled_run_that_waits_for_decisions_is_listed_so_and_revived() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let payer = Payer::new(Some(TIMEOUT * 4));
+    runs.run("r").agent_version("1").submit("Pay.").await.unwrap();
+    interrupted(&payer, &runs).await;
+    open_with_another_version(&payer, &runs).await;
+    let stalled = summary(&runs).await;
+    assert_eq!(stalled.status, RunStatus::Stalled);
+    let event = stalled.waits_for.unwrap().event;
+    assert!(matches!(event, WaitEvent::Approval { signal: Some(_), pending: Some(_) }));
+    assert!(stalled.reason.unwrap().contains("pinned to the agent version \"1\""));
+    pass_deadline(&runs).await;
+    let error = runs.signal("r", "decide", approved()).await.unwrap_err();
+    assert!(matches!(error, JournalError::Runs(RunsError::Ended { .. })), "{error:?}");
+    revives(&payer, &runs).await;
+}
+
+#[tokio::test]
+async fn run_that_waits_for_its_program_keeps_its_calls_when_another_version_opens_it() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let payer = Payer::new(None);
+    runs.run("r").agent_version("1").submit("Pay.").await.unwrap();
+    payer.drive(&runs).await.unwrap_err();
+    let waits = details(&runs).await;
+    assert_eq!(waits.summary.status, RunStatus::Waiting);
+    open_with_another_version(&payer, &runs).await;
+    assert_eq!(details(&runs).await, waits);
+}
+
+#[tokio::test]
+async fn run_with_decisions_that_came_in_time_is_not_revived_and_goes_on_with_them() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let payer = Payer::new(Some(TIMEOUT * 2));
+    interrupted(&payer, &runs).await;
+    let denied = ApprovalDecisions::new().deny("c", "no");
+    runs.signal("r", "decide", denied).await.unwrap();
+    pass_deadline(&runs).await;
+    let error = runs.revive("r", approved()).await.unwrap_err().to_string();
+    assert!(error.contains("decisions came in time"), "{error}");
+    assert_eq!(payer.drive(&runs).await.unwrap().response, "done");
+    assert_eq!(payer.paid(), 0);
+}
+
+#[tokio::test]
+async fn revived_run_takes_no_decisions_that_came_between_its_deadline_and_its_end() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let payer = Payer::new(Some(TIMEOUT / 10));
+    payer.drive(&runs).await.unwrap_err();
+    // As `signal` stores it while the run goes on from its wait to its end.
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    let sql = "INSERT INTO signals (run, name, sent_at, value)
+               SELECT key, 'decide', changed_at, '{}' FROM runs";
+    connection.execute(sql, []).unwrap();
+    assert_eq!(details(&runs).await.signals.len(), 1);
+    runs.revive("r", approved()).await.unwrap();
+    assert!(details(&runs).await.signals.is_empty());
+    assert_eq!(payer.drive(&runs).await.unwrap().response, "done");
+    assert_eq!(payer.paid(), 1);
 }

@@ -15,17 +15,14 @@ use neuron_tool::{Next, ToolRegistry, tool_middleware_fn};
 use neuron_types::{
     AgentResult, CompletionRequest, CompletionResponse, Durability, DurableAgent,
     DurableContext as _, LoopError, Provider, ProviderError, Role, Start, StreamHandle, ToolCall,
-    ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
+    ToolContext, ToolOutput, WasmBoxedFuture,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::support::place;
+use crate::support::{HANGING, add_tool, place};
 
 const LEASE: Duration = Duration::from_secs(1);
-
-/// Time limit of everything that takes long on a busy machine. A passing test does not wait for it.
-const HANGING: Duration = Duration::from_secs(60);
 
 /// The point at which a process is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,11 +61,28 @@ impl Job {
         while !self.gate.exists() {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
+        // The process may have been stopped within a poll, which goes on without a proof.
+        tokio::task::yield_now().await;
     }
 
     fn tools(&self) -> ToolRegistry {
         let mut tools = ToolRegistry::new();
-        tools.register_dyn(Arc::new(Pay(self.clone())));
+        let job = self.clone();
+        add_tool(&mut tools, "pay", move |_, ctx| {
+            let job = job.clone();
+            async move {
+                let (tool, call_id) = ("pay".to_owned(), ctx.call_id.clone());
+                let key = ctx.idempotency_key.clone();
+                job.log.append(EffectKind::ToolStarted {
+                    tool: tool.clone(),
+                    call_id: call_id.clone(),
+                    key,
+                });
+                job.reach(Point::Tool).await;
+                job.log.append(EffectKind::ToolEnded { tool, call_id });
+                ToolOutput::text("paid")
+            }
+        });
         let job = self.clone();
         tools.add_middleware(tool_middleware_fn(
             move |call: &ToolCall, ctx: &ToolContext, next: Next<'_>| {
@@ -127,40 +141,6 @@ impl Provider for Model {
 
     async fn complete_stream(&self, _: CompletionRequest) -> Result<StreamHandle, ProviderError> {
         Err(ProviderError::InvalidRequest("this model does not stream".into()))
-    }
-}
-
-/// Pays, at most once.
-struct Pay(Job);
-
-impl ToolDyn for Pay {
-    fn name(&self) -> &str {
-        "pay"
-    }
-
-    fn definition(&self) -> ToolDefinition {
-        let definition =
-            json!({ "name": "pay", "description": "Pays", "input_schema": { "type": "object" } });
-        serde_json::from_value(definition).unwrap()
-    }
-
-    fn call_dyn<'a>(
-        &'a self,
-        _: Value,
-        ctx: &'a ToolContext,
-    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
-        Box::pin(async move {
-            let (tool, call_id) = ("pay".to_owned(), ctx.call_id.clone());
-            let key = ctx.idempotency_key.clone();
-            self.0.log.append(EffectKind::ToolStarted {
-                tool: tool.clone(),
-                call_id: call_id.clone(),
-                key,
-            });
-            self.0.reach(Point::Tool).await;
-            self.0.log.append(EffectKind::ToolEnded { tool, call_id });
-            Ok(ToolOutput::text("paid"))
-        })
     }
 }
 
@@ -273,40 +253,23 @@ async fn holder_stopped_before_a_tool_begins_nothing_after_the_takeover() {
     stopped(Point::BeforeTool, test).await;
 }
 
-/// A tool that blocks its thread, as a process does that hangs.
-struct Blocks(Arc<AtomicUsize>);
-
-impl ToolDyn for Blocks {
-    fn name(&self) -> &str {
-        "block"
-    }
-
-    fn definition(&self) -> ToolDefinition {
-        let definition = json!({ "name": "block", "description": "Blocks", "input_schema": { "type": "object" } });
-        serde_json::from_value(definition).unwrap()
-    }
-
-    fn call_dyn<'a>(
-        &'a self,
-        _: Value,
-        _: &'a ToolContext,
-    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
-        Box::pin(async move {
-            if self.0.fetch_add(1, Ordering::SeqCst) == 0 {
-                std::thread::sleep(LEASE * 3);
-            }
-            Ok(ToolOutput::text("done"))
-        })
-    }
-}
-
 async fn drive_blocking(
     runs: &SqliteRuns,
     ran: &Arc<AtomicUsize>,
     replies: impl IntoIterator<Item = Reply>,
 ) -> Result<AgentResult, LoopError> {
     let mut tools = ToolRegistry::new();
-    tools.register_dyn(Arc::new(Blocks(ran.clone())));
+    let ran = ran.clone();
+    // A tool that blocks its thread, as a process does that hangs.
+    add_tool(&mut tools, "block", move |_, _| {
+        let ran = ran.clone();
+        async move {
+            if ran.fetch_add(1, Ordering::SeqCst) == 0 {
+                std::thread::sleep(LEASE * 3);
+            }
+            ToolOutput::text("done")
+        }
+    });
     let model = Arc::new(ScriptedProvider::new(replies));
     let context = runs.run("r").lease(LEASE).open(model.clone(), Arc::new(tools.clone())).await?;
     context.drive("go", &Agent::builder(model).tools(tools).build()).await

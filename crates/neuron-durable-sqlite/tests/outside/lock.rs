@@ -1,16 +1,12 @@
 //! One run, one driver.
 
 use std::path::Path;
-use std::time::Duration;
 
 use neuron_conformance::child_process::{self, ChildProcess};
 use neuron_durable_sqlite::{JournalError, SqliteRuns};
 use neuron_types::{DurableError, LoopError};
 
-use crate::support::{Work, place};
-
-/// How long a process may take to begin. Nothing waits for it to pass.
-const HANGING: Duration = Duration::from_secs(60);
+use crate::support::{HANGING, Work, place};
 
 /// Why the run could not be driven.
 #[track_caller]

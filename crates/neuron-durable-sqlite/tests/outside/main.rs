@@ -16,6 +16,7 @@ mod late_approvals;
 mod lease;
 mod lock;
 mod many;
+mod nested_approval;
 mod pool;
 mod refused;
 mod replay;

@@ -10,11 +10,9 @@ use neuron_durable_sqlite::{RunStatus, SqliteOptions, SqliteRuns};
 use neuron_types::DurableContext as _;
 use serde_json::{Value, json};
 
-use crate::support::{Work, place};
+use crate::support::{HANGING, Work, place};
 
 const RUNS: usize = 64;
-const HANGING: Duration = Duration::from_secs(60);
-
 /// One that waits for others as long as it takes: SQLite lets nobody queue, and on a slow disk those who write all
 /// the time leave little room.
 async fn patient(path: &Path) -> SqliteRuns {

@@ -7,19 +7,19 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use neuron_durable_sqlite::{JournalError, RunPool, RunStatus, SqliteRuns};
+use neuron_loop::Conversation;
+use neuron_testing::ScriptedProvider;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     AgentResult, CompletionRequest, CompletionResponse, Durability, DurableAgent,
-    DurableContext as _, LoopError, Provider, ProviderError, Start, StreamHandle, WasmBoxedFuture,
+    DurableContext as _, DurableError, LoopError, Provider, ProviderError, Start, StreamHandle,
+    WasmBoxedFuture,
 };
 use rusqlite::Connection;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{Work, place, whole};
-
-/// Time limit of everything. A passing test does not wait for it.
-const HANGING: Duration = Duration::from_secs(60);
+use crate::support::{HANGING, Work, place, until, whole};
 
 /// An agent whose run does what its first word says. Clones count together.
 #[derive(Clone)]
@@ -84,11 +84,22 @@ impl Worker {
             "sleep" => durability.sleep(Duration::from_millis(1500)).await,
             "fail" => return Err(LoopError::MaxTurns(7)),
             "hang" => std::future::pending().await,
+            "panic" => panic!("it panics"),
+            "cancel" => return Err(LoopError::Durable(DurableError::Cancelled)),
+            "early" => {
+                if self.begun(&id) > 1 {
+                    let agent = neuron_loop::Agent::builder(ScriptedProvider::new(["early"]));
+                    let result = agent.build().run(&mut Conversation::new(), start).await?;
+                    return Ok(result.with_messages(&Conversation::new()));
+                }
+                durability.record("number", json!(1)).await?;
+                std::future::pending().await
+            }
             _ => {}
         }
         let agent = neuron_loop::Agent::builder(self.work.clone()).context(whole());
         let agent = agent.tools(self.work.tools()).build();
-        let mut conversation = neuron_loop::Conversation::new();
+        let mut conversation = Conversation::new();
         let result = agent.run(&mut conversation, start).durable(durability).await?;
         Ok(result.with_messages(&conversation))
     }
@@ -116,19 +127,6 @@ impl Provider for Worker {
 
     async fn complete_stream(&self, _: CompletionRequest) -> Result<StreamHandle, ProviderError> {
         Err(ProviderError::InvalidRequest("this model does not stream".into()))
-    }
-}
-
-/// Waits until a run has this state.
-async fn until(runs: &SqliteRuns, id: &str, status: RunStatus) {
-    let begin = Instant::now();
-    loop {
-        let summary = runs.inspect(id).await.unwrap().summary;
-        if summary.status == status {
-            return;
-        }
-        assert!(begin.elapsed() < HANGING, "{summary:?}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
@@ -281,4 +279,72 @@ async fn cancelled_pool_leaves_its_runs_for_the_next_one() {
     assert_eq!(worker.begun("hangs"), 2);
     let error = worker.work.open(&runs, "hangs").await.unwrap_err();
     assert!(matches!(error, JournalError::Cancelled { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn runs_that_panic_or_do_not_end_are_opened_less_and_less_often() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let worker = Worker::new();
+    for id in ["early", "cancel", "panic"] {
+        runs.run(id).submit(id).await.unwrap();
+    }
+    let interrupt = async {
+        while runs.inspect("early").await.unwrap().steps.is_empty() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    beside(worker.pool(&runs), interrupt).await;
+    let work = async {
+        runs.run("goes").submit("go").await.unwrap();
+        until(&runs, "goes", RunStatus::Done).await;
+        until(&runs, "panic", RunStatus::Stalled).await;
+        while worker.begun("early") < 3 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let begin = Instant::now();
+    beside(worker.pool(&runs), work).await;
+    // At once, and after a second.
+    assert!(begin.elapsed() >= Duration::from_millis(900), "{:?}", begin.elapsed());
+    assert!(worker.begun("cancel") <= 4 && worker.begun("panic") <= 2);
+    let details = runs.inspect("panic").await.unwrap();
+    assert_eq!(details.summary.reason.unwrap(), "durable execution: the agent panicked");
+    assert_eq!(runs.inspect("early").await.unwrap().summary.status, RunStatus::Running);
+}
+
+#[tokio::test]
+async fn run_that_failed_is_driven_at_once_after_each_retry() {
+    let runs = SqliteRuns::open(":memory:").await.unwrap();
+    let worker = Worker::new();
+    runs.run("fails").submit("fail").await.unwrap();
+    let work = async {
+        for times in 1..5 {
+            until(&runs, "fails", RunStatus::Failed).await;
+            assert_eq!(worker.begun("fails"), times);
+            runs.retry("fails").await.unwrap();
+        }
+    };
+    let begin = Instant::now();
+    beside(worker.pool(&runs), work).await;
+    // Pauses that double would take 7 seconds.
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+}
+
+#[tokio::test]
+async fn stalled_run_that_waits_is_opened_again_and_goes_on_with_its_signal() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let worker = Worker::new();
+    runs.run("waits").agent_version("1").submit("wait").await.unwrap();
+    beside(worker.pool(&runs), until(&runs, "waits", RunStatus::Waiting)).await;
+    let other = runs.run("waits").agent_version("2");
+    other.open(Arc::new(worker.clone()), Arc::default()).await.unwrap_err();
+    assert_eq!(runs.inspect("waits").await.unwrap().summary.status, RunStatus::Stalled);
+    let work = async {
+        until(&runs, "waits", RunStatus::Waiting).await;
+        runs.signal("waits", "go", 1).await.unwrap();
+        until(&runs, "waits", RunStatus::Done).await;
+    };
+    beside(worker.pool(&runs).each_run(|run| run.agent_version("1")), work).await;
 }

@@ -2,23 +2,27 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::future::pending;
+use std::future::{pending, ready};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use neuron_context::SlidingWindowStrategy;
-use neuron_durable_sqlite::{JournalError, SqliteDurableContext, SqliteRuns};
+use neuron_durable_sqlite::{JournalError, RunStatus, SqliteDurableContext, SqliteRuns};
 use neuron_loop::AgentLoop;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     AgentResult, CompletionRequest, CompletionResponse, ContentBlock, LoopError, Message, Provider,
     ProviderError, Role, StopReason, StreamHandle, TokenUsage, ToolContext, ToolDefinition,
-    ToolDyn, ToolEffect, ToolError, ToolOutput, WasmBoxedFuture,
+    ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::Notify;
+
+/// Time limit of everything that takes long on a busy machine. A passing test does not wait for it.
+pub(crate) const HANGING: Duration = Duration::from_secs(60);
 
 /// A path in a folder that is removed with the first value.
 pub(crate) fn place() -> (TempDir, PathBuf) {
@@ -82,7 +86,12 @@ impl Work {
 
     pub(crate) fn tools(&self) -> ToolRegistry {
         let mut tools = ToolRegistry::new();
-        tools.register_dyn(Arc::new(Echo(self.clone())));
+        let (counts, bytes) = (self.counts.clone(), self.bytes);
+        add_tool(&mut tools, "echo", move |input, _| {
+            counts.tool.fetch_add(1, Ordering::SeqCst);
+            let turn = input["turn"].as_u64().unwrap_or_default() as usize;
+            ready(ToolOutput::text(text(turn + 1_000_000, bytes)))
+        });
         tools
     }
 
@@ -116,6 +125,19 @@ impl Work {
             ended = self.run(runs, id) => panic!("it ended: {ended:?}"),
             () = self.counts.hangs.notified() => {}
         }
+    }
+}
+
+/// Waits until a run has this state.
+pub(crate) async fn until(runs: &SqliteRuns, id: &str, status: RunStatus) {
+    let begin = Instant::now();
+    loop {
+        let summary = runs.inspect(id).await.unwrap().summary;
+        if summary.status == status {
+            return;
+        }
+        assert!(begin.elapsed() < HANGING, "{summary:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
@@ -169,38 +191,45 @@ impl Provider for Work {
     }
 }
 
-struct Echo(Work);
+/// A tool whose calls do what a function does. Calls with the same `invoice` are one effect.
+struct FnTool<F> {
+    name: &'static str,
+    call: F,
+}
 
-impl ToolDyn for Echo {
+/// Adds a tool that must not run twice, whose calls do this.
+pub(crate) fn add_tool<O: Future<Output = ToolOutput> + Send + 'static>(
+    tools: &mut ToolRegistry,
+    name: &'static str,
+    call: impl Fn(Value, ToolContext) -> O + Send + Sync + 'static,
+) {
+    tools.register_dyn(Arc::new(FnTool { name, call }));
+}
+
+impl<F, O> ToolDyn for FnTool<F>
+where
+    F: Fn(Value, ToolContext) -> O + Send + Sync,
+    O: Future<Output = ToolOutput> + Send + 'static,
+{
     fn name(&self) -> &str {
-        "echo"
+        self.name
     }
 
     fn definition(&self) -> ToolDefinition {
-        ToolDefinition {
-            name: "echo".into(),
-            title: None,
-            description: "Says something".into(),
-            input_schema: json!({ "type": "object" }),
-            output_schema: None,
-            annotations: None,
-            cache_control: None,
-        }
+        let definition = json!({ "name": self.name, "description": "Does it", "input_schema": { "type": "object" } });
+        serde_json::from_value(definition).unwrap()
     }
 
-    fn effect(&self) -> ToolEffect {
-        ToolEffect::AtMostOnce
+    fn effect_key(&self, input: &Value) -> Option<String> {
+        Some(input.get("invoice")?.to_string())
     }
 
     fn call_dyn<'a>(
         &'a self,
         input: Value,
-        _: &'a ToolContext,
+        ctx: &'a ToolContext,
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
-        Box::pin(async move {
-            self.0.counts.tool.fetch_add(1, Ordering::SeqCst);
-            let turn = input["turn"].as_u64().unwrap_or_default() as usize;
-            Ok(ToolOutput::text(text(turn + 1_000_000, self.0.bytes)))
-        })
+        let done = (self.call)(input, ctx.clone());
+        Box::pin(async { Ok(done.await) })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use neuron_runtime::{StepRecord, ToolRequest, tool_digest};
+use neuron_runtime::{StepRecord, ToolRequest, recorded_digest, tool_digest};
 use neuron_types::{
     ActivityOptions, DurableError, ToolEffect, ToolError, ToolInvocation, ToolOutput, UsageMeter,
 };
@@ -86,11 +86,11 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
             );
             Err(DurableError::Tool(ToolError::InvalidInput(text)))
         });
-        let digest = tool_digest(call);
-        let id = digest.map(|digest| match self.keeps_what_was_asked {
-            true => format!("tool/{batch}/{position}/{}/{digest}", call.name),
-            false => format!("tool/{batch}/{position}/{digest}"),
-        });
+        let id = match self.keeps_what_was_asked {
+            true => recorded_digest(invocation)
+                .map(|digest| format!("tool/{batch}/{position}/{}/{digest}", call.name)),
+            false => tool_digest(call).map(|digest| format!("tool/{batch}/{position}/{digest}")),
+        };
         let (id, request) = match id {
             Ok(id) => (id, request),
             Err(error) => (String::new(), Err(error)),

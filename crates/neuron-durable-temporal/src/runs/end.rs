@@ -1,8 +1,9 @@
 //! [`End`]: the end of a run on the server.
 
 use neuron_runtime::RunStatus;
-use neuron_types::{BoxError, TokenUsage};
+use neuron_types::TokenUsage;
 use temporalio_client::errors::WorkflowGetResultError;
+use temporalio_client::tonic::Status as RpcStatus;
 use temporalio_client::{
     Client, NamespacedClient, WorkflowExecutionInfo as Execution, WorkflowGetResultOptions,
     WorkflowHandle,
@@ -26,10 +27,14 @@ pub(super) struct End {
 
 impl End {
     /// Reads how an execution ended, from its last event if that says more than its status. `None` if it has not ended.
+    ///
+    /// # Errors
+    ///
+    /// The server does not show the event.
     pub(super) async fn of(
         client: &Client,
         info: &WorkflowExecutionInfo,
-    ) -> Result<Option<Self>, BoxError> {
+    ) -> Result<Option<Self>, RpcStatus> {
         let status = match info.status() {
             Status::Completed => RunStatus::Done,
             Status::Canceled => RunStatus::Cancelled,
@@ -62,7 +67,9 @@ impl End {
                 error => error.to_string(),
             },
             Err(WorkflowGetResultError::Cancelled { .. }) => return Ok(Some(end)),
-            Err(error @ WorkflowGetResultError::Rpc(_)) => return Err(error.into()),
+            Err(WorkflowGetResultError::Rpc(status) | WorkflowGetResultError::NotFound(status)) => {
+                return Err(status);
+            }
             Err(error) => error.to_string(),
         };
         if end.status == RunStatus::Done {

@@ -2,14 +2,17 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::error::Error as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use futures::{StreamExt, TryStreamExt, stream};
 use neuron_runtime::{DurableRuns, RunStatus, RunSummary, RunsError};
 use neuron_types::{ApprovalDecisions, BoxError};
 use serde_json::Value;
 use temporalio_client::errors::WorkflowInteractionError;
+use temporalio_client::tonic::{Code, Status as RpcStatus};
 use temporalio_client::{Client, WorkflowDescribeOptions, WorkflowListOptions};
 use temporalio_common::protos::temporal::api::common::v1::WorkflowExecution;
 use temporalio_common::protos::temporal::api::enums::v1::WorkflowExecutionStatus as Status;
@@ -40,8 +43,7 @@ impl DurableRuns for AgentRuns {
         let executions = self.executions(query).await.map_err(RunsError::Engine)?;
         let mut runs: HashMap<String, Vec<_>> = HashMap::new();
         for info in executions {
-            let id = info.execution.clone().unwrap_or_default().workflow_id;
-            runs.entry(id).or_default().push(info);
+            runs.entry(id_of(&info)).or_default().push(info);
         }
         let mut runs: Vec<_> = runs.into_values().filter_map(chain).collect();
         runs.sort_by_key(|run| run.created_at);
@@ -52,13 +54,21 @@ impl DurableRuns for AgentRuns {
                 true => Duration::ZERO,
                 false => PATIENCE_IN_LIST,
             };
-            let summary = self.summarise(run, patience).await?;
-            if summary.status == RunStatus::Waiting && summary.waits_for.is_none() {
+            let (id, created_at) = (id_of(&run.info), run.created_at);
+            let summary = match self.summarise(run, patience).await {
+                Ok(summary) => Some(summary),
+                Err(status) if status.code() == Code::NotFound && self.is_deleted(&id).await => {
+                    None
+                }
+                Err(status) => Some(damaged(id, created_at, status)?),
+            };
+            let waits = summary.as_ref().filter(|run| run.status == RunStatus::Waiting);
+            if waits.is_some_and(|run| run.waits_for.is_none()) {
                 is_silent.store(true, Ordering::Relaxed);
             }
             Ok(summary)
         });
-        summaries.buffered(AT_ONCE).try_collect().await.map_err(RunsError::Engine)
+        summaries.buffered(AT_ONCE).try_filter_map(async |run| Ok(run)).try_collect().await
     }
 
     async fn inspect(&self, id: &str) -> Result<RunSummary, RunsError> {
@@ -69,13 +79,13 @@ impl DurableRuns for AgentRuns {
         executions.retain(|listed| listed.execution != info.execution);
         executions.push(info);
         let run = chain(executions).ok_or_else(|| not_found(id))?;
-        self.summarise(run, PATIENCE).await.map_err(RunsError::Engine)
+        self.summarise(run, PATIENCE).await.map_err(|status| of_status(id, status))
     }
 
     async fn signal(&self, id: &str, name: &str, value: Value) -> Result<(), RunsError> {
         let info = self.describe(id).await?;
-        let ended = End::of(&self.client, &info).await.map_err(RunsError::Engine)?;
-        if let Some(ended) = ended {
+        let ended = End::of(&self.client, &info).await;
+        if let Some(ended) = ended.map_err(|status| of_status(id, status))? {
             return Err(RunsError::Ended { id: id.to_owned(), reason: ended.text(&info) });
         }
         let run = self.get(id);
@@ -109,6 +119,10 @@ impl AgentRuns {
             Ok(_) | Err(WorkflowInteractionError::NotFound(_)) => Err(not_found(id)),
             Err(error) => Err(RunsError::Engine(error.into())),
         }
+    }
+
+    async fn is_deleted(&self, id: &str) -> bool {
+        matches!(self.describe(id).await, Err(RunsError::NotFound { .. }))
     }
 
     async fn executions(&self, query: String) -> Result<Vec<WorkflowExecutionInfo>, BoxError> {
@@ -145,10 +159,65 @@ fn not_found(id: &str) -> RunsError {
     RunsError::NotFound { id: id.to_owned() }
 }
 
+pub(super) fn of_status(id: &str, status: RpcStatus) -> RunsError {
+    match status.code() {
+        Code::NotFound => not_found(id),
+        _ => RunsError::Engine(status.into()),
+    }
+}
+
+/// Describes a run that the server cannot read. It masks a damaged record as a service that is unavailable.
+///
+/// # Errors
+///
+/// Other runs cannot be read either.
+fn damaged(
+    id: String,
+    created_at: Option<DateTime<Utc>>,
+    status: RpcStatus,
+) -> Result<RunSummary, RunsError> {
+    use Code::{DataLoss, Internal, NotFound, Unavailable, Unknown};
+    let may_be = matches!(status.code(), DataLoss | Internal | NotFound | Unavailable | Unknown);
+    // An error of the connection has a source.
+    if !may_be || status.source().is_some() {
+        return Err(RunsError::Engine(status.into()));
+    }
+    let mut summary = RunSummary::new(id, RunStatus::Damaged);
+    summary.created_at = created_at;
+    summary.reason = Some(format!("the server cannot read it: {}", status.message()));
+    Ok(summary)
+}
+
+fn id_of(info: &WorkflowExecutionInfo) -> String {
+    info.execution.clone().unwrap_or_default().workflow_id
+}
+
 fn of_temporal(error: TemporalError) -> RunsError {
     match error {
         TemporalError::NotFound { id } => RunsError::NotFound { id },
         TemporalError::AlreadyEnded { id, reason } => RunsError::Ended { id, reason },
         error => RunsError::Engine(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn run_that_the_server_cannot_read_is_damaged_and_a_lost_connection_is_an_error() {
+        let listed = |status| damaged("r".into(), None, status);
+        for status in [RpcStatus::data_loss, RpcStatus::internal, RpcStatus::unavailable] {
+            let run = listed(status("internal history service error".to_owned())).unwrap();
+            assert_eq!(run.status, RunStatus::Damaged);
+            assert!(run.reason.unwrap().ends_with(": internal history service error"));
+        }
+        let cut = RpcStatus::from_error(std::io::Error::other("cut").into());
+        for status in [cut, RpcStatus::permission_denied("no"), RpcStatus::resource_exhausted("no")]
+        {
+            let text = status.to_string();
+            let failed = listed(status);
+            assert!(matches!(&failed, Err(RunsError::Engine(_))), "{text}: {failed:?}");
+        }
     }
 }

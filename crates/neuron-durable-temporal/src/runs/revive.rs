@@ -16,7 +16,7 @@ use temporalio_common::protos::temporal::api::workflowservice::v1::StartWorkflow
 
 use super::AgentRuns;
 use super::end::End;
-use super::operate::TYPE;
+use super::operate::{TYPE, of_status};
 use crate::json::Json;
 use crate::workflow::RunInput;
 
@@ -29,7 +29,8 @@ impl AgentRuns {
     ) -> Result<(), RunsError> {
         let not_revivable = |reason: String| RunsError::NotRevivable { id: id.to_owned(), reason };
         let info = self.describe(id).await?;
-        let Some(end) = End::of(&self.client, &info).await.map_err(RunsError::Engine)? else {
+        let end = End::of(&self.client, &info).await.map_err(|status| of_status(id, status))?;
+        let Some(end) = end else {
             return Err(not_revivable("it has not ended".into()));
         };
         let text = end.text(&info);
@@ -47,12 +48,17 @@ impl AgentRuns {
         pending.check_whole()?;
         pending.check(&decisions)?;
         let start = Start::Resume { pending, decisions };
+        let execution = info.execution.clone();
         let request = self.request(id, info, start).await.map_err(RunsError::Engine)?;
+        let revived = || not_revivable("it was revived meanwhile".into());
+        // The server knows a request again only while the execution that it started is the newest one. Until here there was
+        // time for more revivals, because a payload store may be slow.
+        if self.describe(id).await?.execution != execution {
+            return Err(revived());
+        }
         match self.client.clone().start_workflow_execution(request.into_request()).await {
             Ok(_) => Ok(()),
-            Err(status) if status.code() == Code::AlreadyExists => {
-                Err(not_revivable("it was revived meanwhile".into()))
-            }
+            Err(status) if status.code() == Code::AlreadyExists => Err(revived()),
             Err(status) => Err(RunsError::Engine(status.into())),
         }
     }

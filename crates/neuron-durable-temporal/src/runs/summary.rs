@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use chrono::{DateTime, SubsecRound, Utc};
 use neuron_runtime::{RunStatus, RunSummary, WaitEvent, WaitsFor};
-use neuron_types::BoxError;
+use temporalio_client::errors::WorkflowInteractionError;
 use temporalio_client::grpc::WorkflowService;
-use temporalio_client::tonic::IntoRequest;
+use temporalio_client::tonic::{IntoRequest, Status as RpcStatus};
 use temporalio_client::{NamespacedClient, WorkflowDescribeOptions, WorkflowQueryOptions};
 use temporalio_common::protos::proto_ts_to_system_time;
 use temporalio_common::protos::temporal::api::enums::v1::{
@@ -40,11 +40,15 @@ pub(super) struct Chain {
 
 impl AgentRuns {
     /// Describes a run. Its worker is asked for what it waits for, and has this long to answer.
+    ///
+    /// # Errors
+    ///
+    /// The server does not show the run.
     pub(super) async fn summarise(
         &self,
         chain: Chain,
         patience: Duration,
-    ) -> Result<RunSummary, BoxError> {
+    ) -> Result<RunSummary, RpcStatus> {
         let Chain { info, created_at, continued } = chain;
         let id = info.execution.clone().unwrap_or_default().workflow_id;
         let mut summary = RunSummary::new(&id, RunStatus::Running);
@@ -70,9 +74,10 @@ impl AgentRuns {
         &self,
         summary: &mut RunSummary,
         patience: Duration,
-    ) -> Result<(), BoxError> {
+    ) -> Result<(), RpcStatus> {
         let run = self.get(&summary.id);
-        let described = run.handle.describe(WorkflowDescribeOptions::default()).await?.into_raw();
+        let described = run.handle.describe(WorkflowDescribeOptions::default()).await;
+        let described = described.map_err(rpc_status)?.into_raw();
         if let Some(task) = &described.pending_workflow_task {
             let attempt = task.attempt;
             summary.reason = if attempt > 1 { self.stalled(&summary.id).await? } else { None };
@@ -102,7 +107,7 @@ impl AgentRuns {
     }
 
     /// The reason why the newest workflow task of a run failed. `None` if it did not.
-    async fn stalled(&self, id: &str) -> Result<Option<String>, BoxError> {
+    async fn stalled(&self, id: &str) -> Result<Option<String>, RpcStatus> {
         let mut client = self.client.clone();
         let request = GetWorkflowExecutionHistoryReverseRequest {
             namespace: client.namespace(),
@@ -141,6 +146,16 @@ impl AgentRun {
             }
             Err(_) => None,
         }
+    }
+}
+
+/// The status of the server's response. What the client cannot read is damaged.
+fn rpc_status(error: WorkflowInteractionError) -> RpcStatus {
+    match error {
+        WorkflowInteractionError::NotFound(status) | WorkflowInteractionError::Rpc(status) => {
+            status
+        }
+        error => RpcStatus::data_loss(error.to_string()),
     }
 }
 

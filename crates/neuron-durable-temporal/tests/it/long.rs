@@ -213,6 +213,31 @@ async fn what_is_too_large_is_an_error_that_names_it_and_the_run_goes_on() {
     assert_eq!(calls.load(Ordering::SeqCst), 1);
 }
 
+/// Records values, and says what came of the last one.
+fn records(
+    _: Start,
+    context: Durability<'_>,
+) -> WasmBoxedFuture<'_, Result<AgentResult, LoopError>> {
+    Box::pin(async move {
+        let value = |bytes: usize| json!("v".repeat(bytes));
+        assert_eq!(context.record("short", value(99_000)).await?, value(99_000));
+        match context.record("plan", value(100_000)).await {
+            Err(error) => said(error.to_string()),
+            Ok(_) => said("recorded".into()),
+        }
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recorded_value_that_is_too_long_is_an_error_that_names_it() {
+    let options = options().record_limit(100_000);
+    let Some(bench) = Bench::new("large-value", &options).await else { return };
+    let _worker = bench.serve(echoes(0, 0, 0), echo, records, &options);
+    let outcome = bench.runs.start(&bench.queue, "go").await.unwrap().result().await.unwrap();
+    let told = outcome.result.response;
+    assert!(told.contains("the value/plan takes 100002 bytes"), "{told}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_is_too_large_for_an_activity_says_what_to_do() {
     let options = options().model_calls(ModelCalls::Activity).record_limit(100_000);

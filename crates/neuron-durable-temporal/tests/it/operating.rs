@@ -4,13 +4,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use neuron_durable_temporal::{FilePayloadStore, TemporalError, TemporalOptions};
+use neuron_durable_temporal::{
+    AgentRuns, FilePayloadStore, PayloadStore, TemporalError, TemporalOptions,
+};
 use neuron_loop::ApprovalSignal;
 use neuron_runtime::{DurableRuns, RunStatus, RunSummary, RunsError, WaitEvent};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    AgentResult, ApprovalDecisions, Durability, DurableContext, LoopError, PermissionDecision,
-    ProviderError, Start, ToolEffect, ToolOutput, WasmBoxedFuture,
+    AgentResult, ApprovalDecisions, BoxError, Durability, DurableContext, LoopError,
+    PendingApproval, PermissionDecision, ProviderError, Start, ToolEffect, ToolOutput,
+    WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 use temporalio_client::grpc::WorkflowService;
@@ -19,6 +22,7 @@ use temporalio_common::protos::temporal::api::common::v1::WorkflowType;
 use temporalio_common::protos::temporal::api::enums::v1::WorkflowIdReusePolicy;
 use temporalio_common::protos::temporal::api::taskqueue::v1::TaskQueue;
 use temporalio_common::protos::temporal::api::workflowservice::v1::StartWorkflowExecutionRequest;
+use tokio::sync::Semaphore;
 
 use crate::host::{Agent, Bench, Does, Model, answer, call, connect, options, said, text, turns};
 
@@ -150,21 +154,23 @@ async fn a_run_that_is_not_there_is_not_found() {
     assert_eq!(bench.runs.list().await.unwrap(), []);
 }
 
-/// Misses a signal, and waits for another one.
+/// Misses a signal and decisions, waits for another signal, and then for the first one again.
 fn misses(
     _: Start,
     context: Durability<'_>,
 ) -> WasmBoxedFuture<'_, Result<AgentResult, LoopError>> {
     Box::pin(async move {
         let first: Option<Value> = context.wait_for_signal("first", SHORT).await?;
+        let pending = PendingApproval::new("r", Vec::new());
+        let decided = context.wait_for_approval(&pending, "approve", SHORT).await?;
         let second: Option<Value> = context.wait_for_signal("second", LONG).await?;
-        context.sleep(Duration::from_millis(10)).await;
-        said(format!("{first:?} {second:?}"))
+        let again: Option<Value> = context.wait_for_signal("first", LONG).await?;
+        said(format!("{first:?} {decided:?} {second:?} {again:?}"))
     })
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_signal_after_its_deadline_is_refused_and_the_run_goes_on() {
+async fn decisions_after_their_deadline_are_refused_and_a_plain_signal_waits() {
     let options = options();
     let Some(bench) = Bench::new("missed", &options).await else { return };
     let none = ToolRegistry::new;
@@ -175,11 +181,14 @@ async fn a_signal_after_its_deadline_is_refused_and_the_run_goes_on() {
         move |run: &RunSummary| run.waits_for.as_ref().is_some_and(|wait| wait.event == event)
     };
     inspected(&bench, &bench.queue, waits_for("second")).await;
-    let late = bench.runs.signal(&bench.queue, "first", json!(1)).await.unwrap_err();
+    let late = bench.runs.signal(&bench.queue, "approve", json!({})).await.unwrap_err();
     let RunsError::Ended { reason, .. } = late else { panic!("{late}") };
-    assert!(reason.contains("\"first\"") && reason.contains("deadline"), "{reason}");
+    assert!(reason.contains("\"approve\"") && reason.contains("deadline"), "{reason}");
+    // The run has gone on, and may wait for the signal again.
+    bench.runs.signal(&bench.queue, "first", json!(1)).await.unwrap();
     bench.runs.signal(&bench.queue, "second", json!(2)).await.unwrap();
-    assert_eq!(run.result().await.unwrap().result.response, "None Some(Number(2))");
+    let response = run.result().await.unwrap().result.response;
+    assert_eq!(response, "None None Some(Number(2)) Some(Number(1))");
 }
 
 /// Wires, and settles the same before and after it.
@@ -279,6 +288,71 @@ async fn a_run_that_fails_again_after_it_was_revived_is_not_revived_from_its_fir
     assert!(matches!(stale, RunsError::Approval(_)), "{stale}");
     runs.revive(id, ApprovalDecisions::new().approve("w1")).await.unwrap();
     run.result().await.unwrap_err();
+    let wired = wired.lock().unwrap();
+    let amounts: Vec<_> = wired.iter().map(|(arguments, _)| arguments["amount"].clone()).collect();
+    assert_eq!(amounts, [0, 1]);
+}
+
+/// Blocks the first `put` until it may go on.
+struct Gate {
+    files: FilePayloadStore,
+    reached: Arc<Semaphore>,
+    may_go_on: Arc<Semaphore>,
+}
+
+impl PayloadStore for Gate {
+    fn put<'a>(
+        &'a self,
+        key: &'a str,
+        bytes: &'a [u8],
+    ) -> WasmBoxedFuture<'a, Result<(), BoxError>> {
+        Box::pin(async move {
+            self.reached.add_permits(1);
+            let _permit = self.may_go_on.acquire().await?;
+            self.files.put(key, bytes).await
+        })
+    }
+
+    fn get<'a>(&'a self, key: &'a str) -> WasmBoxedFuture<'a, Result<Option<Vec<u8>>, BoxError>> {
+        self.files.get(key)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revival_that_two_newer_ones_overtook_starts_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = || FilePayloadStore::new(folder.path());
+    let options = options().payload_store(files());
+    let Some(bench) = Bench::new("overtaken", &options).await else { return };
+    let (runs, id) = (&bench.runs, &*bench.queue);
+    let model = Model::new(|request| {
+        let turn = turns(request);
+        let wire = call(&format!("w{turn}"), "wire", json!({"amount": turn}));
+        Ok(answer(turn, vec![text("y".repeat(150_000)), wire]))
+    });
+    let wired = Wired::default();
+    let _worker = bench.serve_with(model, wires(&wired).into(), asks(SHORT), &options);
+    let run = runs.start(id, "go").await.unwrap();
+    run.result().await.unwrap_err();
+    let decisions = |turn: usize| ApprovalDecisions::new().approve(&format!("w{turn}"));
+
+    let (reached, may_go_on) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let gate = Gate { files: files(), reached: reached.clone(), may_go_on: may_go_on.clone() };
+    let slow = AgentRuns::new(connect(&bench.address).await, id);
+    let slow = slow.options(&TemporalOptions::new().payload_store(gate));
+    let stale = async {
+        let stale = slow.revive(id, decisions(0)).await;
+        assert!(matches!(&stale, Err(RunsError::NotRevivable { .. })), "{stale:?}");
+    };
+    let newer = async {
+        reached.acquire().await.unwrap().forget();
+        for turn in 0..2 {
+            runs.revive(id, decisions(turn)).await.unwrap();
+            run.result().await.unwrap_err();
+        }
+        may_go_on.add_permits(100);
+    };
+    tokio::join!(stale, newer);
     let wired = wired.lock().unwrap();
     let amounts: Vec<_> = wired.iter().map(|(arguments, _)| arguments["amount"].clone()).collect();
     assert_eq!(amounts, [0, 1]);

@@ -1,0 +1,105 @@
+//! Approvals inside an agent that is a tool of another one.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use neuron_durable_temporal::TemporalError;
+use neuron_loop::ApprovalSignal;
+use neuron_runtime::{DurableRuns, RunSummary, WaitEvent};
+use neuron_subagent::{SubAgentConfig, SubAgentManager};
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    ApprovalDecisions, PermissionDecision, PermissionPolicy, ToolEffect, ToolOutput,
+};
+use serde_json::{Value, json};
+
+use crate::host::{Bench, Does, Model, answer, call, options, text, turns};
+use crate::operating::inspected;
+
+struct AsksAboutWires;
+
+impl PermissionPolicy for AsksAboutWires {
+    fn check(&self, tool: &str, _: &Value) -> PermissionDecision {
+        match tool {
+            "wire" => PermissionDecision::Ask("may it be wired?".into()),
+            _ => PermissionDecision::Allow,
+        }
+    }
+}
+
+/// An agent that calls a cashier. The cashier pays, waits for an approval to wire, and plans the same payment again.
+fn model() -> Model {
+    Model::new(|request| {
+        let turn = turns(request);
+        let content = match (request.messages[0].text().as_str(), turn) {
+            ("go", 0) => call("c", "cashier", json!({"prompt": "pay"})),
+            ("pay", 0) => call("p", "pay", json!({"key": 17})),
+            ("pay", 1) => call("w", "wire", json!({"amount": 7})),
+            ("pay", 2) => call("q", "pay", json!({"key": 17})),
+            _ => text("done"),
+        };
+        Ok(answer(turn, vec![content]))
+    })
+}
+
+type Calls = Arc<Mutex<Vec<&'static str>>>;
+
+fn tools(calls: &Calls) -> ToolRegistry {
+    let mut tools = ToolRegistry::new();
+    for name in ["pay", "wire"] {
+        let calls = calls.clone();
+        tools.register_dyn(Does::new(name, ToolEffect::AtMostOnce, move |_, _| {
+            calls.lock().unwrap().push(name);
+            async { Ok(ToolOutput::text("paid")) }
+        }));
+    }
+    let mut agents = SubAgentManager::new();
+    let tools_of_cashier = vec!["pay".into(), "wire".into()];
+    agents.register("cashier", SubAgentConfig { tools: tools_of_cashier, ..Default::default() });
+    agents.add_to(&mut tools, model()).unwrap();
+    tools
+}
+
+/// Runs an agent whose approvals have this long.
+async fn check_paid_once(name: &str, timeout: Duration) {
+    let options = options();
+    let Some(bench) = Bench::new(name, &options).await else { return };
+    let (runs, id) = (&bench.runs, &*bench.queue);
+    let calls = Calls::default();
+    let agent = neuron_loop::Agent::builder(model())
+        .tools(tools(&calls))
+        .permission_policy(AsksAboutWires)
+        .config(|config| {
+            config.approval_signal = Some(ApprovalSignal { name: "approve".into(), timeout });
+        })
+        .build();
+    let _worker = bench.serve_with(model(), tools(&calls).into(), agent, &options);
+    let run = runs.start(id, "go").await.unwrap();
+    let pending = |run: RunSummary| match run.waits_for.map(|wait| wait.event) {
+        Some(WaitEvent::Approval { signal, pending: Some(pending) }) => (signal, *pending),
+        other => panic!("{other:?}"),
+    };
+    let summary = inspected(&bench, id, |run| run.waits_for.is_some()).await;
+    let (signal, pending) = pending(summary);
+    assert_eq!(pending.calls[0].nested.as_ref().unwrap().calls[0].call.name, "wire");
+    let decisions = ApprovalDecisions::approve_all(&pending);
+    match signal {
+        Some(signal) => run.signal(&signal, &decisions).await.unwrap(),
+        None => {
+            assert!(matches!(run.result().await, Err(TemporalError::Failed(_))));
+            runs.revive(id, decisions).await.unwrap();
+        }
+    }
+    assert_eq!(run.result().await.unwrap().result.response, "done");
+    assert_eq!(*calls.lock().unwrap(), ["pay", "wire"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agent_inside_a_call_pays_once_around_an_approval() {
+    check_paid_once("nested", Duration::from_secs(600)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agent_inside_a_call_pays_once_around_a_revival() {
+    check_paid_once("nested-revived", Duration::ZERO).await;
+}

@@ -1,0 +1,95 @@
+//! The log of a long replay.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use neuron_durable_temporal::replay_history;
+use neuron_tool::ToolRegistry;
+use neuron_types::{AgentResult, Durability, DurableContext, LoopError, Start, WasmBoxedFuture};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+use crate::host::{Bench, Model, options, said};
+
+/// Keeps this crate's events of level INFO.
+#[derive(Clone, Default)]
+struct Reports(Arc<Mutex<Vec<String>>>);
+
+#[derive(Default)]
+struct Text(String);
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        match field.name() {
+            "message" => self.0 = format!("{value:?}{}", self.0),
+            "run" => {}
+            name => self.0.push_str(&format!(" {name}={value:?}")),
+        }
+    }
+}
+
+impl Subscriber for Reports {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == Level::INFO && metadata.target().starts_with("neuron_durable_temporal")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut text = Text::default();
+        event.record(&mut text);
+        self.0.lock().unwrap().push(text.0);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// Takes signals until one says that it is the last one.
+fn takes(_: Start, context: Durability<'_>) -> WasmBoxedFuture<'_, Result<AgentResult, LoopError>> {
+    Box::pin(async move {
+        let mut is_last = false;
+        while !is_last {
+            let signal = context.wait_for_signal("a", Duration::from_secs(60)).await?;
+            is_last = signal.unwrap_or(true);
+        }
+        said("done".into())
+    })
+}
+
+/// Replays a run of this many steps. Returns what was logged.
+async fn replayed(bench: &Bench, steps: usize) -> Vec<String> {
+    let run = bench.runs.start(format!("{}-{steps}", bench.queue), "go").await.unwrap();
+    for step in 1..=steps {
+        run.signal("a", &(step == steps)).await.unwrap();
+    }
+    let worker = bench.serve(Model::script(Vec::new()), ToolRegistry::new, takes, &options());
+    assert_eq!(run.result().await.unwrap().result.response, "done");
+    tokio::task::block_in_place(|| drop(worker));
+    let history = run.history().await.unwrap();
+    // The replay cannot move between threads.
+    let replay = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let reports = Reports::default();
+        let _guard = tracing::subscriber::set_default(reports.clone());
+        runtime.block_on(replay_history(takes, options(), &history)).unwrap();
+        std::mem::take(&mut *reports.0.lock().unwrap())
+    };
+    tokio::task::spawn_blocking(replay).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replay_of_a_long_history_is_logged() {
+    let Some(bench) = Bench::new("replay-log", &options()).await else { return };
+    assert!(replayed(&bench, 250).await.is_empty());
+    assert_eq!(replayed(&bench, 251).await, ["the replay of a long history goes on steps=250"]);
+}
