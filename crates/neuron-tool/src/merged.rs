@@ -83,6 +83,10 @@ impl ToolDyn for Merged {
         self.registry.get(&self.original.name)?.effect_key(input)
     }
 
+    fn is_foreign(&self) -> bool {
+        self.registry.get(&self.original.name).is_some_and(|tool| tool.is_foreign())
+    }
+
     fn runs_alone(&self) -> bool {
         self.registry.get(&self.original.name).is_some_and(|tool| tool.runs_alone())
     }

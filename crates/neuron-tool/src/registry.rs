@@ -150,9 +150,18 @@ impl ToolRegistry {
         self.register_dyn(Arc::new(tool));
     }
 
-    /// Adds a tool behind a pointer, one from an MCP server for instance. One with the same name
-    /// is replaced in its place, and a warning is logged.
+    /// Adds a tool behind a pointer. One with the same name is replaced in its place, and a warning is logged.
+    ///
+    /// A [foreign](ToolDyn::is_foreign) tool, such as one of an MCP server, replaces none. It is left out, and an error is
+    /// logged. Use [`try_register_dyn`](Self::try_register_dyn) for those, which returns the error.
     pub fn register_dyn(&mut self, tool: Arc<dyn ToolDyn>) {
+        if tool.is_foreign() && self.tools.contains_key(tool.name()) {
+            tracing::error!(
+                tool = tool.name(),
+                "a tool with this name was registered before; the foreign one is left out"
+            );
+            return;
+        }
         let registered = Registered::new(tool);
         let name = registered.definition.name.clone();
         if self.tools.contains_key(&name) {
