@@ -177,6 +177,10 @@ impl McpHttpService {
         let body = if parts.method == Method::POST { self.read(body).await? } else { Bytes::new() };
         let carrying = parts.extensions.remove::<Arc<Connection>>().map(|it| it.carry());
         let session = self.session(&parts.headers, subject.as_deref())?;
+        let names_session = parts.headers.contains_key(SESSION_ID);
+        if parts.method == Method::DELETE && names_session && session.is_none() {
+            return Err(no_session());
+        }
         if self.shuts_down() && (session.is_none() || asks(&body)) {
             return Err(closing());
         }
@@ -273,7 +277,7 @@ impl McpHttpService {
         };
         self.shared.sessions.enter(id, subject).map_err(|AnothersSession| {
             tracing::warn!(?subject, "refused a request with the session of another");
-            Box::new(text(StatusCode::NOT_FOUND, "Not Found: Session not found"))
+            no_session()
         })
     }
 
@@ -391,6 +395,10 @@ pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<McpHt
     let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, content_type);
     response
+}
+
+fn no_session() -> Refused {
+    Box::new(text(StatusCode::NOT_FOUND, "Not Found: Session not found"))
 }
 
 fn closing() -> Refused {
