@@ -209,6 +209,7 @@ mod client;
 mod completion;
 mod config;
 mod elicitation;
+mod erased;
 mod log;
 mod page;
 mod peer_info;

@@ -225,7 +225,7 @@ impl ServerHandler for Handler {
         let resources = self.resources("resources/list")?;
         let call = self.call(context, Target::list("resources/list"))?;
         let cursor = cursor_of(request);
-        let work = resources.list_dyn(cursor.as_deref(), call.peer());
+        let work = resources.list(cursor.as_deref(), call.peer());
         let page = call.run(&self.serving, work).await?.map_err(|error| refusal(&error))?;
         let items = page.items.iter().map(wire::content::link_to_sdk).collect();
         let mut result = ListResourcesResult::with_all_items(items);
@@ -242,7 +242,7 @@ impl ServerHandler for Handler {
         let resources = self.resources("resources/templates/list")?;
         let call = self.call(context, Target::list("resources/templates/list"))?;
         let cursor = cursor_of(request);
-        let work = resources.templates_dyn(cursor.as_deref(), call.peer());
+        let work = resources.templates(cursor.as_deref(), call.peer());
         let page = call.run(&self.serving, work).await?.map_err(|error| refusal(&error))?;
         let items = page.items.iter().map(wire::resource::template_to_sdk).collect();
         let mut result = ListResourceTemplatesResult::with_all_items(items);
@@ -265,7 +265,7 @@ impl ServerHandler for Handler {
             state: request.request_state,
         };
         let call = self.call(context, target)?;
-        let work = resources.read_dyn(&request.uri, call.peer());
+        let work = resources.read(&request.uri, call.peer());
         match call.run(&self.serving, work).await? {
             Ok(contents) => {
                 let contents = contents.iter().map(wire::content::contents_to_sdk).collect();
@@ -294,7 +294,7 @@ impl ServerHandler for Handler {
         let prompts = self.prompts("prompts/list")?;
         let call = self.call(context, Target::list("prompts/list"))?;
         let cursor = cursor_of(request);
-        let work = prompts.list_dyn(cursor.as_deref(), call.peer());
+        let work = prompts.list(cursor.as_deref(), call.peer());
         let page = call.run(&self.serving, work).await?.map_err(|error| refusal(&error))?;
         let items = page.items.iter().map(wire::prompt::to_sdk).collect();
         let mut result = ListPromptsResult::with_all_items(items);
@@ -318,7 +318,7 @@ impl ServerHandler for Handler {
             state: request.request_state,
         };
         let call = self.call(context, target)?;
-        let work = prompts.get_dyn(&request.name, &arguments, call.peer());
+        let work = prompts.get(&request.name, &arguments, call.peer());
         match call.run(&self.serving, work).await? {
             Ok(prompt) => Ok(wire::prompt::result_to_sdk(&prompt, call.peer().version()).into()),
             Err(error) => match call.ending(&self.serving, &tool_result::text(&error))? {
@@ -345,10 +345,10 @@ impl ServerHandler for Handler {
         let call = self.call(context, Target::list("completion/complete"))?;
         let work = match query.target {
             CompletionTarget::Prompt(_) => {
-                self.prompts("completion/complete")?.complete_dyn(&query, call.peer())
+                self.prompts("completion/complete")?.complete(&query, call.peer())
             }
             CompletionTarget::Resource(_) => {
-                self.resources("completion/complete")?.complete_dyn(&query, call.peer())
+                self.resources("completion/complete")?.complete(&query, call.peer())
             }
         };
         let completion = call.run(&self.serving, work).await?.map_err(|error| refusal(&error))?;

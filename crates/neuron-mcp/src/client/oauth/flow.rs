@@ -52,7 +52,7 @@ impl Flow {
     pub(super) async fn stored(&self) -> Result<Option<OAuthCredentials>, OAuthError> {
         self.config
             .storage
-            .load_erased(self.server.as_str())
+            .load(self.server.as_str())
             .await
             .map_err(|error| OAuthError::Storage(error.to_string()))
     }
@@ -80,7 +80,7 @@ impl Flow {
             // The SDK stores no secrets, so it has configured the client without one.
             manager.configure_client(client_config(
                 &Client { id: client_id, secret },
-                &redirect.uri_erased(),
+                &redirect.redirect_uri(),
             ))?;
         }
         Ok(manager)
@@ -101,7 +101,7 @@ impl Flow {
         let scopes = self.scopes(&manager, &metadata, before.as_ref(), wanted).await;
         match &self.config.grant {
             Grant::AuthorizationCode(redirect) => {
-                let uri = redirect.uri_erased();
+                let uri = redirect.redirect_uri();
                 let client = self.client(&mut manager, &metadata, before, &uri, &scopes).await?;
                 manager.configure_client(client_config(&client, &uri))?;
                 self.set_store(
@@ -215,7 +215,7 @@ impl Flow {
         let url = manager.get_authorization_url(&scopes).await?;
         let state = callback::state_of(&url)
             .ok_or_else(|| OAuthError::Discovery("an authorization URL without a state".into()))?;
-        let answer = tokio::time::timeout(self.config.timeout, redirect.authorize_erased(url))
+        let answer = tokio::time::timeout(self.config.timeout, redirect.authorize(url))
             .await
             .map_err(|_| OAuthError::TimedOut(self.config.timeout))?
             .map_err(OAuthError::Redirect)?;
