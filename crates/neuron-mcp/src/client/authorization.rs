@@ -2,10 +2,12 @@
 
 use std::error::Error;
 use std::fmt;
+use std::future::Future;
 #[cfg(feature = "oauth")]
 use std::sync::Arc;
 
 use neuron_types::McpError;
+use rmcp::transport::streamable_http_client::StreamableHttpError;
 
 #[cfg(feature = "oauth")]
 use super::oauth::{self, OAuth};
@@ -40,6 +42,27 @@ impl Authorization {
     #[expect(clippy::unused_self, reason = "with the feature it is used")]
     pub(super) fn attempt(&self) -> Attempt<'_> {
         Attempt { nothing: std::marker::PhantomData }
+    }
+}
+
+impl Authorization {
+    /// Sends a request, with the token if there is one.
+    #[cfg_attr(
+        not(feature = "oauth"),
+        expect(clippy::unused_self, reason = "with the feature it is used")
+    )]
+    pub(super) async fn send<T, F>(
+        &self,
+        request: impl Fn(Option<String>) -> F,
+    ) -> Result<T, StreamableHttpError<reqwest::Error>>
+    where
+        F: Future<Output = Result<T, StreamableHttpError<reqwest::Error>>>,
+    {
+        #[cfg(feature = "oauth")]
+        if let Some(oauth) = &self.oauth {
+            return oauth.send(request).await;
+        }
+        request(None).await
     }
 }
 

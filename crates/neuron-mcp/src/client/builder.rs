@@ -8,8 +8,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::McpClient;
 use super::handlers::Handlers;
-#[cfg(feature = "oauth")]
-use super::http::AuthorizedConnector;
 use super::http::HttpConnector;
 use super::io::StreamConnector;
 use super::program::StdioConnector;
@@ -227,15 +225,14 @@ impl McpClientBuilder {
     ///
     /// Dropping the future ends the connection.
     pub async fn connect_http(self, config: HttpConfig) -> Result<McpClient, McpError> {
+        #[cfg_attr(not(feature = "oauth"), expect(unused_mut, reason = "with the feature it is"))]
+        let mut connector = HttpConnector::new(&config, &self.settings)?;
         #[cfg(feature = "oauth")]
         if let Some(oauth) = self.oauth {
-            let connector = AuthorizedConnector::new(&config, &self.settings, oauth).await?;
-            let mut shared = Shared::new(self.settings, self.handlers, self.log_level);
-            shared.authorization = connector.authorization();
-            return McpClient::connect(connector, shared).await;
+            connector.authorize(&config, &self.settings, oauth).await?;
         }
-        let connector = HttpConnector::new(&config, &self.settings)?;
-        let shared = Shared::new(self.settings, self.handlers, self.log_level);
+        let mut shared = Shared::new(self.settings, self.handlers, self.log_level);
+        shared.authorization = connector.authorization();
         McpClient::connect(connector, shared).await
     }
 
