@@ -210,6 +210,7 @@ mod completion;
 mod config;
 mod elicitation;
 mod erased;
+mod lines;
 mod log;
 mod page;
 mod peer_info;

@@ -1,6 +1,5 @@
 //! A server over standard input and output, or any other pair of streams.
 
-mod backlog;
 mod lines;
 mod pipes;
 
