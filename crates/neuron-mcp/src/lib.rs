@@ -205,6 +205,7 @@
 //! [`ToolContext::progress_reporter`]: neuron_types::ToolContext::progress_reporter
 
 mod bridge;
+mod causes;
 mod client;
 mod completion;
 mod config;

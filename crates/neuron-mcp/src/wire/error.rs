@@ -12,6 +12,7 @@ use rmcp::transport::streamable_http_client::{
 };
 
 use super::peer_info;
+use crate::causes::with_causes;
 use crate::{McpRequestError, McpVersion};
 
 /// What went wrong with a request.
@@ -236,19 +237,4 @@ fn refused_access(status: u16) -> Option<&'static str> {
         403 => Some("the server forbids this (HTTP 403)"),
         _ => None,
     }
-}
-
-/// An error and what is behind it, in one line.
-fn with_causes(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        cause = error.source();
-    }
-    text
 }
