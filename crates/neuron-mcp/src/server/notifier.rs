@@ -1,7 +1,6 @@
 //! Telling all connected clients what changed.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use neuron_tool::ToolRegistry;
@@ -15,7 +14,7 @@ const MAX_SUBSCRIPTIONS: usize = 10_000;
 /// Nothing waits for a client: what a slow one was not told yet is told once. Made by
 /// [`McpServer::notifier`](crate::McpServer::notifier) and [`McpPeer::notifier`](crate::McpPeer::notifier).
 /// It does not keep the server alive: a tool can hold one.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct McpNotifier(Weak<Hub>);
 
 impl McpNotifier {
@@ -55,12 +54,6 @@ impl McpNotifier {
         if let Some(hub) = self.0.upgrade() {
             hub.tell(change);
         }
-    }
-}
-
-impl fmt::Debug for McpNotifier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("McpNotifier").finish_non_exhaustive()
     }
 }
 

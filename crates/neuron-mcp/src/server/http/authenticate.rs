@@ -182,6 +182,12 @@ type Asked = BoxFuture<'static, Result<HttpIdentity, HttpRefusal>>;
 #[derive(Clone)]
 pub(super) struct Authenticate(Arc<dyn Fn(HttpRequestHead) -> Asked + Send + Sync>);
 
+impl fmt::Debug for Authenticate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Authenticate")
+    }
+}
+
 impl Authenticate {
     pub(super) fn new<F, Fut>(hook: F) -> Self
     where
