@@ -93,14 +93,7 @@ impl Hub {
 
     fn tell(&self, change: &Change) {
         // Not told while locked: a listener may be the last owner of something that ends here.
-        let mut listening = Vec::new();
-        lock(&self.listeners).retain(|listener| match listener.upgrade() {
-            Some(listener) => {
-                listening.push(listener);
-                true
-            }
-            None => false,
-        });
+        let listening: Vec<_> = lock(&self.listeners).iter().filter_map(Weak::upgrade).collect();
         for listener in listening {
             listener.tell(change);
         }

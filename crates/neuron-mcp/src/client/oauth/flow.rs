@@ -1,5 +1,6 @@
 //! One authorization, from a server's challenge to a token.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use reqwest::Url;
@@ -140,13 +141,9 @@ impl Flow {
         if supported && !scopes.is_empty() {
             scopes.push(offline.to_owned());
         }
-        let mut once: Vec<String> = Vec::with_capacity(scopes.len());
-        for scope in scopes {
-            if !once.contains(&scope) {
-                once.push(scope);
-            }
-        }
-        once
+        let mut seen = HashSet::new();
+        scopes.retain(|scope| seen.insert(scope.clone()));
+        scopes
     }
 
     /// As whom to appear. The order is that of the MCP specification, "Client Registration".
