@@ -240,7 +240,8 @@ erased! {
 erased! {
     /// [`ElicitationHandler`], whatever its type.
     trait Elicitation<'a>: ElicitationHandler {
-        async fn elicit_traced(request: ElicitationRequest, trace: Option<TraceContext>) -> Result<ElicitationResponse, McpError>;
+        async fn elicit_traced(request: ElicitationRequest, trace: Option<TraceContext>)
+            -> Result<ElicitationResponse, McpError>;
         fn supports_forms() -> bool;
         fn supports_urls() -> bool;
         fn completed(id: &str) -> ();

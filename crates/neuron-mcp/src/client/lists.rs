@@ -249,7 +249,8 @@ fn tool(value: Value) -> Option<Tool> {
 
 /// How one kind of list is asked for and read.
 macro_rules! list {
-    ($ask:ident, $read:ident -> $Item:ty: $Request:ident, $Result:ident.$items:ident, $from_sdk:path) => {
+    ($ask:ident, $read:ident -> $Item:ty: $Request:ident,
+        $Result:ident.$items:ident, $from_sdk:path) => {
         fn $ask(cursor: Option<&str>) -> ClientRequest {
             ClientRequest::$Request(model::$Request::with_param(page(cursor)))
         }
@@ -264,9 +265,12 @@ macro_rules! list {
     };
 }
 
-list!(ask_resources, resources -> McpResource: ListResourcesRequest, ListResourcesResult.resources, wire::content::link_from_sdk);
-list!(ask_templates, templates -> McpResourceTemplate: ListResourceTemplatesRequest, ListResourceTemplatesResult.resource_templates, wire::resource::template_from_sdk);
-list!(ask_prompts, prompts -> McpPrompt: ListPromptsRequest, ListPromptsResult.prompts, wire::prompt::from_sdk);
+list!(ask_resources, resources -> McpResource: ListResourcesRequest,
+    ListResourcesResult.resources, wire::content::link_from_sdk);
+list!(ask_templates, templates -> McpResourceTemplate: ListResourceTemplatesRequest,
+    ListResourceTemplatesResult.resource_templates, wire::resource::template_from_sdk);
+list!(ask_prompts, prompts -> McpPrompt: ListPromptsRequest,
+    ListPromptsResult.prompts, wire::prompt::from_sdk);
 
 /// How long an answer is as JSON, which is about what it takes in memory.
 fn size(answer: &ServerResult) -> usize {

@@ -92,9 +92,12 @@ pub trait McpPrompts: Send + Sync {
 erased! {
     /// [`McpPrompts`] behind a pointer.
     pub(crate) trait DynPrompts<'a>: McpPrompts {
-        async fn list(cursor: Option<&'a str>, peer: &'a McpPeer) -> Result<PaginatedList<McpPrompt>, ToolError>;
-        async fn get(name: &'a str, arguments: &'a HashMap<String, String>, peer: &'a McpPeer) -> Result<McpPromptResult, ToolError>;
-        async fn complete(query: &'a CompletionQuery, peer: &'a McpPeer) -> Result<McpCompletion, ToolError>;
+        async fn list(cursor: Option<&'a str>, peer: &'a McpPeer)
+            -> Result<PaginatedList<McpPrompt>, ToolError>;
+        async fn get(name: &'a str, arguments: &'a HashMap<String, String>, peer: &'a McpPeer)
+            -> Result<McpPromptResult, ToolError>;
+        async fn complete(query: &'a CompletionQuery, peer: &'a McpPeer)
+            -> Result<McpCompletion, ToolError>;
     }
 }
 

@@ -102,10 +102,14 @@ pub trait McpResources: Send + Sync {
 erased! {
     /// [`McpResources`] behind a pointer.
     pub(crate) trait DynResources<'a>: McpResources {
-        async fn list(cursor: Option<&'a str>, peer: &'a McpPeer) -> Result<PaginatedList<McpResource>, ToolError>;
-        async fn templates(cursor: Option<&'a str>, peer: &'a McpPeer) -> Result<PaginatedList<McpResourceTemplate>, ToolError>;
-        async fn read(uri: &'a str, peer: &'a McpPeer) -> Result<Vec<McpResourceContents>, ToolError>;
-        async fn complete(query: &'a CompletionQuery, peer: &'a McpPeer) -> Result<McpCompletion, ToolError>;
+        async fn list(cursor: Option<&'a str>, peer: &'a McpPeer)
+            -> Result<PaginatedList<McpResource>, ToolError>;
+        async fn templates(cursor: Option<&'a str>, peer: &'a McpPeer)
+            -> Result<PaginatedList<McpResourceTemplate>, ToolError>;
+        async fn read(uri: &'a str, peer: &'a McpPeer)
+            -> Result<Vec<McpResourceContents>, ToolError>;
+        async fn complete(query: &'a CompletionQuery, peer: &'a McpPeer)
+            -> Result<McpCompletion, ToolError>;
     }
 }
 

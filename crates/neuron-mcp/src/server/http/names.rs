@@ -165,7 +165,7 @@ impl AllowedHost {
     }
 }
 
-/// The scheme, the host and the port of an origin.
+/// The scheme, the host and the port of an origin. `null`, which stands for every page without one, is none.
 fn parse_origin(text: &str) -> Option<(String, Host, u16)> {
     let (scheme, authority) = text.split_once("://")?;
     let scheme = scheme.to_ascii_lowercase();
