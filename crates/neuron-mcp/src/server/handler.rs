@@ -22,8 +22,9 @@ use super::call::{Call, Ending, Target};
 use super::peer::version_of;
 use super::prompts::DynPrompts;
 use super::resources::DynResources;
+use super::serving::Serving;
 use super::session::{Closing, Session};
-use super::{Serving, cursor, tool_result};
+use super::{cursor, tool_result};
 use crate::propagation::Propagation;
 use crate::{CompletionTarget, McpVersion, wire};
 

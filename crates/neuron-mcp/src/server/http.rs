@@ -1,6 +1,6 @@
 //! A server over Streamable HTTP, by itself or within another HTTP server.
 
-mod authenticate;
+pub(super) mod authenticate;
 mod bearer;
 mod body;
 mod config;
@@ -20,12 +20,11 @@ use neuron_types::McpError;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::McpServer;
+use super::mcp_server::McpServer;
 pub use authenticate::{HttpIdentity, HttpRefusal, HttpRequestHead};
 pub use body::McpHttpBody;
 pub use config::HttpServerConfig;
 pub use service::McpHttpService;
-pub(crate) use service::SESSION_ID;
 
 impl McpServer {
     /// Serves over HTTP at an address, for programs on this machine, until it is shut down: the endpoint is

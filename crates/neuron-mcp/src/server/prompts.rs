@@ -154,7 +154,7 @@ impl McpPromptSet {
             prompts: Vec::new(),
             fills: HashMap::new(),
             completions: HashMap::new(),
-            page_size: super::PAGE_SIZE,
+            page_size: cursor::PAGE_SIZE,
         }
     }
 

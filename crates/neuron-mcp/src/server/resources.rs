@@ -175,7 +175,7 @@ impl McpResourceSet {
             templates: Vec::new(),
             patterns: Vec::new(),
             completions: HashMap::new(),
-            page_size: super::PAGE_SIZE,
+            page_size: cursor::PAGE_SIZE,
         }
     }
 

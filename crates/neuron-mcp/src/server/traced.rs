@@ -4,6 +4,7 @@
 #![expect(deprecated, reason = "logging and subscriptions of older versions of the protocol")]
 
 use std::future::Future;
+use std::sync::Arc;
 
 use rmcp::model::{self, CallToolResponse, ErrorCode, ErrorData, InitializeResult};
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
@@ -13,6 +14,7 @@ use tracing::{Instrument, Span};
 
 use super::handler::Handler;
 use super::peer::{route_of, version_of};
+use super::serving::Serving;
 use super::session::Closing;
 use crate::span::{Failure, RequestSpan, Subject};
 use crate::wire;
@@ -40,8 +42,9 @@ struct Answering {
 }
 
 impl Traced {
-    pub(crate) fn new(handler: Handler) -> Self {
-        Self(handler)
+    /// A handler for a new connection, or for a session over HTTP. Its clones are of the same one.
+    pub(super) fn connect(serving: &Arc<Serving>, transport: Option<&'static str>) -> Self {
+        Self(Handler::new(Arc::clone(serving), transport))
     }
 
     /// What the end of the connection is told to.

@@ -32,10 +32,10 @@ use super::names::{AllowedNames, NameRefusal};
 use super::peers::{Carrying, Connection, network};
 use super::sessions::{AnothersSession, Client, SessionLimits, SessionUse, Sessions};
 use super::shutdown::Shutdown;
-use crate::McpServer;
+use crate::route::SESSION_ID;
+use crate::server::mcp_server::McpServer;
 use crate::server::traced::{RequestParent, Traced};
 
-pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 /// The method of a request, since 2026-07-28.
 const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
 
@@ -86,9 +86,9 @@ impl McpHttpService {
             .with_max_request_body_bytes(usize::MAX)
             .with_cancellation_token(shutdown.streams().clone());
         // Calls end later than the server begins to shut down.
-        let handlers = server.clone().with_shutdown(shutdown.calls().clone()).handlers()?;
+        let serving = server.clone().with_shutdown(shutdown.calls().clone()).serving()?;
         let sdk = StreamableHttpService::new(
-            move || Ok(handlers.connect(None)),
+            move || Ok(Traced::connect(&serving, None)),
             sessions.clone(),
             sdk_config,
         );
