@@ -234,12 +234,13 @@ impl Connection {
         };
         let watch = Arc::clone(&service.service().watch);
         watch.settle();
+        let peer = service.peer().clone();
         Ok(Self {
-            peer: service.peer().clone(),
+            listener: Listener::new(peer.clone(), Arc::clone(&watch), Arc::clone(&server)),
+            peer,
             watch,
             version,
             server,
-            listener: Listener::default(),
             last_words,
             service: Mutex::new(Some(service)),
         })

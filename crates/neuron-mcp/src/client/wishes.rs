@@ -40,7 +40,7 @@ pub(super) async fn restore(connection: &Arc<Connection>, shared: &Arc<Shared>) 
             };
             (Some(Task::spawn(work)), confirmed)
         }
-        false => (None, connection.listener.start(connection, shared)?),
+        false => (None, connection.listener.start(shared)?),
     };
     if tokio::time::timeout(RESTORING, confirmed).await.is_err() {
         tracing::warn!(target: "neuron_mcp", "the server does not say whether it will tell what changes");
@@ -107,7 +107,7 @@ pub(super) async fn subscribe(
             true => ask_to_subscribe(&connection, &shared, &uri).await?,
             false => {
                 let uris = shared.subscriptions();
-                connection.listener.renew(&connection, &shared, uris, Some(&uri)).await?;
+                connection.listener.renew(&shared, uris, Some(&uri)).await?;
             }
         }
         wish.grant();
@@ -139,7 +139,7 @@ pub(super) async fn unsubscribe(
         }
         let mut uris = shared.subscriptions();
         uris.retain(|other| *other != uri);
-        connection.listener.renew(&connection, &shared, uris, None).await?;
+        connection.listener.renew(&shared, uris, None).await?;
         shared.remove_subscription(&uri);
         Ok(())
     });
