@@ -16,6 +16,7 @@ use rmcp::transport::Transport;
 use super::callbacks::Callbacks;
 use super::listen::Listener;
 use super::settings::{Settings, Shared};
+use super::stdio::ExitReport;
 use super::task::Task;
 use super::watch::{Watch, Watched};
 use crate::McpVersion;
@@ -44,11 +45,8 @@ pub(super) struct Opened<T> {
     pub(super) transport: T,
     pub(super) route: Route,
     /// What may say why the server failed.
-    pub(super) last_words: Option<LastWords>,
+    pub(super) last_words: Option<ExitReport>,
 }
-
-/// Tells how a server ended and what it wrote elsewhere, as far as that is known.
-pub(super) type LastWords = Arc<dyn Fn() -> BoxFuture<'static, Option<String>> + Send + Sync>;
 
 /// [`Connector`], whatever its type.
 pub(super) trait Connect: Send + Sync {
@@ -97,9 +95,9 @@ enum Failure {
 }
 
 /// Says how the server ended and what it wrote, too.
-pub(super) async fn with_last_words(error: McpError, last_words: Option<&LastWords>) -> McpError {
+pub(super) async fn with_last_words(error: McpError, last_words: Option<&ExitReport>) -> McpError {
     let Some(last_words) = last_words else { return error };
-    let Some(words) = last_words().await else { return error };
+    let Some(words) = last_words.describe().await else { return error };
     match error {
         McpError::Connection(text) => McpError::Connection(format!("{text}; {words}")),
         McpError::Initialization(text) => McpError::Initialization(format!("{text}; {words}")),
@@ -112,7 +110,7 @@ pub(super) async fn with_last_words(error: McpError, last_words: Option<&LastWor
 async fn negotiate<C: Connector>(
     connector: &C,
     shared: &Arc<Shared>,
-    last_words: &mut Option<LastWords>,
+    last_words: &mut Option<ExitReport>,
 ) -> Result<Connection, Failure> {
     let wanted = &shared.settings.versions;
     let preferred_versions: Vec<_> = wanted
@@ -163,7 +161,7 @@ async fn serve<C: Connector>(
     connector: &C,
     shared: &Arc<Shared>,
     mode: ClientLifecycleMode,
-    last_words: &mut Option<LastWords>,
+    last_words: &mut Option<ExitReport>,
 ) -> Result<Service, Failure> {
     let opened = connector.open().await.map_err(Failure::Ours)?;
     *last_words = opened.last_words;
@@ -207,7 +205,7 @@ pub(super) struct Connection {
     pub(super) server: Arc<ServerPeerInfo>,
     pub(super) listener: Listener,
     /// What may say why the connection was lost.
-    pub(super) last_words: Option<LastWords>,
+    pub(super) last_words: Option<ExitReport>,
     /// Ends the connection when it is dropped.
     service: Mutex<Option<Service>>,
 }
@@ -217,7 +215,7 @@ impl Connection {
         name: &str,
         shared: &Shared,
         service: Service,
-        last_words: Option<LastWords>,
+        last_words: Option<ExitReport>,
     ) -> Result<Self, McpError> {
         let Some(server) = service.peer().peer_info() else {
             return Err(McpError::Initialization(format!(
