@@ -1,7 +1,6 @@
 //! What a server may want before it lets us in: nothing without the feature `oauth`.
 
 use std::error::Error;
-use std::fmt;
 use std::future::Future;
 #[cfg(feature = "oauth")]
 use std::sync::Arc;
@@ -17,12 +16,6 @@ use super::oauth::{self, OAuth};
 pub(super) struct Authorization {
     #[cfg(feature = "oauth")]
     oauth: Option<Arc<OAuth>>,
-}
-
-impl fmt::Debug for Authorization {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authorization").finish_non_exhaustive()
-    }
 }
 
 impl Authorization {

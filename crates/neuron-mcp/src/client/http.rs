@@ -46,7 +46,6 @@ const RESERVED: [&str; 11] = [
 ];
 
 /// A server that is spoken to over HTTP.
-#[derive(Debug)]
 pub(super) struct HttpConnector {
     name: String,
     client: Client,

@@ -1,7 +1,6 @@
 //! What passes on a connection, in its order: progress, notifications, the end.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -207,12 +206,6 @@ impl Progress {
             });
         }
         self.made.notify_one();
-    }
-}
-
-impl fmt::Debug for Progress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Progress").field("reporter", &self.reporter.is_some()).finish()
     }
 }
 

@@ -13,7 +13,6 @@ mod service;
 mod sessions;
 mod shutdown;
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use neuron_types::McpError;
@@ -127,6 +126,7 @@ impl McpServer {
 ///
 /// Speaks HTTP/1.1 without TLS. Where others can listen in, put a proxy before it that speaks TLS, or use
 /// [`McpServer::http_service`] in a server that does.
+#[derive(Debug)]
 pub struct McpHttpServer {
     listener: TcpListener,
     addr: SocketAddr,
@@ -175,14 +175,5 @@ impl McpHttpServer {
     pub async fn serve(self) -> Result<(), McpError> {
         connections::serve(self.listener, self.service, &self.config).await;
         Ok(())
-    }
-}
-
-impl fmt::Debug for McpHttpServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("McpHttpServer")
-            .field("addr", &self.addr)
-            .field("config", &self.config)
-            .finish_non_exhaustive()
     }
 }
