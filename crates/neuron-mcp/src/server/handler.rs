@@ -101,6 +101,27 @@ impl Handler {
     }
 }
 
+/// Lists that are asked of the user's resources or prompts.
+macro_rules! lists {
+    ($($list:ident -> $Result:ty: $method:literal, $source:ident.$page:ident, $to_sdk:path;)*) => {$(
+        async fn $list(
+            &self,
+            request: Option<PaginatedRequestParams>,
+            context: RequestContext<RoleServer>,
+        ) -> Result<$Result, ErrorData> {
+            let source = self.$source($method)?;
+            let call = self.call(context, Target::list($method))?;
+            let cursor = cursor_of(request);
+            let work = source.$page(cursor.as_deref(), call.peer());
+            let page = call.run(&self.serving, work).await?.map_err(|error| refusal(&error))?;
+            let mut result = <$Result>::with_all_items(page.items.iter().map($to_sdk).collect());
+            result.next_cursor = page.next_cursor;
+            result.ttl_ms = self.list_ttl(call.peer().version());
+            Ok(result)
+        }
+    )*};
+}
+
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
         let server = &self.serving.server;
@@ -218,38 +239,12 @@ impl ServerHandler for Handler {
         Ok(wire::tool::output_to_sdk(&output, version).into())
     }
 
-    async fn list_resources(
-        &self,
-        request: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ListResourcesResult, ErrorData> {
-        let resources = self.resources("resources/list")?;
-        let call = self.call(context, Target::list("resources/list"))?;
-        let cursor = cursor_of(request);
-        let work = resources.list(cursor.as_deref(), call.peer());
-        let page = call.run(&self.serving, work).await?.map_err(|error| refusal(&error))?;
-        let items = page.items.iter().map(wire::content::link_to_sdk).collect();
-        let mut result = ListResourcesResult::with_all_items(items);
-        result.next_cursor = page.next_cursor;
-        result.ttl_ms = self.list_ttl(call.peer().version());
-        Ok(result)
-    }
-
-    async fn list_resource_templates(
-        &self,
-        request: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let resources = self.resources("resources/templates/list")?;
-        let call = self.call(context, Target::list("resources/templates/list"))?;
-        let cursor = cursor_of(request);
-        let work = resources.templates(cursor.as_deref(), call.peer());
-        let page = call.run(&self.serving, work).await?.map_err(|error| refusal(&error))?;
-        let items = page.items.iter().map(wire::resource::template_to_sdk).collect();
-        let mut result = ListResourceTemplatesResult::with_all_items(items);
-        result.next_cursor = page.next_cursor;
-        result.ttl_ms = self.list_ttl(call.peer().version());
-        Ok(result)
+    lists! {
+        list_resources -> ListResourcesResult:
+            "resources/list", resources.list, wire::content::link_to_sdk;
+        list_resource_templates -> ListResourceTemplatesResult:
+            "resources/templates/list", resources.templates, wire::resource::template_to_sdk;
+        list_prompts -> ListPromptsResult: "prompts/list", prompts.list, wire::prompt::to_sdk;
     }
 
     async fn read_resource(
@@ -285,23 +280,6 @@ impl ServerHandler for Handler {
                 }),
             },
         }
-    }
-
-    async fn list_prompts(
-        &self,
-        request: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ListPromptsResult, ErrorData> {
-        let prompts = self.prompts("prompts/list")?;
-        let call = self.call(context, Target::list("prompts/list"))?;
-        let cursor = cursor_of(request);
-        let work = prompts.list(cursor.as_deref(), call.peer());
-        let page = call.run(&self.serving, work).await?.map_err(|error| refusal(&error))?;
-        let items = page.items.iter().map(wire::prompt::to_sdk).collect();
-        let mut result = ListPromptsResult::with_all_items(items);
-        result.next_cursor = page.next_cursor;
-        result.ttl_ms = self.list_ttl(call.peer().version());
-        Ok(result)
     }
 
     async fn get_prompt(
