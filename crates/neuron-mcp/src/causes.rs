@@ -1,4 +1,4 @@
-//! What is behind an error.
+//! Errors as texts, with their causes.
 
 use std::error::Error;
 use std::iter::successors;

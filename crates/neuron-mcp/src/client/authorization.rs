@@ -40,10 +40,6 @@ impl Authorization {
 
 impl Authorization {
     /// Sends a request, with the token if there is one.
-    #[cfg_attr(
-        not(feature = "oauth"),
-        expect(clippy::unused_self, reason = "with the feature it is used")
-    )]
     pub(super) async fn send<T, F>(
         &self,
         request: impl Fn(Option<String>) -> F,

@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use self::inbox::{Inbox, Incoming};
 use crate::lines::LineWriter;
 
-/// How many bytes may wait for a server that does not read.
+/// The bytes that may wait for a server that does not read.
 const WAITING_BYTES: usize = 64 * 1024 * 1024;
 /// After so many messages without a pause, other tasks get a turn: what a flood of notifications starts
 /// must be able to end.

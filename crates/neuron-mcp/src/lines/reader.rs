@@ -6,7 +6,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
 /// As much as a pipe holds on Linux.
 const READ_BYTES: usize = 64 * 1024;
-/// How much is kept of each end of a line that is too long.
+/// The bytes that are kept of each end of a line that is too long.
 pub(crate) const END_BYTES: usize = 512;
 
 /// What was read.

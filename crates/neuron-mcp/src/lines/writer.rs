@@ -1,5 +1,5 @@
-//! What is written: whole lines, one after the other, by a task of its own, so that a caller who gives up
-//! leaves no half of a line.
+//! Writing of whole lines, one after the other, by a task of its own: a caller who gives up leaves no half of
+//! a line.
 
 use std::io;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const LINE_BYTES: usize = 4 * 1024;
 /// The other side's input. Dropping it closes the input at once.
 #[derive(Debug)]
 pub(crate) struct LineWriter {
-    /// Who reads, in words: `server`, or `client`.
+    /// The reader in words, `server` or `client`.
     to: &'static str,
     /// None when no more is to be written.
     queue: Option<mpsc::UnboundedSender<Line>>,
@@ -31,7 +31,7 @@ struct Line {
     _place: Place,
 }
 
-/// What a line in the queue counts for, as long as it is there.
+/// The bytes that a line counts for while it is in the queue.
 #[derive(Debug)]
 struct Place {
     waiting: watch::Sender<usize>,

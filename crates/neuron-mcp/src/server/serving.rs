@@ -11,7 +11,7 @@ use super::mcp_server::McpServer;
 use super::rounds::Rounds;
 
 impl McpServer {
-    /// What the connections of this server share.
+    /// Makes what the connections of this server share.
     ///
     /// # Errors
     ///

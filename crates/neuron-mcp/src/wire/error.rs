@@ -226,7 +226,7 @@ fn transport_text(error: &DynamicTransportError) -> String {
 const UNAUTHORIZED: &str = "the server wants another authorization (HTTP 401)";
 const FORBIDDEN: &str = "the server forbids this (HTTP 403)";
 
-/// What the SDK has as text only.
+/// Reads the refusal of access from a text of the SDK.
 fn refusal_in(text: &str) -> Option<&'static str> {
     refused_access(text.strip_prefix("HTTP ")?.get(..3)?.parse().ok()?)
 }

@@ -20,7 +20,7 @@ use crate::server::session::Closing;
 /// How long a line may be.
 const MAX_LINE: usize = 16 * 1024 * 1024;
 
-/// How many bytes may wait for a client that does not read, while more is read of it.
+/// The bytes that may wait for a client that does not read, while more is read of it.
 const WAITING_BYTES: usize = 32 * 1024 * 1024;
 
 /// How long calls may go on after the end of the input.
