@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use neuron_types::McpError;
 use rmcp::model::{ServerCapabilities, ServerPeerInfo, SubscriptionFilter};
-use rmcp::service::{Peer, RoleClient, ServiceError, Subscription};
+use rmcp::service::{Peer, RoleClient, Subscription};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -14,7 +14,7 @@ use super::events::{EventSender, McpEvent};
 use super::settings::Shared;
 use super::task::Task;
 use super::watch::Watch;
-use crate::{McpNotSubscribed, McpTimeout, wire};
+use crate::McpNotSubscribed;
 
 /// A stream that ended is opened again after this time, which doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -162,17 +162,7 @@ struct Stream {
 impl Stream {
     async fn open(&self) -> Result<Subscription, McpError> {
         const METHOD: &str = "subscriptions/listen";
-        let opened = tokio::select! {
-            biased;
-            () = self.watch.ended() => Err(ServiceError::TransportClosed),
-            opened = tokio::time::timeout(self.limit, self.peer.listen(self.wanted.clone())) => {
-                opened.map_err(|_| {
-                    let method = METHOD.to_owned();
-                    McpError::Other(Box::new(McpTimeout { method, limit: self.limit }))
-                })?
-            }
-        };
-        opened.map_err(|error| wire::error::from_service(METHOD, error))
+        self.watch.within(self.limit, METHOD, self.peer.listen(self.wanted.clone())).await
     }
 
     /// From now on, this one tells.

@@ -160,10 +160,7 @@ impl McpClient {
         let limit = self.shared.settings.max_request_time;
         match tokio::time::timeout(limit, self.pages(offered, ask, read)).await {
             Ok(items) => items,
-            Err(_) => {
-                let method = ask(None).method().to_owned();
-                Err(McpError::Other(Box::new(McpTimeout { method, limit })))
-            }
+            Err(_) => Err(McpTimeout::error(ask(None).method(), limit)),
         }
     }
 

@@ -13,14 +13,13 @@ use rmcp::model::{
     ClientRequest, SetLevelRequest, SubscribeRequest, SubscribeRequestParams, UnsubscribeRequest,
     UnsubscribeRequestParams,
 };
-use rmcp::service::ServiceError;
 use tokio::sync::oneshot;
 
 use super::connection::Connection;
 use super::request::{Scope, request};
 use super::settings::Shared;
 use super::task::Task;
-use crate::{LogLevel, McpRequestError, McpTimeout, wire};
+use crate::{LogLevel, McpRequestError, wire};
 
 /// A new server gets so long to confirm what it is told. Then it may be used, and what is missing comes later.
 const RESTORING: Duration = Duration::from_secs(5);
@@ -206,14 +205,6 @@ pub(super) async fn roots_changed(
     }
     let limit = shared.settings.request_timeout;
     // The SDK waits until it is sent: a server that reads nothing would make that for ever.
-    let told = tokio::select! {
-        biased;
-        () = connection.watch.ended() => Err(ServiceError::TransportClosed),
-        told = tokio::time::timeout(limit, connection.peer.notify_roots_list_changed()) => {
-            told.map_err(|_| {
-                McpError::Other(Box::new(McpTimeout { method: METHOD.to_owned(), limit }))
-            })?
-        }
-    };
-    told.map_err(|error| wire::error::from_service(METHOD, error))
+    let told = connection.peer.notify_roots_list_changed();
+    connection.watch.within(limit, METHOD, told).await
 }
