@@ -234,7 +234,7 @@ impl HttpServerConfig {
     /// [`authenticate`](Self::authenticate).
     #[must_use]
     pub fn bearer_token(self, token: impl Into<String>) -> Self {
-        let token = BearerToken::new(token.into());
+        let token = BearerToken::new(&token.into());
         self.authenticate(move |request| std::future::ready(token.check(&request.headers)))
     }
 }
