@@ -148,7 +148,7 @@ async fn write(
         // Who gave up does not need to know.
         let _ = written.send(result);
         if has_failed {
-            break;
+            return Ok(());
         }
     }
     output.shutdown().await
