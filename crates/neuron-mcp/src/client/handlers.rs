@@ -34,15 +34,15 @@ pub(super) struct Handlers {
     sampling: Option<Box<dyn Sampling>>,
     elicitation: Option<Box<dyn Elicitation>>,
     roots: Option<Mutex<Vec<McpRoot>>>,
-    limits: QuestionLimits,
+    pub(super) limits: QuestionLimits,
     questions: Mutex<Questions>,
 }
 
 /// The questions of a server that reach a handler.
 #[derive(Debug, Clone, Copy)]
-struct QuestionLimits {
-    at_once: usize,
-    per_minute: usize,
+pub(super) struct QuestionLimits {
+    pub(super) at_once: usize,
+    pub(super) per_minute: usize,
 }
 
 #[derive(Debug, Default)]
@@ -82,14 +82,6 @@ impl Handlers {
 
     pub(super) fn set_elicitation(&mut self, handler: impl ElicitationHandler + 'static) {
         self.elicitation = Some(Box::new(handler));
-    }
-
-    pub(super) fn limit_at_once(&mut self, questions: usize) {
-        self.limits.at_once = questions;
-    }
-
-    pub(super) fn limit_per_minute(&mut self, questions: usize) {
-        self.limits.per_minute = questions;
     }
 
     pub(super) fn declare_roots(&mut self, roots: Vec<McpRoot>) {
