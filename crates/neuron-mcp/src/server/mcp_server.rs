@@ -152,8 +152,9 @@ impl McpServer {
     }
 
     /// Sets the key that protects what clients carry from one round of a call to the next (see
-    /// [`McpPeer::ask`]): at least 32 bytes that nobody can guess. Processes that answer the same clients need
-    /// the same key. Default: a random one, so that a round must come back to the process of the round before.
+    /// [`McpPeer::ask`](crate::McpPeer::ask)): at least 32 bytes that nobody can guess. Processes that answer the
+    /// same clients need the same key. Default: a random one, so that a round must come back to the process of the
+    /// round before.
     ///
     /// A key that is too short is an error where the server begins to serve.
     #[must_use]
