@@ -4,7 +4,6 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use neuron_types::McpError;
 use rmcp::model::{ClientConfig, ServerPeerInfo};
 use rmcp::service::{
@@ -20,6 +19,7 @@ use super::stdio::ExitReport;
 use super::task::Task;
 use super::watch::{Watch, Watched};
 use crate::McpVersion;
+use crate::erased::erased;
 use crate::route::Route;
 use crate::wire;
 
@@ -29,7 +29,7 @@ const DISCOVERY: Duration = Duration::from_secs(10);
 const CLOSING: Duration = Duration::from_secs(10);
 
 /// A way to a server that can be taken again.
-pub(super) trait Connector: Send + Sync + 'static {
+pub(super) trait Connector: Sized + Send + Sync + 'static {
     /// How messages go to and fro.
     type Transport: Transport<RoleClient> + 'static;
 
@@ -38,6 +38,14 @@ pub(super) trait Connector: Send + Sync + 'static {
 
     /// Opens a new connection, on which nothing was said yet.
     fn open(&self) -> impl Future<Output = Result<Opened<Self::Transport>, McpError>> + Send;
+
+    /// Makes a connection: the whole of it ends within the time limit.
+    fn connect(
+        &self,
+        shared: &Arc<Shared>,
+    ) -> impl Future<Output = Result<Connection, McpError>> + Send {
+        connect(self, shared)
+    }
 }
 
 /// A connection on which nothing was said yet.
@@ -48,43 +56,34 @@ pub(super) struct Opened<T> {
     pub(super) last_words: Option<ExitReport>,
 }
 
-/// [`Connector`], whatever its type.
-pub(super) trait Connect: Send + Sync {
-    /// Makes a connection: the whole of it ends within the time limit.
-    fn connect<'a>(
-        &'a self,
-        shared: &'a Arc<Shared>,
-    ) -> BoxFuture<'a, Result<Connection, McpError>>;
+erased! {
+    /// [`Connector`], whatever its type.
+    pub(super) trait Connect<'a>: Connector {
+        async fn connect(shared: &'a Arc<Shared>) -> Result<Connection, McpError>;
+    }
 }
 
-impl<C: Connector> Connect for C {
-    fn connect<'a>(
-        &'a self,
-        shared: &'a Arc<Shared>,
-    ) -> BoxFuture<'a, Result<Connection, McpError>> {
-        Box::pin(async move {
-            let limit = shared.settings.connect_timeout;
-            let mut access = shared.authorization.attempt();
-            loop {
-                let mut last_words = None;
-                let work = negotiate(self, shared, &mut last_words);
-                let error = match tokio::time::timeout(limit, work).await {
-                    Ok(Ok(connection)) => return Ok(connection),
-                    Ok(Err(Failure::Ours(error))) => error,
-                    Ok(Err(Failure::Sdk(error))) => {
-                        // A person who lets us in may take longer than a server.
-                        if access.answer(wire::error::cause_of_initialize(&error)).await? {
-                            continue;
-                        }
-                        wire::error::from_initialize(self.name(), &error)
-                    }
-                    Err(_) => {
-                        McpError::Connection(format!("{}: no answer within {limit:?}", self.name()))
-                    }
-                };
-                return Err(with_last_words(error, last_words.as_ref()).await);
+async fn connect(connector: &impl Connector, shared: &Arc<Shared>) -> Result<Connection, McpError> {
+    let limit = shared.settings.connect_timeout;
+    let mut access = shared.authorization.attempt();
+    loop {
+        let mut last_words = None;
+        let work = negotiate(connector, shared, &mut last_words);
+        let error = match tokio::time::timeout(limit, work).await {
+            Ok(Ok(connection)) => return Ok(connection),
+            Ok(Err(Failure::Ours(error))) => error,
+            Ok(Err(Failure::Sdk(error))) => {
+                // A person who lets us in may take longer than a server.
+                if access.answer(wire::error::cause_of_initialize(&error)).await? {
+                    continue;
+                }
+                wire::error::from_initialize(connector.name(), &error)
             }
-        })
+            Err(_) => {
+                McpError::Connection(format!("{}: no answer within {limit:?}", connector.name()))
+            }
+        };
+        return Err(with_last_words(error, last_words.as_ref()).await);
     }
 }
 
