@@ -101,7 +101,7 @@ async fn use_server() -> Result<(), Box<dyn Error>> {
     let client = Arc::new(client);
     let mut registry = ToolRegistry::new();
     for tool in McpToolBridge::discover(&client).await? {
-        registry.register_dyn(tool);
+        registry.try_register_dyn(tool)?;
     }
 
     let model = ScriptedProvider::new([

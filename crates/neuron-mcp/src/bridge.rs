@@ -4,7 +4,9 @@ mod error;
 mod names;
 mod options;
 mod output;
+mod pins;
 mod schema;
+mod shown;
 mod toolset;
 
 use std::collections::HashSet;
@@ -18,7 +20,8 @@ use neuron_types::{
 use serde_json::Value;
 
 pub use self::options::BridgeOptions;
-pub use self::toolset::{McpNameTaken, McpToolChanges, McpToolset};
+pub use self::pins::{McpPinnedPolicy, McpToolPins};
+pub use self::toolset::{McpLeftOut, McpNameTaken, McpToolChanges, McpToolset};
 use crate::McpClient;
 
 pub(crate) use self::names::model_names;
@@ -32,8 +35,10 @@ pub(crate) use self::schema::cleaned as cleaned_schema;
 ///   place of what vendors take in no name. Names that are too long, or would be the same, end with a hash.
 /// - The schema of the arguments: with `type` and `properties` at the top, and in the words of JSON Schema
 ///   2020-12. Which arguments are valid does not change, and nothing is fetched.
-/// - Title, description, the schema of results and the annotations: as the server has them. Rules for
-///   permissions can go by the annotations; they are claims of the server.
+/// - Title, description, the schema of results and the annotations: as the server has them, but for characters that
+///   hide or reorder text. Rules for permissions can go by the annotations; they are claims of the server.
+///
+/// A server may change its tools after somebody has looked at them: see [`McpToolPins`].
 ///
 /// # Results
 ///
@@ -63,7 +68,7 @@ pub(crate) use self::schema::cleaned as cleaned_schema;
 /// use neuron_mcp::{McpClient, McpToolBridge, StdioConfig};
 /// use neuron_tool::ToolRegistry;
 ///
-/// # async fn example() -> Result<(), neuron_mcp::McpError> {
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Arc::new(
 ///     McpClient::connect_stdio(StdioConfig {
 ///         command: "npx".to_string(),
@@ -75,7 +80,7 @@ pub(crate) use self::schema::cleaned as cleaned_schema;
 ///
 /// let mut registry = ToolRegistry::new();
 /// for tool in McpToolBridge::discover(&client).await? {
-///     registry.register_dyn(tool);
+///     registry.try_register_dyn(tool)?; // A name that is taken is an error.
 /// }
 /// # Ok(())
 /// # }
@@ -115,6 +120,7 @@ impl McpToolBridge {
         shown: String,
         options: &BridgeOptions,
     ) -> Self {
+        let definition = shown::cleaned(definition);
         Self {
             client,
             effect: options.effect(definition.annotations),
@@ -157,12 +163,12 @@ impl McpToolBridge {
     /// use neuron_mcp::{BridgeOptions, McpClient, McpToolBridge};
     /// use neuron_tool::ToolRegistry;
     ///
-    /// # async fn example(github: Arc<McpClient>, jira: Arc<McpClient>) -> Result<(), neuron_mcp::McpError> {
+    /// # async fn example(github: Arc<McpClient>, jira: Arc<McpClient>) -> Result<(), Box<dyn std::error::Error>> {
     /// let mut registry = ToolRegistry::new();
     /// for (client, prefix) in [(&github, "github"), (&jira, "jira")] {
     ///     let options = BridgeOptions::new().with_prefix(prefix);
     ///     for tool in McpToolBridge::discover_with(client, &options).await? {
-    ///         registry.register_dyn(tool); // `github_create_issue`, `jira_create_issue`
+    ///         registry.try_register_dyn(tool)?; // `github_create_issue`, `jira_create_issue`
     ///     }
     /// }
     /// # Ok(())
@@ -172,8 +178,8 @@ impl McpToolBridge {
         client: &Arc<McpClient>,
         options: &BridgeOptions,
     ) -> Result<Vec<Arc<dyn ToolDyn>>, McpError> {
-        let tools = bridges(client, options).await?.into_iter();
-        Ok(tools.map(|tool| Arc::new(tool) as Arc<dyn ToolDyn>).collect())
+        let (tools, _) = bridges(client, options).await?;
+        Ok(tools.into_iter().map(|tool| Arc::new(tool) as Arc<dyn ToolDyn>).collect())
     }
 
     /// What the server calls the tool.
@@ -189,28 +195,32 @@ impl McpToolBridge {
     }
 }
 
-/// The tools of a server that are wanted, in its order.
+/// The tools of a server that are wanted, in its order, and those that are left out.
 async fn bridges(
     client: &Arc<McpClient>,
     options: &BridgeOptions,
-) -> Result<Vec<McpToolBridge>, McpError> {
-    let mut definitions = client.list_all_tools().await?;
-    let mut seen = HashSet::new();
-    definitions.retain(|definition| {
-        let is_new = seen.insert(definition.name.clone());
-        if !is_new {
-            tracing::warn!(tool = definition.name, "a server lists a tool twice; the first counts");
+) -> Result<(Vec<McpToolBridge>, Vec<McpLeftOut>), McpError> {
+    let (mut seen, mut definitions, mut left_out) = (HashSet::new(), Vec::new(), Vec::new());
+    for definition in client.list_all_tools().await? {
+        if !options.wants(&definition) {
+            continue;
         }
-        is_new && options.wants(definition)
-    });
+        let reason = match seen.insert(definition.name.clone()) {
+            true => options.refuses(&definition, definitions.len()),
+            false => Some("the server lists it twice, and the first counts".to_owned()),
+        };
+        match reason {
+            None => definitions.push(definition),
+            Some(reason) => left_out.push(McpLeftOut::new(definition.name, reason)),
+        }
+    }
     let names: Vec<&str> = definitions.iter().map(|definition| definition.name.as_str()).collect();
     let shown = model_names(options.prefix(), &names);
     let tools = definitions.into_iter().zip(shown);
-    Ok(tools
-        .map(|(definition, shown)| {
-            McpToolBridge::named(Arc::clone(client), definition, shown, options)
-        })
-        .collect())
+    let tools = tools.map(|(definition, shown)| {
+        McpToolBridge::named(Arc::clone(client), definition, shown, options)
+    });
+    Ok((tools.collect(), left_out))
 }
 
 impl McpClient {
@@ -253,6 +263,10 @@ impl ToolDyn for McpToolBridge {
 
     fn effect(&self) -> ToolEffect {
         self.effect
+    }
+
+    fn is_foreign(&self) -> bool {
+        true
     }
 
     /// The protocol's arguments are an object; what is in it the server checks.

@@ -29,7 +29,7 @@
 //! let client = Arc::new(McpClient::builder().connect_io(input, output).await?);
 //! let mut registry = ToolRegistry::new();
 //! for tool in McpClient::discover_tools(&client).await? {
-//!     registry.register_dyn(tool);
+//!     registry.try_register_dyn(tool)?;
 //! }
 //!
 //! let args = serde_json::json!({ "a": 2, "b": 0.5 });
@@ -49,7 +49,7 @@
 //! use neuron_mcp::{HttpConfig, McpClient, McpToolBridge, StdioConfig};
 //! use neuron_tool::ToolRegistry;
 //!
-//! # async fn example() -> Result<(), neuron_mcp::McpError> {
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let files = Arc::new(McpClient::connect_stdio(StdioConfig {
 //!     command: "npx".to_string(),
 //!     args: vec!["-y".to_string(), "@modelcontextprotocol/server-filesystem".to_string(), "/tmp".to_string()],
@@ -64,7 +64,7 @@
 //! let mut registry = ToolRegistry::new(); // with tools of your own, if you like
 //! for client in [&files, &database] {
 //!     for tool in McpToolBridge::discover(client).await? {
-//!         registry.register_dyn(tool);
+//!         registry.try_register_dyn(tool)?;
 //!     }
 //! }
 //! # Ok(())
@@ -74,7 +74,8 @@
 //! | what you need | where it is |
 //! |---|---|
 //! | time limits, versions, roots, answers to what servers ask | [`McpClient::builder`] |
-//! | names with a prefix, only some tools, trust in a server's hints | [`BridgeOptions`] |
+//! | names with a prefix, only some tools, limits, trust in a server's hints | [`BridgeOptions`] |
+//! | asking about tools that a server changed after they were approved | [`McpToolPins`] |
 //! | a registry that follows a server whose tools change | [`McpToolset`] |
 //! | resources, prompts, completions, subscriptions | [`McpClient`] |
 //! | what a server tells by itself | [`McpClient::events`] |
@@ -222,7 +223,10 @@ mod server;
 mod span;
 mod wire;
 
-pub use bridge::{BridgeOptions, McpNameTaken, McpToolBridge, McpToolChanges, McpToolset};
+pub use bridge::{
+    BridgeOptions, McpLeftOut, McpNameTaken, McpPinnedPolicy, McpToolBridge, McpToolChanges,
+    McpToolPins, McpToolset,
+};
 #[cfg(feature = "oauth")]
 pub use client::oauth::{
     LoopbackRedirect, MemoryOAuthStorage, OAuthApplicationType, OAuthConfig, OAuthCredentials,

@@ -83,6 +83,22 @@ impl Registered {
         Self { merged: Some(merged.clone()), ..Self::new(merged) }
     }
 
+    /// Checks that the tool can run in the sandbox, or without one.
+    fn check_in(&self, sandbox: Option<&BoxedSandbox>) -> Result<(), RegistryError> {
+        if let Some(merged) = &self.merged {
+            return merged.check_in(sandbox);
+        }
+        let reason = match sandbox {
+            Some(sandbox) => match sandbox.check_tool(&*self.tool) {
+                Ok(()) => return Ok(()),
+                Err(error) => error.to_string(),
+            },
+            None if self.tool.runs_program() => "it runs a program, and there is no sandbox".into(),
+            None => return Ok(()),
+        };
+        Err(RegistryError::CannotRun { name: self.definition.name.clone(), reason })
+    }
+
     /// Runs the tool itself, in a sandbox if there is one.
     pub(crate) fn call<'a>(
         &'a self,
@@ -150,9 +166,18 @@ impl ToolRegistry {
         self.register_dyn(Arc::new(tool));
     }
 
-    /// Adds a tool behind a pointer, one from an MCP server for instance. One with the same name
-    /// is replaced in its place, and a warning is logged.
+    /// Adds a tool behind a pointer. One with the same name is replaced in its place, and a warning is logged.
+    ///
+    /// A [foreign](ToolDyn::is_foreign) tool, such as one of an MCP server, replaces none. It is left out, and an error is
+    /// logged. Use [`try_register_dyn`](Self::try_register_dyn) for those, which returns the error.
     pub fn register_dyn(&mut self, tool: Arc<dyn ToolDyn>) {
+        if tool.is_foreign() && self.tools.contains_key(tool.name()) {
+            tracing::error!(
+                tool = tool.name(),
+                "a tool with this name was registered before; the foreign one is left out"
+            );
+            return;
+        }
         let registered = Registered::new(tool);
         let name = registered.definition.name.clone();
         if self.tools.contains_key(&name) {
@@ -392,6 +417,25 @@ impl ToolRegistry {
     /// Removes the sandbox and returns it: calls run in this process again.
     pub fn remove_sandbox(&mut self) -> Option<BoxedSandbox> {
         self.sandbox.take()
+    }
+
+    /// Checks that each tool can run: one that only runs a program needs a sandbox, and a sandbox may refuse tools.
+    ///
+    /// # Errors
+    ///
+    /// [`RegistryError::CannotRun`] for the first tool that cannot.
+    pub fn check_runnable(&self) -> Result<(), RegistryError> {
+        self.tools.values().try_for_each(|tool| tool.check_in(self.sandbox()))
+    }
+
+    /// Checks that a tool can run in the registry's own sandbox, or else in another one.
+    pub(crate) fn check_tool_in(
+        &self,
+        name: &str,
+        sandbox: Option<&BoxedSandbox>,
+    ) -> Result<(), RegistryError> {
+        let sandbox = self.sandbox().or(sandbox);
+        self.tools.get(name).map_or(Ok(()), |tool| tool.check_in(sandbox))
     }
 
     /// Whether calls of a tool do more here than to run it.

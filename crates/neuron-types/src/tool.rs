@@ -232,6 +232,12 @@ pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
         false
     }
 
+    /// Returns `true` for a tool whose name and definition come from others, such as a server's. A registry does not let
+    /// it replace another tool. Provided: `false`.
+    fn is_foreign(&self) -> bool {
+        false
+    }
+
     /// Checks arguments without running the tool, before a person is asked about them. Provided:
     /// takes any; a [`Tool`] takes what its arguments can be read from.
     ///
@@ -256,6 +262,12 @@ pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
         _ctx: &ToolContext,
     ) -> Option<Result<ToolCommand, ToolError>> {
         None
+    }
+
+    /// Returns `true` for a tool that only runs a program, and says which by [`command_dyn`](Self::command_dyn). Such a tool
+    /// needs a sandbox. Provided: `false`.
+    fn runs_program(&self) -> bool {
+        false
     }
 
     /// Turns what became of the program into what the model sees. Provided:

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use neuron_types::{ToolAnnotations, ToolDefinition, ToolEffect};
 
+use super::shown;
+
 type Filter = Arc<dyn Fn(&ToolDefinition) -> bool + Send + Sync>;
 
 /// How a server's tools are bridged.
@@ -26,7 +28,18 @@ pub struct BridgeOptions {
     filters: Vec<Filter>,
     trusts_read_only: bool,
     trusts_idempotent: bool,
+    max_tools: Option<usize>,
+    max_definition_bytes: Option<usize>,
 }
+
+/// The number of tools of a server unless another one is set.
+const MOST_TOOLS: usize = 256;
+
+/// The length of a definition as JSON, unless another one is set.
+const LONGEST_DEFINITION: usize = 64 * 1024;
+
+/// The length of a name, as the protocol limits it (MCP specification 2025-11-25, "Tool Names").
+const LONGEST_NAME: usize = 128;
 
 impl BridgeOptions {
     /// All tools, under their own names, of which nothing is believed.
@@ -77,6 +90,38 @@ impl BridgeOptions {
         self
     }
 
+    /// Sets the maximum number of tools. Further ones are left out, with a warning. By default 256.
+    pub fn max_tools(mut self, tools: usize) -> Self {
+        self.max_tools = Some(tools);
+        self
+    }
+
+    /// Sets the maximum length of a tool's definition in bytes, with its schemas, as JSON. Longer ones are left out, with a
+    /// warning. By default 64 KiB. A name may have 128 bytes.
+    pub fn max_definition_bytes(mut self, bytes: usize) -> Self {
+        self.max_definition_bytes = Some(bytes);
+        self
+    }
+
+    /// Returns why a tool is left out beside so many others.
+    pub(super) fn refuses(&self, definition: &ToolDefinition, others: usize) -> Option<String> {
+        let (name, length) = (definition.name.len(), shown::length(definition));
+        let most = self.max_tools.unwrap_or(MOST_TOOLS);
+        let longest = self.max_definition_bytes.unwrap_or(LONGEST_DEFINITION);
+        if name > LONGEST_NAME {
+            Some(format!("its name has {name} bytes, where it may have {LONGEST_NAME}"))
+        } else if length > longest {
+            Some(format!(
+                "its definition has {length} bytes, where it may have {longest} \
+                 (`BridgeOptions::max_definition_bytes`)"
+            ))
+        } else if others >= most {
+            Some(format!("the server has more than {most} tools (`BridgeOptions::max_tools`)"))
+        } else {
+            None
+        }
+    }
+
     pub(super) fn prefix(&self) -> &str {
         &self.prefix
     }
@@ -105,6 +150,8 @@ impl fmt::Debug for BridgeOptions {
             .field("filters", &self.filters.len())
             .field("trusts_read_only", &self.trusts_read_only)
             .field("trusts_idempotent", &self.trusts_idempotent)
+            .field("max_tools", &self.max_tools)
+            .field("max_definition_bytes", &self.max_definition_bytes)
             .finish()
     }
 }

@@ -141,12 +141,12 @@ impl McpToolset {
         // What is told from here on may be missing in the list.
         self.has_changed();
         self.has_changed = true;
-        let bridges = bridges(&self.client, &self.options).await?;
+        let (bridges, left_out) = bridges(&self.client, &self.options).await?;
         self.added.retain(|added| added.is_in(registry));
         for bridge in &bridges {
             self.check_name(bridge, registry)?;
         }
-        let changes = self.apply(bridges, registry);
+        let changes = McpToolChanges { left_out, ..self.apply(bridges, registry) };
         self.has_changed = false;
         Ok(changes)
     }
@@ -218,6 +218,25 @@ pub struct McpToolChanges {
     pub replaced: Vec<String>,
     /// Tools that are gone, in the order that they had.
     pub removed: Vec<String>,
+    /// Tools that the [options](BridgeOptions) leave out, because they are too many or too long.
+    pub left_out: Vec<McpLeftOut>,
+}
+
+/// A tool of a server that is left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct McpLeftOut {
+    /// The name that the server gives the tool.
+    pub tool: String,
+    /// Text that says why it is left out.
+    pub reason: String,
+}
+
+impl McpLeftOut {
+    pub(crate) fn new(tool: String, reason: String) -> Self {
+        tracing::warn!(tool, reason, "a tool of a server is left out");
+        Self { tool, reason }
+    }
 }
 
 impl McpToolChanges {

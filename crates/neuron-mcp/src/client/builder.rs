@@ -103,6 +103,20 @@ impl McpClientBuilder {
         self
     }
 
+    /// Sets the maximum number of questions of the server, for the model or the person, that are answered at once. Further
+    /// ones are refused. By default 8.
+    pub fn max_questions_at_once(mut self, questions: usize) -> Self {
+        self.handlers.limit_at_once(questions);
+        self
+    }
+
+    /// Sets the maximum number of questions of the server, for the model or the person, within any 60 seconds. Further
+    /// ones are refused, and reach no handler. By default 60.
+    pub fn max_questions_per_minute(mut self, questions: usize) -> Self {
+        self.handlers.limit_per_minute(questions);
+        self
+    }
+
     /// Lets servers use a model of ours. By default they may not.
     pub fn sampling(mut self, handler: impl SamplingHandler + 'static) -> Self {
         self.handlers.set_sampling(handler);

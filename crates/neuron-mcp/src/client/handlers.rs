@@ -1,10 +1,12 @@
 //! The handlers of a client: what answers when a server asks.
 #![expect(deprecated, reason = "roots and sampling are left to older versions of the protocol")]
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -14,7 +16,7 @@ use rmcp::model::{
     InputRequest, ListRootsResult,
 };
 use serde_json::Value;
-use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use crate::wire::capabilities::Abilities;
 use crate::wire::{self, error::handler_failed};
@@ -23,8 +25,8 @@ use crate::{
     SamplingRequest, SamplingResponse, TraceContext,
 };
 
-/// So many questions of a server are answered at the same time; further ones are refused.
-const AT_ONCE: usize = 32;
+/// The interval of the limit per minute.
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// What answers when a server asks, in every version of the protocol: by requests of its own, or by
 /// results that want input.
@@ -32,12 +34,33 @@ pub(super) struct Handlers {
     sampling: Option<Box<dyn Sampling>>,
     elicitation: Option<Box<dyn Elicitation>>,
     roots: Option<Mutex<Vec<McpRoot>>>,
-    slots: Semaphore,
+    limits: QuestionLimits,
+    questions: Mutex<Questions>,
+}
+
+/// The questions of a server that reach a handler.
+#[derive(Debug, Clone, Copy)]
+struct QuestionLimits {
+    at_once: usize,
+    per_minute: usize,
+}
+
+#[derive(Debug, Default)]
+struct Questions {
+    open: usize,
+    /// The times at which the last ones came, at most as many as may come in a minute.
+    came: VecDeque<Instant>,
 }
 
 impl Default for Handlers {
     fn default() -> Self {
-        Self { sampling: None, elicitation: None, roots: None, slots: Semaphore::new(AT_ONCE) }
+        Self {
+            sampling: None,
+            elicitation: None,
+            roots: None,
+            limits: QuestionLimits { at_once: 8, per_minute: 60 },
+            questions: Mutex::default(),
+        }
     }
 }
 
@@ -47,6 +70,7 @@ impl fmt::Debug for Handlers {
             .field("sampling", &self.sampling.is_some())
             .field("elicitation", &self.elicitation.is_some())
             .field("roots", &self.roots)
+            .field("limits", &self.limits)
             .finish()
     }
 }
@@ -58,6 +82,14 @@ impl Handlers {
 
     pub(super) fn set_elicitation(&mut self, handler: impl ElicitationHandler + 'static) {
         self.elicitation = Some(Box::new(handler));
+    }
+
+    pub(super) fn limit_at_once(&mut self, questions: usize) {
+        self.limits.at_once = questions;
+    }
+
+    pub(super) fn limit_per_minute(&mut self, questions: usize) {
+        self.limits.per_minute = questions;
     }
 
     pub(super) fn declare_roots(&mut self, roots: Vec<McpRoot>) {
@@ -142,18 +174,47 @@ impl Handlers {
         }
     }
 
-    /// Runs a handler: one that panics has failed, and too many at once are refused.
+    /// Counts a question that comes now.
+    fn begin(&self) -> Result<Question<'_>, ErrorData> {
+        let QuestionLimits { at_once, per_minute } = self.limits;
+        let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
+        let refused = |limit: String| {
+            tracing::warn!(target: "neuron_mcp", limit, "refused a question of a server");
+            Err(handler_failed(format!("this client answers at most {limit}: ask again later")))
+        };
+        if questions.open >= at_once {
+            return refused(format!("{at_once} questions at once"));
+        }
+        let now = Instant::now();
+        questions.came.retain(|came| now.duration_since(*came) < MINUTE);
+        if questions.came.len() >= per_minute {
+            return refused(format!("{per_minute} questions in a minute"));
+        }
+        questions.came.push_back(now);
+        questions.open += 1;
+        Ok(Question(&self.questions))
+    }
+
+    /// Runs a handler: one that panics has failed, and too many questions are refused.
     async fn guarded<T>(
         &self,
         work: impl Future<Output = Result<T, McpError>>,
     ) -> Result<T, ErrorData> {
-        let Ok(_slot) = self.slots.try_acquire() else {
-            return Err(handler_failed("this client answers too many questions already"));
-        };
+        let _question = self.begin()?;
         match AssertUnwindSafe(work).catch_unwind().await {
             Ok(result) => result.map_err(handler_failed),
             Err(_) => Err(handler_failed("the handler of the client panicked")),
         }
+    }
+}
+
+/// A question that is being answered.
+struct Question<'a>(&'a Mutex<Questions>);
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        let mut questions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        questions.open = questions.open.saturating_sub(1);
     }
 }
 

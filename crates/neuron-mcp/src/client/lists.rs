@@ -5,9 +5,11 @@ use std::io;
 
 use neuron_types::{McpError, ToolDefinition};
 use rmcp::model::{
-    ClientRequest, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest,
-    ListToolsRequest, PaginatedRequestParams, ServerResult,
+    ClientRequest, CustomResult, ListPromptsRequest, ListResourceTemplatesRequest,
+    ListResourcesRequest, ListToolsRequest, PaginatedRequestParams, ServerResult, Tool,
 };
+
+use serde_json::Value;
 
 use super::request::Scope;
 use super::{McpClient, unexpected};
@@ -221,13 +223,32 @@ fn ask_tools(cursor: Option<&str>) -> ClientRequest {
 }
 
 fn tools(answer: ServerResult) -> Result<PaginatedList<ToolDefinition>, McpError> {
-    let ServerResult::ListToolsResult(result) = answer else {
-        return Err(unexpected("tools/list"));
+    let (tools, next_cursor) = match answer {
+        ServerResult::ListToolsResult(result) => (result.tools, result.next_cursor),
+        // A list in which a tool is none.
+        ServerResult::CustomResult(CustomResult(Value::Object(mut list))) => {
+            let Some(Value::Array(tools)) = list.remove("tools") else {
+                return Err(unexpected("tools/list"));
+            };
+            let next_cursor = list.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+            (tools.into_iter().filter_map(tool).collect(), next_cursor)
+        }
+        _ => return Err(unexpected("tools/list")),
     };
-    Ok(PaginatedList {
-        items: result.tools.into_iter().map(wire::tool::definition_from_sdk).collect(),
-        next_cursor: result.next_cursor,
-    })
+    let items = tools.into_iter().map(wire::tool::definition_from_sdk).collect();
+    Ok(PaginatedList { items, next_cursor })
+}
+
+/// A tool of a list. One that cannot be read is left out, and costs none of the others.
+fn tool(value: Value) -> Option<Tool> {
+    let name = value.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    match serde_json::from_value(value) {
+        Ok(tool) => Some(tool),
+        Err(error) => {
+            tracing::warn!(tool = name, %error, "a tool of a server cannot be read and is left out");
+            None
+        }
+    }
 }
 
 fn ask_resources(cursor: Option<&str>) -> ClientRequest {

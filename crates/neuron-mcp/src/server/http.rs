@@ -8,6 +8,7 @@ mod connections;
 mod cors;
 mod names;
 mod patient;
+mod peers;
 mod service;
 mod sessions;
 mod shutdown;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use neuron_loop::{AgentLoop, LoopConfig, ToolErrorPolicy};
-use neuron_mcp::{BridgeOptions, McpClient, McpError, McpRequestError, McpToolBridge};
+use neuron_mcp::{BridgeOptions, McpClient, McpError, McpRequestError, McpToolBridge, McpToolset};
 use neuron_runtime::PermissionRules;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
@@ -114,6 +114,50 @@ async fn options_say_which_tools_under_which_names() {
         let tools = McpToolBridge::discover_with(&client, &options).await.unwrap();
         assert_eq!(tools[0].effect(), expected, "{options:?}");
     }
+}
+
+#[tokio::test]
+async fn tools_that_are_too_many_or_too_long_are_left_out_with_the_reason() {
+    let long = |bytes| json!({ "name": "long", "description": "x".repeat(bytes), "inputSchema": { "type": "object" } });
+    let named = tool(&"n".repeat(129));
+    let tools = [tool("a"), long(70_000), named, tool("b"), tool("a"), tool("c"), tool("d")];
+    let (_server, client) = started(tools, |_| Answer::text("")).await;
+    let mut registry = ToolRegistry::new();
+    let options = BridgeOptions::new().max_tools(3);
+    let mut toolset = McpToolset::new(Arc::clone(&client), options);
+    let changes = toolset.sync(&mut registry).await.unwrap();
+    assert_eq!(changes.added, ["a", "b", "c"]);
+    let reasons: Vec<_> = changes.left_out.iter().map(|it| (&*it.tool, &*it.reason)).collect();
+    let [(long_name, long_reason), (_, named), (again, twice), (last, many)] = reasons[..] else {
+        panic!("{reasons:?}")
+    };
+    assert!(long_name == "long" && long_reason.contains("max_definition_bytes"), "{long_reason}");
+    assert!(named.contains("its name has 129 bytes"), "{named}");
+    assert!(again == "a" && twice.contains("twice"), "{twice}");
+    assert!(last == "d" && many.contains("more than 3 tools"), "{many}");
+    let options = BridgeOptions::new().with_tools(["long"]).max_definition_bytes(100_000);
+    assert_eq!(McpToolBridge::discover_with(&client, &options).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn tool_that_cannot_be_read_costs_none_of_the_others() {
+    let broken = json!({ "name": 7, "inputSchema": "none" });
+    let (_server, client) =
+        started([tool("a"), broken, Value::Null, tool("b")], |_| Answer::text("")).await;
+    let tools = McpToolBridge::discover(&client).await.unwrap();
+    assert_eq!(tools.iter().map(|tool| tool.name()).collect::<Vec<_>>(), ["a", "b"]);
+}
+
+#[tokio::test]
+async fn tool_of_a_server_does_not_replace_another() {
+    let (_server, client) = started([tool("a")], |_| Answer::text("from the server")).await;
+    let own = McpToolBridge::discover(&client).await.unwrap().remove(0);
+    let mut registry = ToolRegistry::new();
+    registry.register_dyn(Arc::clone(&own));
+    let other = McpToolBridge::discover(&client).await.unwrap().remove(0);
+    registry.register_dyn(Arc::clone(&other));
+    assert!(Arc::ptr_eq(&registry.get("a").unwrap(), &own));
+    assert!(registry.try_register_dyn(other).is_err());
 }
 
 #[tokio::test]

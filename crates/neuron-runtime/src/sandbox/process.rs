@@ -24,9 +24,9 @@ use linux::Ready;
 
 /// Runs the programs of tools as children of this process that the Linux kernel confines.
 ///
-/// It takes tools that say which program they run, such as [`Confined`](super::Confined). A tool
-/// whose own code runs in this process cannot be confined, and is refused with
-/// [`SandboxError::SetupFailed`].
+/// It confines the programs of tools that only run one, such as [`Confined`](super::Confined). A tool whose own
+/// code runs in this process, such as a function, a tool of an MCP server or another agent, cannot be confined. It
+/// runs as it does without a sandbox, unless [`programs_only`](ProcessSandboxBuilder::programs_only) refuses it.
 ///
 /// # What a program cannot do
 ///
@@ -50,20 +50,23 @@ use linux::Ready;
 ///
 /// Each has a default, and one that is exceeded ends the call with
 /// [`SandboxError::LimitExceeded`]. Time is exact. Processor time, memory and the number of processes
-/// are those of all processes together; they are looked at every 10 milliseconds (up to 50 on a machine
-/// with many processes, where looking takes long) and may be exceeded until then. The time of processes
-/// that nobody waits for and that live shorter than that is estimated. Besides, the kernel holds each
-/// process to the time, and to twice the memory, which it gets no more of. Programs give way to others
-/// when processors are scarce (their niceness is 10). A program that writes more output than the limit
-/// goes on, and the rest is counted.
+/// are those of all processes together. The kernel holds the number of processes, in a cgroup exactly:
+/// see [`ProcessCounting`]. In a cgroup it holds the memory too. The rest is looked at every 10 milliseconds
+/// (up to 50 on a machine with many processes, where looking takes long) and may be exceeded until then.
+/// The time of processes that nobody waits for and that live shorter than that is estimated. Besides, the
+/// kernel holds each process to the time, and to twice the memory, which it gets no more of. Programs give
+/// way to others when processors are scarce (their niceness is 10). A program that writes more output than
+/// the limit goes on, and the rest is counted.
 ///
 /// # What it does not do
 ///
-/// - Names: whether a file exists, its size, owner and times can be found out by its path.
+/// - Names: whether a file exists, its size, owner and times can be found out by its path, and the kind
+///   and size of the file system that holds it. `SHLVL` may be set in the environment, by a shell before
+///   the program.
 /// - The sum of what is written to the disk is not limited; the size of each file is.
-/// - Memory that the kernel shows for no process is not counted: files in a memory file system, what
-///   waits in pipes and sockets, and shared memory of which a program keeps a part and gives the pages
-///   back. Where programs are to be held to the limit in that too, run this process in a memory cgroup.
+/// - Without a cgroup, memory that the kernel shows for no process is not counted: files in a memory file
+///   system, what waits in pipes and sockets, and shared memory of which a program keeps a part and gives
+///   the pages back.
 /// - An interpreter or the loader among the system's programs runs what it can read. That is confined as
 ///   any program is.
 /// - There is no folder for temporary files: allow one with
@@ -74,7 +77,8 @@ use linux::Ready;
 /// # What it needs
 ///
 /// Linux 6.12 or newer with Landlock (ABI 6), x86-64, AArch64 or RISC-V 64, `/bin/sh`, and a `/proc` that
-/// hides no process (`hidepid`). This process must not ignore `SIGCHLD`, nor wait for all its children.
+/// hides no process (`hidepid`). So that the kernel counts processes, it needs a cgroup with the controller
+/// `pids` in which this process may make groups, or a user that is not root. This process must not ignore `SIGCHLD`, nor wait for all its children.
 /// What is missing is an error of [`build`](ProcessSandboxBuilder::build); nothing is left out
 /// quietly. No privileges are needed.
 ///
@@ -123,13 +127,38 @@ impl ProcessSandbox {
             may_change_attributes: false,
             env: Vec::new(),
             inherited_env: Vec::new(),
+            accepts_watching: false,
+            is_strict: false,
             limits: Limits::default(),
         })
     }
 }
 
+impl ProcessSandbox {
+    /// Returns who counts the processes of programs.
+    #[must_use]
+    pub fn process_counting(&self) -> ProcessCounting {
+        self.0.process_counting()
+    }
+}
+
+/// Who counts the processes and threads of a program, for [`process_limit`](ProcessSandboxBuilder::process_limit).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProcessCounting {
+    /// The kernel, in a control group of the program's own. It lets no process begin above the limit. It counts memory
+    /// there too, that of files in memory and of pipes included.
+    Cgroup,
+    /// The kernel, by the user's own limit (`RLIMIT_NPROC`). It lets no process begin above twice the limit, and this
+    /// process watches the exact number.
+    UserLimit,
+    /// This process alone, every 10 to 50 milliseconds. A program that forks faster than that starves the whole machine
+    /// of processes for seconds. Only with [`watched_process_limit`](ProcessSandboxBuilder::watched_process_limit).
+    Watched,
+}
+
 impl Sandbox for ProcessSandbox {
-    /// Runs the tool's program.
+    /// Runs the tool's program, or the tool itself if it runs none.
     ///
     /// # Cancel safety
     ///
@@ -143,14 +172,22 @@ impl Sandbox for ProcessSandbox {
         ctx: &ToolContext,
     ) -> Result<ToolOutput, SandboxError> {
         let Some(command) = tool.command_dyn(&input, ctx) else {
-            return Err(SandboxError::SetupFailed(format!(
-                "`{}` runs in this process and cannot be confined; this sandbox takes tools that say \
-                 which program they run",
-                tool.name()
-            )));
+            self.check_tool(tool)?;
+            return Ok(tool.call_dyn(input, ctx).await?);
         };
         let output = self.0.run(command?, ctx).await?;
         Ok(tool.command_output(output)?)
+    }
+
+    fn check_tool(&self, tool: &dyn ToolDyn) -> Result<(), SandboxError> {
+        match self.0.is_strict() && !tool.runs_program() {
+            false => Ok(()),
+            true => Err(SandboxError::SetupFailed(format!(
+                "`{}` runs in this process and cannot be confined, and this sandbox takes only tools that run a program \
+                 (`programs_only`)",
+                tool.name()
+            ))),
+        }
     }
 }
 
@@ -218,6 +255,13 @@ impl ProcessSandboxBuilder {
         self
     }
 
+    /// Refuses tools whose own code runs in this process, with [`SandboxError::SetupFailed`]. An agent with such a tool is
+    /// an error of its builder's `try_build`.
+    pub fn programs_only(mut self) -> Self {
+        self.0.is_strict = true;
+        self
+    }
+
     /// Sets an environment variable for all programs. Default: `PATH`, with the usual directories.
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.0.env.push((name.into(), value.into()));
@@ -251,8 +295,17 @@ impl ProcessSandboxBuilder {
     }
 
     /// Limits how many processes and threads there are at a time. Default: 256.
+    ///
+    /// [`process_counting`](ProcessSandbox::process_counting) tells how firmly the limit holds.
     pub fn process_limit(mut self, count: u64) -> Self {
         self.0.limits.processes = count;
+        self
+    }
+
+    /// Accepts a process limit that is only [watched](ProcessCounting::Watched), on machines where the kernel counts in no
+    /// way: as root without a cgroup. Without this such machines are refused.
+    pub fn watched_process_limit(mut self) -> Self {
+        self.0.accepts_watching = true;
         self
     }
 
@@ -292,6 +345,8 @@ struct Settings {
     may_change_attributes: bool,
     env: Vec<(OsString, OsString)>,
     inherited_env: Vec<String>,
+    accepts_watching: bool,
+    is_strict: bool,
     limits: Limits,
 }
 
@@ -308,6 +363,8 @@ impl fmt::Debug for Settings {
             .field("may_change_attributes", &self.may_change_attributes)
             .field("env", &self.env.iter().map(|(name, _)| name).collect::<Vec<_>>())
             .field("inherited_env", &self.inherited_env)
+            .field("accepts_watching", &self.accepts_watching)
+            .field("is_strict", &self.is_strict)
             .field("limits", &self.limits)
             .finish()
     }

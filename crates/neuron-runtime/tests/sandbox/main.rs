@@ -4,6 +4,7 @@
 mod attacker;
 mod ends;
 mod files;
+mod fork_bomb;
 mod limits;
 mod network;
 mod processes;

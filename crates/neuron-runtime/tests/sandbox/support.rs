@@ -40,14 +40,19 @@ impl Drop for Folder {
     }
 }
 
+/// Says that this machine cannot check something: with `CI=true` that is a failure.
+pub(crate) fn not_checked(what: &str, reason: &str) {
+    println!("not checked: {what} ({reason})");
+    let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
+    assert!(!ci, "with CI=true {what} must be checked: {reason}");
+}
+
 /// Builds a sandbox, or says that this machine cannot: with `CI=true` that is a failure.
 pub(crate) fn build(builder: ProcessSandboxBuilder) -> Option<ProcessSandbox> {
     match builder.build() {
         Ok(sandbox) => Some(sandbox),
         Err(error) => {
-            println!("not checked: the process sandbox ({error})");
-            let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
-            assert!(!ci, "with CI=true the process sandbox must be checked: {error}");
+            not_checked("the process sandbox", &error.to_string());
             None
         }
     }

@@ -13,6 +13,7 @@ use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Frame, SizeHint};
 
+use super::peers::Carrying;
 use super::sessions::SessionUse;
 
 /// Why the body of a request could not be read.
@@ -46,21 +47,21 @@ pub struct McpHttpBody {
     inner: BoxBody<Bytes, Infallible>,
     /// What ends a stream before its time: it is polled with it.
     until: Option<BoxFuture<'static, ()>>,
-    /// The session stays as long as the stream.
-    _session: Option<SessionUse>,
+    /// The session and the connection are used as long as the stream.
+    _used: (Option<SessionUse>, Option<Carrying>),
 }
 
 impl McpHttpBody {
     pub(super) fn text(text: impl Into<Bytes>) -> Self {
-        Self { inner: Full::new(text.into()).boxed(), until: None, _session: None }
+        Self { inner: Full::new(text.into()).boxed(), until: None, _used: (None, None) }
     }
 
     pub(super) fn stream(
         inner: BoxBody<Bytes, Infallible>,
         until: BoxFuture<'static, ()>,
-        session: Option<SessionUse>,
+        used: (Option<SessionUse>, Option<Carrying>),
     ) -> Self {
-        Self { inner, until: Some(until), _session: session }
+        Self { inner, until: Some(until), _used: used }
     }
 }
 

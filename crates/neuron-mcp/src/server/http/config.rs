@@ -38,10 +38,13 @@ pub struct HttpServerConfig {
     pub(super) allowed_origins: Vec<String>,
     pub(super) max_body_bytes: usize,
     pub(super) max_head_bytes: usize,
+    pub(super) head_timeout: Duration,
     pub(super) read_timeout: Duration,
     pub(super) write_timeout: Duration,
     pub(super) max_connections: usize,
+    pub(super) max_connections_per_address: usize,
     pub(super) max_sessions: usize,
+    pub(super) max_sessions_per_client: usize,
     pub(super) session_idle_timeout: Duration,
     pub(super) shutdown_grace: Duration,
     pub(super) authenticate: Option<Authenticate>,
@@ -60,10 +63,13 @@ impl HttpServerConfig {
             allowed_origins: Vec::new(),
             max_body_bytes: 4 * 1024 * 1024,
             max_head_bytes: 64 * 1024,
+            head_timeout: Duration::from_secs(10),
             read_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(60),
             max_connections: 1024,
+            max_connections_per_address: 256,
             max_sessions: 1024,
+            max_sessions_per_client: 128,
             session_idle_timeout: Duration::from_secs(30 * 60),
             shutdown_grace: Duration::from_secs(10),
             authenticate: None,
@@ -120,8 +126,16 @@ impl HttpServerConfig {
         self
     }
 
-    /// Sets how long a client may take to send the head of a request, and again for its body. A connection
-    /// that says nothing for this long is closed, too. Default: 30 seconds.
+    /// Sets the time within which the head of a request must come, from its first byte or since the last request. The
+    /// connection is closed after that. Default: 10 seconds, and at most the [`read_timeout`](Self::read_timeout). Only for
+    /// a server that listens itself.
+    #[must_use]
+    pub fn head_timeout(mut self, timeout: Duration) -> Self {
+        self.head_timeout = timeout;
+        self
+    }
+
+    /// Sets the time within which the body of a request must come. Default: 30 seconds.
     #[must_use]
     pub fn read_timeout(mut self, timeout: Duration) -> Self {
         self.read_timeout = timeout;
@@ -146,7 +160,18 @@ impl HttpServerConfig {
         self
     }
 
-    /// Sets how many sessions there are at once; a client that wants one more is refused (503). Default: 1024.
+    /// Sets the maximum number of connections from one address, at least one. For IPv6 all addresses with the same first
+    /// 64 bits are one. If another one comes, the oldest that carries no request is closed. If all carry one, the new
+    /// connection is. Behind a proxy all connections have the proxy's address. Default: 256. Only for a server that listens
+    /// itself.
+    #[must_use]
+    pub fn max_connections_per_address(mut self, connections: usize) -> Self {
+        self.max_connections_per_address = connections.max(1);
+        self
+    }
+
+    /// Sets the maximum number of sessions at once. If another one begins, the one ends that was unused for the longest
+    /// time. If all are used, the client is refused (503). Default: 1024.
     ///
     /// Clients that speak the protocol's version 2026-07-28 have no sessions.
     #[must_use]
@@ -155,8 +180,22 @@ impl HttpServerConfig {
         self
     }
 
+    /// Sets the maximum number of sessions at once for each client, at least one. A client is an
+    /// [identity](HttpIdentity), or an address if requests are not authenticated. If another one begins, its own ends
+    /// that was unused for the longest time. Default: 128.
+    ///
+    /// Behind a proxy without authentication all clients have the proxy's address. Set it as high as
+    /// [`max_sessions`](Self::max_sessions) there. A service within another server knows an address only if that one
+    /// puts a [`SocketAddr`] into the request's extensions.
+    #[must_use]
+    pub fn max_sessions_per_client(mut self, sessions: usize) -> Self {
+        self.max_sessions_per_client = sessions.max(1);
+        self
+    }
+
     /// Sets after which time a session ends that nobody uses: without a request, and without a stream on which
-    /// its client listens. Its client is told (404), and begins anew. Default: 30 minutes.
+    /// its client listens. Its client is told (404), and begins anew. Default: 30 minutes. A session whose client has
+    /// sent nothing after `initialize` ends after 30 seconds at most.
     ///
     /// A [service](crate::McpServer::http_service) within another server ends such sessions when another begins.
     #[must_use]
@@ -217,10 +256,13 @@ impl fmt::Debug for HttpServerConfig {
             .field("allowed_origins", &self.allowed_origins)
             .field("max_body_bytes", &self.max_body_bytes)
             .field("max_head_bytes", &self.max_head_bytes)
+            .field("head_timeout", &self.head_timeout)
             .field("read_timeout", &self.read_timeout)
             .field("write_timeout", &self.write_timeout)
             .field("max_connections", &self.max_connections)
+            .field("max_connections_per_address", &self.max_connections_per_address)
             .field("max_sessions", &self.max_sessions)
+            .field("max_sessions_per_client", &self.max_sessions_per_client)
             .field("session_idle_timeout", &self.session_idle_timeout)
             .field("shutdown_grace", &self.shutdown_grace)
             .field("authenticate", &self.authenticate.is_some())

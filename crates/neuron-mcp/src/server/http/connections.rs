@@ -21,6 +21,7 @@ use tokio::time::MissedTickBehavior;
 use super::body::McpHttpBody;
 use super::config::HttpServerConfig;
 use super::patient::Patient;
+use super::peers::{Entered, Peers};
 use super::service::{McpHttpService, text};
 
 /// How long the server waits before it accepts again, if the system had no room for a connection.
@@ -45,12 +46,13 @@ pub(super) async fn serve(
         listener,
         endpoint: Endpoint::new(service.clone(), config),
         room: Arc::new(Semaphore::new(room)),
+        peers: Peers::new(config.max_connections_per_address),
         // Dropped with the future: so are the connections then.
         tasks: JoinSet::new(),
     };
     let shutdown = service.shutdown();
     let calls = GracefulShutdown::new();
-    let longest = Duration::from_secs(60);
+    let longest = Duration::from_secs(30);
     let shortest = Duration::from_millis(100);
     let idle = config.session_idle_timeout.clamp(shortest, longest);
     tokio::select! {
@@ -97,6 +99,7 @@ struct Connections {
     listener: TcpListener,
     endpoint: Endpoint,
     room: Arc<Semaphore>,
+    peers: Arc<Peers>,
     tasks: JoinSet<()>,
 }
 
@@ -107,10 +110,14 @@ impl Connections {
         loop {
             tokio::select! {
                 (room, stream, peer) = accept(&self.listener, &self.room) => {
+                    let Some(entered) = self.peers.enter(peer.ip()) else {
+                        tracing::warn!(%peer, "refused a connection of an address that has too many");
+                        continue;
+                    };
                     let watcher = graceful.watcher();
                     let endpoint = self.endpoint.clone();
                     self.tasks.spawn(async move {
-                        endpoint.serve(stream, peer, watcher).await;
+                        endpoint.serve(stream, peer, &entered, watcher).await;
                         drop(room);
                     });
                 }
@@ -172,7 +179,7 @@ impl Endpoint {
     fn new(service: McpHttpService, config: &HttpServerConfig) -> Self {
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
-            .header_read_timeout(config.read_timeout.min(LONGEST_READ))
+            .header_read_timeout(config.head_timeout.min(config.read_timeout).min(LONGEST_READ))
             .max_header_size(config.max_head_bytes)
             // What is read at once.
             .max_buf_size(config.max_head_bytes.max(64 * 1024));
@@ -181,14 +188,25 @@ impl Endpoint {
     }
 
     /// Serves one connection to its end.
-    async fn serve(&self, stream: TcpStream, peer: SocketAddr, watcher: Watcher) {
+    async fn serve(
+        &self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        entered: &Entered,
+        watcher: Watcher,
+    ) {
         // Events are small, and somebody waits for them.
         let _ = stream.set_nodelay(true);
-        let service = service_fn(|request| self.answer(request, peer));
+        let service = service_fn(|request| self.answer(request, peer, entered));
         let stream = TokioIo::new(Patient::new(stream, self.write_timeout));
         let connection = self.http.serve_connection(stream, service);
-        if let Err(error) = watcher.watch(connection).await {
-            tracing::debug!(%error, %peer, "an HTTP connection broke off");
+        tokio::select! {
+            ended = watcher.watch(connection) => if let Err(error) = ended {
+                tracing::debug!(%error, %peer, "an HTTP connection broke off");
+            },
+            () = entered.gives_way() => {
+                tracing::debug!(%peer, "an HTTP connection gives way to another of its address");
+            }
         }
     }
 
@@ -196,12 +214,14 @@ impl Endpoint {
         &self,
         mut request: Request<Incoming>,
         peer: SocketAddr,
+        entered: &Entered,
     ) -> Result<Response<McpHttpBody>, Infallible> {
         if request.uri().path() != &*self.path {
             let text = format!("Not Found: the endpoint is {}", self.path);
             return Ok(self::text(StatusCode::NOT_FOUND, text));
         }
         request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(entered.connection().clone());
         Ok(self.service.answer(request).await)
     }
 }

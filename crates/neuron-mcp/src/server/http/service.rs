@@ -29,7 +29,8 @@ use super::body::{self, McpHttpBody, Unread};
 use super::config::HttpServerConfig;
 use super::cors;
 use super::names::{AllowedNames, NameRefusal};
-use super::sessions::{AnothersSession, SessionUse, Sessions};
+use super::peers::{Carrying, Connection, network};
+use super::sessions::{AnothersSession, Client, SessionLimits, SessionUse, Sessions};
 use super::shutdown::Shutdown;
 use crate::McpServer;
 use crate::server::traced::{RequestParent, Traced};
@@ -73,7 +74,11 @@ impl McpHttpService {
             AllowedNames::new(config.allowed_hosts.as_deref(), &config.allowed_origins, bound)
                 .map_err(McpError::Initialization)?;
         let shutdown = Shutdown::new(server.shutdown.child_token(), config.shutdown_grace);
-        let sessions = Arc::new(Sessions::new(config.max_sessions, config.session_idle_timeout));
+        let sessions = Arc::new(Sessions::new(SessionLimits {
+            all: config.max_sessions,
+            of_a_client: config.max_sessions_per_client,
+            idle: config.session_idle_timeout,
+        }));
         // Names and origins are checked here, before anything else; bodies have been read.
         let sdk_config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
@@ -170,13 +175,19 @@ impl McpHttpService {
     {
         let subject = self.authenticate(&mut parts).await?;
         let body = if parts.method == Method::POST { self.read(body).await? } else { Bytes::new() };
+        let carrying = parts.extensions.remove::<Arc<Connection>>().map(|it| it.carry());
         let session = self.session(&parts.headers, subject.as_deref())?;
+        let names_session = parts.headers.contains_key(SESSION_ID);
+        if parts.method == Method::DELETE && names_session && session.is_none() {
+            return Err(no_session());
+        }
         if self.shuts_down() && (session.is_none() || asks(&body)) {
             return Err(closing());
         }
+        let client = client(&parts, subject.as_deref());
         let room = if session.is_none() && begins_session(&parts, &body) {
-            self.shared.sessions.close_idle().await;
-            Some(self.shared.sessions.reserve().ok_or_else(no_room)?)
+            let room = self.shared.sessions.make_room(&client).await;
+            Some(room.ok_or_else(no_room)?)
         } else {
             None
         };
@@ -190,13 +201,13 @@ impl McpHttpService {
         if room.is_some()
             && let Some(id) = response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok())
         {
-            self.shared.sessions.begun(id, subject);
+            self.shared.sessions.begun(id, subject, client);
         }
         if is_json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
             // The SDK's answer to a body that is JSON by its type and no message by its content.
             return Err(Box::new(no_message()));
         }
-        Ok(self.with_end(response, only_listens, session))
+        Ok(self.with_end(response, only_listens, (session, carrying)))
     }
 
     /// Asks the user's hook who it is.
@@ -266,7 +277,7 @@ impl McpHttpService {
         };
         self.shared.sessions.enter(id, subject).map_err(|AnothersSession| {
             tracing::warn!(?subject, "refused a request with the session of another");
-            Box::new(text(StatusCode::NOT_FOUND, "Not Found: Session not found"))
+            no_session()
         })
     }
 
@@ -285,7 +296,7 @@ impl McpHttpService {
         &self,
         response: Response<SdkBody>,
         only_listens: bool,
-        session: Option<SessionUse>,
+        used: (Option<SessionUse>, Option<Carrying>),
     ) -> Response<McpHttpBody> {
         let shared = self.shared.clone();
         let until: BoxFuture<'static, ()> = if only_listens {
@@ -293,7 +304,7 @@ impl McpHttpService {
         } else {
             Box::pin(async move { shared.shutdown.proceed().await })
         };
-        response.map(|body| McpHttpBody::stream(body, until, session))
+        response.map(|body| McpHttpBody::stream(body, until, used))
     }
 }
 
@@ -324,6 +335,15 @@ impl fmt::Debug for McpHttpService {
 }
 
 type SdkBody = http_body_util::combinators::BoxBody<Bytes, Infallible>;
+
+/// Returns the identity that sends a request, or else the address.
+fn client(parts: &Parts, subject: Option<&str>) -> Client {
+    let address = || parts.extensions.get::<SocketAddr>().map(SocketAddr::ip);
+    match subject {
+        Some(subject) => Some(format!("identity {subject}").into()),
+        None => address().map(|address| format!("address {}", network(address)).into()),
+    }
+}
 
 /// Whether a request begins a session, if it names none: those of the protocol's older versions do, by
 /// `initialize`.
@@ -375,6 +395,10 @@ pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<McpHt
     let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, content_type);
     response
+}
+
+fn no_session() -> Refused {
+    Box::new(text(StatusCode::NOT_FOUND, "Not Found: Session not found"))
 }
 
 fn closing() -> Refused {

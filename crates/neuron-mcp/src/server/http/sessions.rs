@@ -1,4 +1,4 @@
-//! The sessions of an HTTP server: how many there are, whose they are, and when they end.
+//! The sessions of an HTTP server: their number, their owners and their ends.
 //!
 //! The SDK's manager keeps what a session is; it ends one some time after the last message, whether or not a
 //! call still runs or its client listens. Here a session ends once nobody uses it.
@@ -22,11 +22,16 @@ use tokio::time::Instant;
 /// How long a session may take to hear that it ends.
 const CLOSING: Duration = Duration::from_secs(1);
 
+/// How long a session may be unused whose client has sent nothing after `initialize`.
+const HANDSHAKE: Duration = Duration::from_secs(30);
+
+/// The identity or address that a session counts for. `None` where neither is known.
+pub(super) type Client = Option<Arc<str>>;
+
 /// All sessions of a server.
 pub(super) struct Sessions {
     sdk: LocalSessionManager,
-    max: usize,
-    idle_timeout: Duration,
+    limits: SessionLimits,
     state: Mutex<State>,
     /// How many there are, for who waits for their end.
     count: watch::Sender<usize>,
@@ -35,12 +40,40 @@ pub(super) struct Sessions {
 #[derive(Default)]
 struct State {
     sessions: HashMap<SessionId, Session>,
-    /// How many are about to begin.
-    reserved: usize,
+    /// The clients whose sessions are about to begin.
+    reserved: Vec<Client>,
+}
+
+impl State {
+    fn count(&self, is_counted: impl Fn(&Client) -> bool) -> usize {
+        let begun = self.sessions.values().map(|session| &session.client);
+        begun.chain(&self.reserved).filter(|client| is_counted(client)).count()
+    }
+}
+
+/// How many sessions there may be, and for how long without use.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SessionLimits {
+    pub(super) all: usize,
+    pub(super) of_a_client: usize,
+    pub(super) idle: Duration,
+}
+
+/// The answer to a client that wants to begin a session.
+pub(super) enum Room {
+    /// There is room.
+    Free(Reservation),
+    /// There is room once this one is closed, which was unused for the longest time.
+    After(SessionId),
+    /// All are used.
+    Full,
 }
 
 struct Session {
     owner: Option<Arc<str>>,
+    client: Client,
+    /// Its client has sent something after `initialize`.
+    has_begun: bool,
     /// How many requests and streams are open.
     uses: usize,
     /// When the last of them ended.
@@ -50,26 +83,51 @@ struct Session {
 }
 
 impl Sessions {
-    pub(super) fn new(max: usize, idle_timeout: Duration) -> Self {
+    pub(super) fn new(limits: SessionLimits) -> Self {
         let mut sdk = LocalSessionManager::default();
         sdk.session_config.keep_alive = None;
-        Self { sdk, max, idle_timeout, state: Mutex::default(), count: watch::Sender::new(0) }
+        Self { sdk, limits, state: Mutex::default(), count: watch::Sender::new(0) }
     }
 
-    /// Room for one more session; nothing if there are as many as there may be.
-    pub(super) fn reserve(self: &Arc<Self>) -> Option<Reservation> {
-        let mut state = self.state();
-        if state.sessions.len() + state.reserved >= self.max {
-            return None;
+    /// Makes room for one more session of a client. Who has as many as one may have gives up one of its own, and else the
+    /// one that was unused for the longest time ends.
+    pub(super) async fn make_room(self: &Arc<Self>, client: &Client) -> Option<Reservation> {
+        self.close_idle().await;
+        loop {
+            match self.reserve(client) {
+                Room::Free(reservation) => return Some(reservation),
+                Room::After(id) => self.close(&id, "another one begins").await,
+                Room::Full => return None,
+            }
         }
-        state.reserved += 1;
-        Some(Reservation(self.clone()))
+    }
+
+    fn reserve(self: &Arc<Self>, client: &Client) -> Room {
+        let mut state = self.state();
+        let is_own = |other: &Client| client.is_some() && other == client;
+        let is_full = state.count(|_| true) >= self.limits.all;
+        let has_all = state.count(is_own) >= self.limits.of_a_client;
+        if !is_full && !has_all {
+            state.reserved.push(client.clone());
+            return Room::Free(Reservation { sessions: self.clone(), client: client.clone() });
+        }
+        let may_end =
+            |session: &Session| session.uses == 0 && (!has_all || is_own(&session.client));
+        let unused = state.sessions.iter_mut().filter(|(_, session)| may_end(session));
+        // First those that never began.
+        match unused.min_by_key(|(_, session)| (session.has_begun, session.used)) {
+            Some((id, session)) => {
+                session.is_ending = true;
+                Room::After(id.clone())
+            }
+            None => Room::Full,
+        }
     }
 
     /// Says who began a session.
-    pub(super) fn begun(&self, id: &str, owner: Option<Arc<str>>) {
+    pub(super) fn begun(&self, id: &str, owner: Option<Arc<str>>, client: Client) {
         if let Some(session) = self.state().sessions.get_mut(id) {
-            session.owner = owner;
+            (session.owner, session.client) = (owner, client);
         }
     }
 
@@ -100,18 +158,25 @@ impl Sessions {
     /// Ends the sessions that nobody has used for long.
     pub(super) async fn close_idle(&self) {
         let idle = self.take_idle();
-        let closing = idle.iter().map(|id| async move {
-            tracing::debug!(session = %id, "a session ends because nobody uses it");
-            // One that does not listen ends by what it is served with, at the server's end.
-            let _ = tokio::time::timeout(CLOSING, self.close_session(id)).await;
-        });
-        future::join_all(closing).await;
+        future::join_all(idle.iter().map(|id| self.close(id, "nobody uses it"))).await;
+    }
+
+    async fn close(&self, id: &SessionId, reason: &str) {
+        tracing::debug!(session = %id, reason, "a session ends");
+        // One that does not listen ends by what it is served with, at the server's end.
+        if tokio::time::timeout(CLOSING, self.close_session(id)).await.is_err() {
+            self.forget(id);
+        }
     }
 
     /// Chooses the sessions that nobody has used for long. Nobody can use them from now on.
     fn take_idle(&self) -> Vec<SessionId> {
         let mut state = self.state();
-        let is_idle = |one: &Session| one.uses == 0 && one.used.elapsed() >= self.idle_timeout;
+        let idle = |one: &Session| match one.has_begun {
+            true => self.limits.idle,
+            false => self.limits.idle.min(HANDSHAKE),
+        };
+        let is_idle = |one: &Session| one.uses == 0 && one.used.elapsed() >= idle(one);
         // Also one that was chosen before: whoever closed it may have been dropped.
         let idle = state.sessions.iter_mut().filter(|(_, one)| is_idle(one));
         let taken = idle.map(|(id, session)| {
@@ -125,6 +190,13 @@ impl Sessions {
     pub(super) async fn ended(&self) {
         // An error says that nobody counts any more, which cannot be: `self` does.
         let _ = self.count.subscribe().wait_for(|count| *count == 0).await;
+    }
+
+    /// Notes that the client of a session has sent something after `initialize`.
+    fn has_begun(&self, id: &SessionId) {
+        if let Some(session) = self.state().sessions.get_mut(id) {
+            session.has_begun = true;
+        }
     }
 
     fn forget(&self, id: &SessionId) {
@@ -142,11 +214,17 @@ impl Sessions {
 pub(super) struct AnothersSession;
 
 /// Room for a session that is about to begin.
-pub(super) struct Reservation(Arc<Sessions>);
+pub(super) struct Reservation {
+    sessions: Arc<Sessions>,
+    client: Client,
+}
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.0.state().reserved -= 1;
+        let reserved = &mut self.sessions.state().reserved;
+        if let Some(place) = reserved.iter().position(|client| *client == self.client) {
+            reserved.swap_remove(place);
+        }
     }
 }
 
@@ -171,7 +249,14 @@ impl SessionManager for Sessions {
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
         let (id, transport) = self.sdk.create_session().await?;
-        let session = Session { owner: None, uses: 0, used: Instant::now(), is_ending: false };
+        let session = Session {
+            owner: None,
+            client: None,
+            has_begun: false,
+            uses: 0,
+            used: Instant::now(),
+            is_ending: false,
+        };
         let mut state = self.state();
         state.sessions.insert(id.clone(), session);
         self.count.send_replace(state.sessions.len());
@@ -203,6 +288,7 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        self.has_begun(id);
         self.sdk.create_stream(id, message).await
     }
 
@@ -211,6 +297,7 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<(), Self::Error> {
+        self.has_begun(id);
         self.sdk.accept_message(id, message).await
     }
 
@@ -218,6 +305,7 @@ impl SessionManager for Sessions {
         &self,
         id: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        self.has_begun(id);
         self.sdk.create_standalone_stream(id).await
     }
 
@@ -234,10 +322,38 @@ impl SessionManager for Sessions {
 mod tests {
     use super::*;
 
+    fn sessions(all: usize, idle: Duration) -> Arc<Sessions> {
+        Arc::new(Sessions::new(SessionLimits { all, of_a_client: all, idle }))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn session_without_a_word_after_initialize_ends_early() {
+        let sessions = sessions(9, HANDSHAKE * 10);
+        let (silent, _one) = sessions.create_session().await.unwrap();
+        let (begun, _other) = sessions.create_session().await.unwrap();
+        sessions.has_begun(&begun);
+        tokio::time::advance(HANDSHAKE - Duration::from_millis(1)).await;
+        assert_eq!(sessions.take_idle(), []);
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(sessions.take_idle(), [silent]);
+        tokio::time::advance(HANDSHAKE * 9).await;
+        assert!(sessions.take_idle().contains(&begun));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silent_sessions_give_way_first() {
+        let sessions = sessions(2, HANDSHAKE * 10);
+        let (begun, _one) = sessions.create_session().await.unwrap();
+        sessions.has_begun(&begun);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let (silent, _other) = sessions.create_session().await.unwrap();
+        assert!(matches!(sessions.reserve(&None), Room::After(id) if id == silent));
+    }
+
     /// A request that came while its session was about to be closed for idleness was let in, and its call broke off.
     #[tokio::test]
     async fn who_comes_while_a_session_ends_finds_none() {
-        let sessions = Arc::new(Sessions::new(1, Duration::ZERO));
+        let sessions = sessions(1, Duration::ZERO);
         let (id, _transport) = sessions.create_session().await.unwrap();
         {
             let used = sessions.enter(&id, None);
@@ -249,9 +365,9 @@ mod tests {
         assert!(matches!(sessions.enter(&id, None), Ok(None)));
         assert!(!sessions.has_session(&id).await.unwrap());
         assert!(matches!(sessions.enter(&id, Some("another")), Err(AnothersSession)));
-        assert!(sessions.reserve().is_none(), "it is still there");
+        assert!(matches!(sessions.reserve(&None), Room::After(_)), "it is still there");
         // Whoever closed it went away: the next one does.
         sessions.close_idle().await;
-        assert!(sessions.reserve().is_some());
+        assert!(matches!(sessions.reserve(&None), Room::Free(_)));
     }
 }

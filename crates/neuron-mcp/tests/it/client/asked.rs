@@ -1,6 +1,8 @@
 //! What a server asks by requests of its own, and what it tells.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use neuron_mcp::{
     ElicitationHandler, ElicitationRequest, ElicitationResponse, LogLevel, McpClient, McpError,
@@ -43,6 +45,34 @@ async fn a_server_may_use_the_model() {
     assert_eq!(answer["id"], "q1");
     assert_eq!(answer["result"]["model"], "echo", "{answer}");
     assert_eq!(answer["result"]["content"]["text"], "you said: hi");
+}
+
+/// Counts the questions that come.
+struct Counting(Arc<AtomicUsize>);
+
+impl SamplingHandler for Counting {
+    async fn sample(&self, request: SamplingRequest) -> Result<SamplingResponse, McpError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Echo.sample(request).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn questions_above_the_limit_per_minute_reach_no_handler() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let builder = McpClient::builder().sampling(Counting(count.clone()));
+    let (_client, mut server) = connected(builder).await;
+    let mut refused = 0;
+    for number in 0..200 {
+        server.ask(&format!("q{number}"), "sampling/createMessage", sampling("hi")).await;
+        let answer = server.next().await.unwrap();
+        let text = answer["error"]["message"].as_str().unwrap_or_default();
+        refused += usize::from(text.contains("at most 60 questions in a minute"));
+    }
+    assert_eq!((count.load(Ordering::Relaxed), refused), (60, 140));
+    tokio::time::advance(Duration::from_secs(60)).await;
+    server.ask("later", "sampling/createMessage", sampling("hi")).await;
+    assert_eq!(server.next().await.unwrap()["result"]["model"], "echo");
 }
 
 #[tokio::test]
@@ -157,12 +187,14 @@ async fn a_handler_does_not_hold_up_others_and_goes_with_its_question() {
 #[tokio::test]
 async fn too_many_questions_at_once_are_refused() {
     let handler = Patient { begun: Arc::default(), dropped: Arc::default() };
-    let (_client, mut server) = connected(McpClient::builder().sampling(handler)).await;
-    for number in 0..33 {
+    let builder = McpClient::builder().sampling(handler).max_questions_at_once(3);
+    let (_client, mut server) = connected(builder).await;
+    for number in 0..4 {
         server.ask(&format!("q{number}"), "sampling/createMessage", sampling("hi")).await;
     }
     let answer = server.next().await.unwrap();
-    assert!(answer["error"]["message"].as_str().unwrap().contains("too many"), "{answer}");
+    let text = answer["error"]["message"].as_str().unwrap();
+    assert!(text.contains("at most 3 questions at once"), "{answer}");
 }
 
 /// Hands on which pages are done.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use neuron_mcp::{HttpConfig, McpClient, McpVersion};
+use neuron_mcp::{HttpConfig, HttpIdentity, HttpRefusal, HttpRequestHead, McpClient, McpVersion};
 use serde_json::json;
 
 use super::raw::{Connection, Request, begin, call, initialize, modern_call, send, within};
@@ -130,23 +130,81 @@ async fn more_connections_than_there_may_be_wait() {
 }
 
 #[tokio::test]
-async fn more_sessions_than_there_may_be_are_refused() {
+async fn half_sent_heads_do_not_make_another_client_wait() {
+    let server = start(|config| config.max_connections(64).max_connections_per_address(8)).await;
+    let mut first = Connection::open(server.addr).await;
+    first.write(modern_call("wait", &json!({})).to_bytes()).await;
+    within(server.waiting.began.notified()).await;
+    let mut halves = Vec::new();
+    for _ in 0..200 {
+        let mut half = Connection::open(server.addr).await;
+        half.write("POST /mcp HTTP/1.1\r\nhost: localhost\r\n").await;
+        halves.push(half);
+    }
+    let next = modern_call("echo", &json!({ "text": "next" }));
+    let next = tokio::time::timeout(READING, next.send(server.addr)).await.expect("no wait");
+    assert_eq!(next.tool_text(), "next");
+    // What carries a call does not give way.
+    server.waiting.release.notify_one();
+    assert_eq!(first.read_to_end().await.unwrap().tool_text(), "waited");
+}
+
+#[tokio::test]
+async fn session_that_was_unused_longest_ends_for_another_unless_all_are_used() {
     let server = start(|config| config.max_sessions(2)).await;
     let first = begin(server.addr, |request| request).await;
     let second = begin(server.addr, |request| request).await;
+    let echo = async |id: &str| call(id, "echo", &json!({ "text": "on" })).send(server.addr).await;
+    assert_eq!(echo(&first).await.tool_text(), "on");
+    let third = begin(server.addr, |request| request).await;
+    assert_eq!(echo(&second).await.status, 404);
+    assert_eq!((echo(&first).await.status, echo(&third).await.status), (200, 200));
+
+    let mut streams = Vec::new();
+    for id in [&first, &third] {
+        let mut stream = Connection::open(server.addr).await;
+        stream.write(Request::listen().session(id).to_bytes()).await;
+        stream.read_until("200 OK").await;
+        streams.push(stream);
+    }
     let response = initialize().send(server.addr).await;
     assert_eq!(response.status, 503);
     assert!(response.header("retry-after").is_some());
     // Those that there are go on, and clients without sessions are not concerned.
-    for id in [&first, &second] {
-        let response = call(id, "echo", &json!({ "text": "on" })).send(server.addr).await;
-        assert_eq!(response.tool_text(), "on");
+    for id in [&first, &third] {
+        assert_eq!(echo(id).await.tool_text(), "on");
     }
     let response = modern_call("echo", &json!({ "text": "new" })).send(server.addr).await;
     assert_eq!(response.tool_text(), "new");
 
     assert_eq!(Request::new("DELETE").session(&first).send(server.addr).await.status, 202);
     begin(server.addr, |request| request).await;
+}
+
+#[tokio::test]
+async fn client_that_begins_too_many_sessions_ends_its_own() {
+    let by_key = |request: HttpRequestHead| {
+        let key = request.headers.get("x-key").and_then(|key| key.to_str().ok());
+        std::future::ready(key.map(HttpIdentity::new).ok_or_else(HttpRefusal::unauthorized))
+    };
+    let server =
+        start(|config| config.max_sessions(64).max_sessions_per_client(3).authenticate(by_key));
+    let server = server.await;
+    let begin_as = async |key: &str| {
+        let key = key.to_owned();
+        begin(server.addr, move |request| request.header("x-key", &key)).await
+    };
+    let calm = begin_as("calm").await;
+    let mut last = String::new();
+    for _ in 0..1500 {
+        last = begin_as("flood").await;
+    }
+    let echo = async |id: &str, key: &str| {
+        let call = call(id, "echo", &json!({ "text": "on" })).header("x-key", key);
+        call.send(server.addr).await.status
+    };
+    assert_eq!((echo(&calm, "calm").await, echo(&last, "flood").await), (200, 200));
+    assert_eq!(echo(&begin_as("calm").await, "calm").await, 200);
 }
 
 #[tokio::test]

@@ -30,6 +30,16 @@ async fn a_session_that_nobody_uses_ends() {
 }
 
 #[tokio::test]
+async fn session_that_is_not_there_cannot_be_deleted() {
+    let server = start(|config| config).await;
+    let id = begin(server.addr, |request| request).await;
+    let delete = async |id: &str| Request::new("DELETE").session(id).send(server.addr).await.status;
+    assert_eq!(delete("made-up").await, 404);
+    assert_eq!(delete(&id).await, 202);
+    assert_eq!(delete(&id).await, 404);
+}
+
+#[tokio::test]
 async fn a_session_stays_while_its_client_listens() {
     let server = start(|config| config.max_sessions(2).session_idle_timeout(IDLE)).await;
     let listens = begin(server.addr, |request| request).await;

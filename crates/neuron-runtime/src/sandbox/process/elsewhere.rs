@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use neuron_types::{CommandOutput, SandboxError, ToolCommand, ToolContext};
 
-use super::Settings;
+use super::{ProcessCounting, Settings};
 
 /// There is none.
 #[derive(Clone)]
@@ -15,6 +15,14 @@ impl Ready {
         Err(SandboxError::SetupFailed(
             "programs can be confined on Linux on x86-64, AArch64 or RISC-V 64 only".to_owned(),
         ))
+    }
+
+    pub(super) fn is_strict(&self) -> bool {
+        match self.0 {}
+    }
+
+    pub(super) fn process_counting(&self) -> ProcessCounting {
+        match self.0 {}
     }
 
     pub(super) async fn run(

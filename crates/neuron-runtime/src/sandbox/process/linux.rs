@@ -7,7 +7,9 @@ use neuron_types::SandboxError;
 
 use super::{Limits, Settings};
 
+mod cgroup;
 mod confine;
+mod counting;
 mod cpu_times;
 mod filter;
 mod gate;

@@ -17,6 +17,8 @@ use seccompiler::{
 const FIRST_UNKNOWN: u32 = 470;
 // Names that the libc crate does not have everywhere yet.
 const FCHMODAT2: c_long = 452;
+const STATMOUNT: c_long = 457;
+const LISTMOUNT: c_long = 458;
 const SETXATTRAT: c_long = 463;
 const REMOVEXATTRAT: c_long = 466;
 const OPEN_TREE_ATTR: c_long = 467;
@@ -31,6 +33,8 @@ const REFUSED: &[c_long] = &[
     libc::SYS_setns,
     libc::SYS_mount,
     libc::SYS_umount2,
+    STATMOUNT,
+    LISTMOUNT,
     libc::SYS_pivot_root,
     libc::SYS_chroot,
     libc::SYS_open_tree,

@@ -148,15 +148,22 @@ impl Gate {
             // A core dump would be a file that nobody asked for.
             same(Resource::Core, 0),
         ];
-        for (resource, soft, hard) in all {
-            // What holds for this process already may be stricter.
-            let now = rustix::process::getrlimit(resource);
-            let least = |limit: u64| now.maximum.map_or(limit, |now| now.min(limit));
-            let new = Rlimit { current: Some(least(soft)), maximum: Some(least(hard)) };
-            rustix::process::prlimit(Some(self.pid), resource, new)
-                .map_err(|error| setup_failed(format!("the limit {resource:?}"), error))?;
-        }
-        Ok(())
+        all.into_iter().try_for_each(|(resource, soft, hard)| self.set_limit(resource, soft, hard))
+    }
+
+    /// Sets a limit, unless what holds for this process is stricter.
+    pub(super) fn set_limit(
+        &self,
+        resource: Resource,
+        soft: u64,
+        hard: u64,
+    ) -> Result<(), SandboxError> {
+        let now = rustix::process::getrlimit(resource);
+        let least = |limit: u64| now.maximum.map_or(limit, |now| now.min(limit));
+        let new = Rlimit { current: Some(least(soft)), maximum: Some(least(hard)) };
+        rustix::process::prlimit(Some(self.pid), resource, new)
+            .map(drop)
+            .map_err(|error| setup_failed(format!("the limit {resource:?}"), error))
     }
 }
 

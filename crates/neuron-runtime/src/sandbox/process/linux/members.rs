@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, WaitOptions};
+use rustix::process::{Pid, Signal, WaitOptions};
 
 /// Lists the processes of a group but its leader, again and again.
 pub(super) struct Members {
@@ -23,6 +23,12 @@ const MEMORY: Duration = Duration::from_secs(1);
 impl Members {
     pub(super) fn new(group: Pid) -> Self {
         Self { group, others: HashSet::new(), last_look: Instant::now() }
+    }
+
+    /// Sends a signal to the processes of the group.
+    pub(super) fn signal(&self, signal: Signal) {
+        // It fails if none is left.
+        let _ = rustix::process::kill_process_group(self.group, signal);
     }
 
     /// Lists the processes, dead ones included, up to that many: where they become more and more, a list

@@ -1,5 +1,6 @@
 //! One run of a program, from its start to the end of all its processes.
 
+use std::ffi::OsString;
 use std::io::{self, PipeReader, Write as _};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt as _;
@@ -7,8 +8,9 @@ use std::path::PathBuf;
 use std::process::{ChildStderr, ChildStdin, ChildStdout, ExitStatus};
 use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use indexmap::IndexMap;
 use neuron_types::{
     CommandOutput, CommandStatus, SandboxError, SandboxLimit, ToolCommand, ToolContext, ToolError,
 };
@@ -16,7 +18,9 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags};
 use tokio::sync::oneshot;
 
+use super::super::ProcessCounting;
 use super::confine::{self, Rules};
+use super::counting::Counting;
 use super::gate::{self, Gate};
 use super::group::Group;
 use super::output::Captured;
@@ -37,6 +41,7 @@ struct Inner {
     rules: Rules,
     /// The paths from which programs may run.
     executable: Vec<PathBuf>,
+    counting: Counting,
 }
 
 impl Ready {
@@ -49,7 +54,20 @@ impl Ready {
         let rules = Rules::new(&settings)?;
         gate::try_confinement(rules.for_group(rustix::process::getpid())?)?;
         let executable = confine::executable_paths(&settings);
-        Ok(Self(Arc::new(Inner { settings, rules, executable })))
+        let counting = Counting::find(settings.accepts_watching)?;
+        let inner = Inner { settings, rules, executable, counting };
+        if matches!(inner.counting, Counting::UserLimit) {
+            try_to_fork(&inner)?;
+        }
+        Ok(Self(Arc::new(inner)))
+    }
+
+    pub(in super::super) fn is_strict(&self) -> bool {
+        self.0.settings.is_strict
+    }
+
+    pub(in super::super) fn process_counting(&self) -> ProcessCounting {
+        self.0.counting.kind()
     }
 
     /// Runs a program on a thread of its own. When the future is dropped the thread learns of it, and
@@ -69,7 +87,7 @@ impl Ready {
         let inner = self.0.clone();
         let work = move || {
             // Nobody waits for a run that was dropped.
-            let _ = sender.send(run(&inner, program, &watched));
+            let _ = sender.send(run(&inner, inner.settings.limits, program, &watched));
         };
         thread::Builder::new()
             .name("sandbox".to_owned())
@@ -93,18 +111,21 @@ impl Ready {
 /// Runs a program, until it ends, exceeds a limit, or the other end of the pipe is closed.
 fn run(
     inner: &Inner,
+    limits: Limits,
     mut program: Program,
     cancelled: &PipeReader,
 ) -> Result<CommandOutput, SandboxError> {
-    let limits = inner.settings.limits;
     let deadline = Instant::now().checked_add(limits.time);
+    // The first, because it is removed last.
+    let cgroup = inner.counting.cgroup(&limits)?;
     let mut group = Group::start()?;
     let mut gate = Gate::start(inner.rules.for_group(group.id())?, group.id(), &program)?;
     gate.close_files()?;
     gate.set_limits(&limits)?;
+    inner.counting.hold(&gate, cgroup.as_ref(), &limits)?;
 
     let mut pipes = Pipes::new(&mut gate, gate::input(&mut program), limits.output)?;
-    let mut watch = Watch::new(limits, gate.pid);
+    let mut watch = Watch::new(limits, gate.pid, cgroup.as_ref());
     let end = pipes.follow(gate.pid, deadline, &limits, &mut watch, &mut group, cancelled);
     // Whatever the end was, none goes on.
     group.end(Some(gate.pid))?;
@@ -112,6 +133,7 @@ fn run(
     // All writers are gone, so what is left is the rest.
     pipes.read(usize::MAX);
     let output = pipes.into_output(status);
+    let refused = cgroup.as_ref().and_then(|cgroup| cgroup.exceeded(&limits));
     let limit = match (end?, output.status) {
         (End::Cancelled, _) => return Err(ToolError::Cancelled.into()),
         (End::Exceeded(limit), _) => limit,
@@ -121,9 +143,34 @@ fn run(
         (End::Exited, CommandStatus::Signaled(gate::CPU_TIME_SIGNAL)) => {
             SandboxLimit::CpuTime(limits.cpu_time)
         }
-        (End::Exited, _) => return Ok(output),
+        (End::Exited, _) => match refused {
+            Some(limit) => limit,
+            None => return Ok(output),
+        },
     };
     Err(SandboxError::LimitExceeded { limit, output: Box::new(output) })
+}
+
+/// Sees that this user's processes are counted as `/proc` shows them. A container may hide some.
+fn try_to_fork(inner: &Inner) -> Result<(), SandboxError> {
+    let program = Program {
+        path: "/bin/sh".into(),
+        args: ["-c", "(exit 0); exit 7"].map(OsString::from).to_vec(),
+        env: IndexMap::new(),
+        directory: "/".into(),
+        stdin: Vec::new(),
+    };
+    let limits = Limits { time: Duration::from_secs(2), ..Limits::default() };
+    let (watched, _held) = io::pipe().map_err(|error| setup_failed("a pipe", error))?;
+    match run(inner, limits, program, &watched) {
+        Ok(output) if output.status == CommandStatus::Exited(7) => Ok(()),
+        Err(error @ SandboxError::SetupFailed(_)) => Err(error),
+        _ => Err(SandboxError::SetupFailed(
+            "this user has more processes than /proc shows, perhaps in other containers, so that the kernel cannot limit \
+             those of programs: run as a user of its own, or delegate a cgroup"
+                .to_owned(),
+        )),
+    }
 }
 
 /// Why a program is not followed any longer.
@@ -171,7 +218,7 @@ impl Pipes {
         pid: Pid,
         deadline: Option<Instant>,
         limits: &Limits,
-        watch: &mut Watch,
+        watch: &mut Watch<'_>,
         group: &mut Group,
         cancelled: &PipeReader,
     ) -> Result<End, SandboxError> {

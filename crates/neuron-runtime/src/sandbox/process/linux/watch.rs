@@ -5,9 +5,10 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use neuron_types::SandboxLimit;
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 
 use super::Limits;
+use super::cgroup::Cgroup;
 use super::cpu_times::CpuTimes;
 use super::members::Members;
 
@@ -17,18 +18,28 @@ const INTERVAL: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_millis(50);
 
 /// Looks at a group from time to time.
-pub(super) struct Watch {
+pub(super) struct Watch<'a> {
+    cgroup: Option<&'a Cgroup>,
     limits: Limits,
     /// When to look next.
     next: Instant,
     cpu_times: CpuTimes,
+    /// The number of the newest process at the last look.
+    newest: Option<u64>,
     /// The first process, which is waited for elsewhere.
     first: Pid,
 }
 
-impl Watch {
-    pub(super) fn new(limits: Limits, first: Pid) -> Self {
-        Self { limits, next: Instant::now(), cpu_times: CpuTimes::new(), first }
+impl<'a> Watch<'a> {
+    pub(super) fn new(limits: Limits, first: Pid, cgroup: Option<&'a Cgroup>) -> Self {
+        Self {
+            cgroup,
+            limits,
+            next: Instant::now(),
+            newest: None,
+            cpu_times: CpuTimes::new(),
+            first,
+        }
     }
 
     /// When to look next.
@@ -46,6 +57,38 @@ impl Watch {
     }
 
     fn exceeded(&mut self, members: &mut Members) -> io::Result<Option<SandboxLimit>> {
+        let limits = self.limits;
+        if let Some(limit) = self.cgroup.and_then(|cgroup| cgroup.exceeded(&limits)) {
+            return Ok(Some(limit));
+        }
+        if self.cgroup.is_none() && self.is_forking() {
+            // While they run, they become more than can be counted.
+            members.signal(Signal::STOP);
+            let exceeded = self.count(members);
+            if matches!(exceeded, Ok(None)) {
+                members.signal(Signal::CONT);
+            }
+            return exceeded;
+        }
+        self.count(members)
+    }
+
+    /// Returns `true` if so many processes began on the machine since the last look that the group may have too many.
+    fn is_forking(&mut self) -> bool {
+        // The last field is the number of the newest process.
+        let newest = std::fs::read_to_string("/proc/loadavg").ok();
+        let newest = newest.and_then(|text| text.split_whitespace().last()?.parse::<u64>().ok());
+        let before = std::mem::replace(&mut self.newest, newest);
+        match (before, newest) {
+            // Below the one before, the numbers began again.
+            (Some(before), Some(newest)) => {
+                newest.checked_sub(before).is_none_or(|new| new > self.limits.processes / 2)
+            }
+            (_, newest) => newest.is_none(),
+        }
+    }
+
+    fn count(&mut self, members: &mut Members) -> io::Result<Option<SandboxLimit>> {
         let limits = self.limits;
         // One more than there may be is too many already.
         let most = usize::try_from(limits.processes).unwrap_or(usize::MAX).saturating_add(1);

@@ -1,0 +1,295 @@
+//! [`Cgroup`]: a control group for the processes of one program, in which the kernel counts them and their memory.
+
+use std::fmt::Display;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use neuron_types::{SandboxError, SandboxLimit};
+use rustix::process::Pid;
+
+use super::{Limits, setup_failed};
+
+/// The beginning of the names of our control groups.
+const PREFIX: &str = "neuron-sandbox-";
+
+/// The age after which an empty control group whose process does not exist is one that a killed process left. A process
+/// in another namespace, which does not seem to exist, has moved its program into a younger one by then.
+const LEFT_BEHIND: Duration = Duration::from_secs(60);
+
+/// The longest wait for a control group to become empty.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The directories in which control groups can be made. Both are the same with cgroup version 2.
+#[derive(Debug, Clone)]
+pub(super) struct Hierarchy {
+    pids: PathBuf,
+    memory: Option<PathBuf>,
+}
+
+impl Hierarchy {
+    /// Finds where this process may make control groups that count processes. `None` if it may nowhere.
+    pub(super) fn find() -> Option<Self> {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+        let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+        let usable = |controller: &str| {
+            let mut found = candidates(&mounts, &own, controller).into_iter();
+            found.find(|directory| can_hold_programs(directory))
+        };
+        Some(Self { pids: usable("pids")?, memory: usable("memory") })
+    }
+
+    /// Creates a control group with these limits.
+    pub(super) fn create(&self, limits: &Limits) -> Result<Cgroup, SandboxError> {
+        let mut cgroup = Cgroup { pids: new_directory(&self.pids)?, memory: None };
+        write(&cgroup.pids.join("pids.max"), limits.processes)?;
+        if let Some(parent) = &self.memory {
+            let memory = match *parent == self.pids {
+                true => cgroup.pids.clone(),
+                false => new_directory(parent)?,
+            };
+            cgroup.memory = Some(memory.clone());
+            let version_2 = memory.join("memory.max");
+            if version_2.exists() {
+                write(&version_2, limits.memory)?;
+                let _ = fs::write(memory.join("memory.swap.max"), "0");
+                let _ = fs::write(memory.join("memory.oom.group"), "1");
+            } else {
+                write(&memory.join("memory.limit_in_bytes"), limits.memory)?;
+                let _ = fs::write(memory.join("memory.swappiness"), "0");
+            }
+        }
+        Ok(cgroup)
+    }
+}
+
+/// A control group. Dropping it removes it, so all its processes must have ended.
+#[derive(Debug)]
+pub(super) struct Cgroup {
+    pids: PathBuf,
+    memory: Option<PathBuf>,
+}
+
+impl Cgroup {
+    /// Moves a process into the group. All that it starts later belongs to the group too.
+    pub(super) fn add(&self, pid: Pid) -> Result<(), SandboxError> {
+        self.directories().try_for_each(|directory| write(&directory.join("cgroup.procs"), pid))
+    }
+
+    /// Returns a limit at which the kernel has stopped the group.
+    pub(super) fn exceeded(&self, limits: &Limits) -> Option<SandboxLimit> {
+        let refused = count(&self.pids.join("pids.events"), "max");
+        if refused > 0 {
+            return Some(SandboxLimit::Processes(limits.processes));
+        }
+        let events = |memory: &PathBuf| {
+            let files = ["memory.events", "memory.oom_control"];
+            files.iter().any(|file| count(&memory.join(file), "oom_kill") > 0)
+        };
+        self.memory
+            .as_ref()
+            .filter(|memory| events(memory))
+            .map(|_| SandboxLimit::Memory(limits.memory))
+    }
+
+    fn directories(&self) -> impl Iterator<Item = &PathBuf> {
+        let other = self.memory.as_ref().filter(|memory| **memory != self.pids);
+        [&self.pids].into_iter().chain(other)
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        let start = Instant::now();
+        for directory in self.directories() {
+            // What was killed may need a moment to leave.
+            while let Err(error) = fs::remove_dir(directory) {
+                if error.kind() == io::ErrorKind::NotFound {
+                    break;
+                }
+                if start.elapsed() > PATIENCE {
+                    tracing::warn!(directory = %directory.display(), %error, "a control group is left");
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+}
+
+/// Returns the directories whose children have a controller, by `/proc/self/mountinfo` and `/proc/self/cgroup`. The
+/// nearest to this process comes first.
+fn candidates(mounts: &str, own: &str, controller: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for line in mounts.lines() {
+        let Some((mount, file_system)) = line.split_once(" - ") else { continue };
+        let mount: Vec<&str> = mount.split(' ').collect();
+        let file_system: Vec<&str> = file_system.split(' ').collect();
+        let (Some(root), Some(point)) = (mount.get(3), mount.get(4)) else { continue };
+        // Version 2 has one hierarchy without a name, version 1 one for each controller.
+        let (is_version_2, name) = match (file_system.first(), file_system.get(2)) {
+            (Some(&"cgroup2"), _) => (true, ""),
+            (Some(&"cgroup"), Some(options)) if options.split(',').any(|it| it == controller) => {
+                (false, controller)
+            }
+            _ => continue,
+        };
+        let Some(place) = own_place(own, name) else { continue };
+        // A mount may show a part of the hierarchy only.
+        let Ok(below) = Path::new(place).strip_prefix(root) else { continue };
+        let point = Path::new(point);
+        let nearest = point.join(below);
+        match is_version_2 {
+            true => found.extend(
+                nearest
+                    .ancestors()
+                    .take_while(|directory| directory.starts_with(point))
+                    .map(Path::to_owned),
+            ),
+            false => found.push(nearest),
+        }
+    }
+    found.retain(|directory| match fs::read_to_string(directory.join("cgroup.subtree_control")) {
+        Ok(controllers) => controllers.split_whitespace().any(|it| it == controller),
+        // Version 1 has no such file.
+        Err(_) => directory.join("tasks").exists(),
+    });
+    found
+}
+
+/// Returns where this process is in a hierarchy, by a line such as `8:cpu,pids:/user.slice`.
+fn own_place<'a>(own: &'a str, name: &str) -> Option<&'a str> {
+    own.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, place) = (fields.next()?, fields.next()?);
+        controllers.split(',').any(|controller| controller == name).then_some(place)
+    })
+}
+
+/// Tries whether a control group can be made in a directory, and a process moved there.
+fn can_hold_programs(directory: &Path) -> bool {
+    remove_left_behind(directory);
+    let Ok(child) = new_directory(directory) else { return false };
+    let moved = std::process::Command::new("/bin/sh")
+        .args(["-c", "echo $$ > \"$0\"", &child.join("cgroup.procs").to_string_lossy()])
+        .env_clear()
+        .stderr(std::process::Stdio::null())
+        .status();
+    // It has ended, and leaves with that.
+    drop(Cgroup { pids: child, memory: None });
+    moved.is_ok_and(|status| status.success())
+}
+
+fn new_directory(parent: &Path) -> Result<PathBuf, SandboxError> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
+        match fs::create_dir(&path) {
+            Ok(()) => return Ok(path),
+            // Of a process with the same number: an earlier one, or one in another namespace.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(setup_failed(path.display(), error)),
+        }
+    }
+}
+
+/// Removes empty control groups of processes that were killed. One with a process cannot be removed.
+fn remove_left_behind(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let created = entry.metadata().and_then(|metadata| metadata.modified());
+        let age = created.ok().and_then(|time| SystemTime::now().duration_since(time).ok());
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next());
+        let has_ended = process.is_some_and(|pid| !Path::new("/proc").join(pid).exists());
+        if has_ended && age.is_some_and(|age| age > LEFT_BEHIND) {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+fn write(path: &Path, value: impl Display) -> Result<(), SandboxError> {
+    fs::write(path, value.to_string()).map_err(|error| setup_failed(path.display(), error))
+}
+
+/// Reads a number of a file with a name and a number in each line, 0 without one.
+fn count(path: &Path, name: &str) -> u64 {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.and_then(|value| value.trim().parse().ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder in place of a mounted hierarchy.
+    struct Mount(PathBuf);
+
+    impl Mount {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("cgroup-{}-{name}", std::process::id()));
+            fs::create_dir(&path).unwrap();
+            Self(path)
+        }
+
+        fn directory(&self, below: &str, file: &str, text: &str) -> PathBuf {
+            let path = self.0.join(below);
+            fs::create_dir_all(&path).unwrap();
+            fs::write(path.join(file), text).unwrap();
+            path
+        }
+    }
+
+    impl Drop for Mount {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).unwrap();
+        }
+    }
+
+    #[test]
+    fn group_of_version_1_is_that_of_the_process() {
+        let mount = Mount::new("one");
+        let own = mount.directory("user/a", "tasks", "");
+        let point = mount.0.display();
+        let mounts = format!(
+            "30 25 0:26 / /other rw - cgroup cgroup rw,memory\n31 25 0:27 / {point} rw - cgroup cgroup rw,cpu,pids\n"
+        );
+        let places = "3:memory:/\n2:cpu,pids:/user/a\n0::/\n";
+        assert_eq!(candidates(&mounts, places, "pids"), std::slice::from_ref(&own));
+        assert_eq!(candidates(&mounts, "2:cpu:/\n", "pids"), Vec::<PathBuf>::new());
+        // A container sees the part below its own group.
+        let mounts = format!("31 25 0:27 /user/a {point}/user/a rw - cgroup cgroup rw,pids\n");
+        assert_eq!(candidates(&mounts, places, "pids"), [own]);
+        assert_eq!(candidates(&mounts, "2:pids:/elsewhere\n", "pids"), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn group_of_version_2_is_the_nearest_whose_children_have_the_controller() {
+        let mount = Mount::new("two");
+        mount.directory("user/app/own", "cgroup.subtree_control", "");
+        let app = mount.directory("user/app", "cgroup.subtree_control", "memory pids\n");
+        mount.directory("user", "cgroup.subtree_control", "pids-of-others\n");
+        let root = mount.directory("", "cgroup.subtree_control", "cpu pids\n");
+        let mounts = format!("31 25 0:27 / {} rw - cgroup2 cgroup rw\n", mount.0.display());
+        let places = "0::/user/app/own\n";
+        assert_eq!(candidates(&mounts, places, "pids"), [app.clone(), root]);
+        assert_eq!(candidates(&mounts, places, "memory"), [app]);
+        for (mounts, places) in
+            [("", places), (&*mounts, ""), ("a - cgroup2", places), (" - ", "::")]
+        {
+            assert_eq!(candidates(mounts, places, "pids"), Vec::<PathBuf>::new());
+        }
+    }
+
+    #[test]
+    fn event_is_counted_by_its_whole_name() {
+        let mount = Mount::new("events");
+        let folder = mount.directory("x", "memory.events", "oom 3\noom_kill 2\noom_group_kill 1\n");
+        let file = folder.join("memory.events");
+        assert_eq!((count(&file, "oom_kill"), count(&file, "oom"), count(&file, "max")), (2, 3, 0));
+        assert_eq!(count(&folder.join("none"), "oom"), 0);
+    }
+}

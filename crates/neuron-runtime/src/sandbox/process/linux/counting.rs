@@ -1,0 +1,147 @@
+//! [`Counting`]: what makes the kernel hold a program to its number of processes.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+
+use neuron_types::SandboxError;
+use rustix::process::Resource;
+
+use super::super::ProcessCounting;
+use super::Limits;
+use super::cgroup::{Cgroup, Hierarchy};
+use super::gate::Gate;
+
+/// The inode of the first user namespace, by `PROC_USER_INIT_INO` of the kernel.
+const FIRST_NAMESPACE: u64 = 0xEFFF_FFFD;
+
+/// How the kernel counts the processes of a program.
+#[derive(Debug, Clone)]
+pub(super) enum Counting {
+    Cgroup(Hierarchy),
+    UserLimit,
+    Watched,
+}
+
+impl Counting {
+    /// Finds the best way that this machine has.
+    ///
+    /// # Errors
+    ///
+    /// [`SandboxError::SetupFailed`] if the kernel counts in no way, and a limit that is only watched is not accepted.
+    pub(super) fn find(accepts_watching: bool) -> Result<Self, SandboxError> {
+        if let Some(hierarchy) = Hierarchy::find() {
+            return Ok(Self::Cgroup(hierarchy));
+        }
+        match (is_limited_user(), accepts_watching) {
+            (true, _) => Ok(Self::UserLimit),
+            (false, true) => Ok(Self::Watched),
+            (false, false) => Err(SandboxError::SetupFailed(
+                "the kernel cannot limit the number of processes here: no cgroup with the controller `pids` can be made, \
+                 and this user is root, whom its own limit does not hold. Run as another user, delegate a cgroup, or \
+                 accept a limit that is only watched (`watched_process_limit`)"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    pub(super) fn kind(&self) -> ProcessCounting {
+        match self {
+            Self::Cgroup(_) => ProcessCounting::Cgroup,
+            Self::UserLimit => ProcessCounting::UserLimit,
+            Self::Watched => ProcessCounting::Watched,
+        }
+    }
+
+    /// Creates the control group of a program, where control groups count.
+    pub(super) fn cgroup(&self, limits: &Limits) -> Result<Option<Cgroup>, SandboxError> {
+        match self {
+            Self::Cgroup(hierarchy) => hierarchy.create(limits).map(Some),
+            Self::UserLimit | Self::Watched => Ok(None),
+        }
+    }
+
+    /// Limits what a program that waits in its gate may start.
+    pub(super) fn hold(
+        &self,
+        gate: &Gate,
+        cgroup: Option<&Cgroup>,
+        limits: &Limits,
+    ) -> Result<(), SandboxError> {
+        if let Some(cgroup) = cgroup {
+            return cgroup.add(gate.pid);
+        }
+        if matches!(self, Self::UserLimit) {
+            // Others of this user come and go meanwhile. The exact number is watched.
+            let most = own_tasks().saturating_add(limits.processes.saturating_mul(2));
+            gate.set_limit(Resource::Nproc, most, most)?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns `true` if `RLIMIT_NPROC` holds this user. It does not hold the root of the first user namespace.
+fn is_limited_user() -> bool {
+    let user = rustix::process::getuid().as_raw();
+    match fs::metadata("/proc/self/ns/user") {
+        Ok(namespace) if namespace.ino() == FIRST_NAMESPACE => user != 0,
+        Ok(_) => {
+            let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+            outside(&map, user).is_some_and(|outside| outside != 0)
+        }
+        Err(_) => false,
+    }
+}
+
+/// Returns the number of a user outside of its namespace, by lines of three numbers: the first inside, the first
+/// outside, and how many follow.
+fn outside(map: &str, user: u32) -> Option<u32> {
+    map.lines().find_map(|line| {
+        let mut numbers = line.split_whitespace().map_while(|number| number.parse::<u32>().ok());
+        let (inside, outside, count) = (numbers.next()?, numbers.next()?, numbers.next()?);
+        let offset = user.checked_sub(inside)?;
+        (offset < count).then(|| outside.checked_add(offset)).flatten()
+    })
+}
+
+/// Returns the number of processes and threads that this user has.
+fn own_tasks() -> u64 {
+    let user = rustix::process::getuid().as_raw();
+    let tasks = |status: &str| {
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok())
+        };
+        (field("Uid:") == Some(u64::from(user))).then(|| field("Threads:").unwrap_or(1))
+    };
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbered = processes
+        .filter(|entry| entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok()));
+    numbered
+        .filter_map(|entry| tasks(&fs::read_to_string(entry.path().join("status")).ok()?))
+        .fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn user_outside_is_found_in_the_map() {
+        let map = "         0       1000          1\n         1     100000      65536\n";
+        for (inside, expected) in
+            [(0, Some(1000)), (1, Some(100_000)), (65536, Some(165_535)), (65537, None)]
+        {
+            assert_eq!(outside(map, inside), expected, "{inside}");
+        }
+        assert_eq!(outside("0 0 4294967295", 7), Some(7));
+        assert_eq!(outside("0 4294967295 4294967295", 7), None);
+        for text in ["", "0", "0 0", "a b c"] {
+            assert_eq!(outside(text, 0), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn tasks_of_this_user_have_this_process_among_them() {
+        assert!(own_tasks() >= 1);
+    }
+}
