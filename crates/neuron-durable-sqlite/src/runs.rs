@@ -290,7 +290,7 @@ impl SqliteRuns {
     /// For failures whose cause is gone: a key that was wrong, a network that was down.
     ///
     /// A tool call that failed is then one that began and did not end: whether it runs again follows from what
-    /// the tool declares.
+    /// the tool declares. The same holds inside an agent whose call failed.
     ///
     /// # Errors
     ///
