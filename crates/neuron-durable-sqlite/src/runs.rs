@@ -262,6 +262,9 @@ impl SqliteRuns {
     ///
     /// A run is not revived if decisions came in time and nobody has driven it since. It goes on with them.
     ///
+    /// If the agent [signs](neuron_types::ApprovalSigner) its questions, and the life of the signatures is over too, the run
+    /// does not take the decisions. It asks again, with new signatures and a new deadline.
+    ///
     /// # Errors
     ///
     /// [`RunsError::NotRevivable`] if the run did not end so, or decisions came in time; [`RunsError::Approval`] if the decisions do not fit
