@@ -151,16 +151,6 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         }
     }
 
-    /// Fails the workflow's task, which the server then tries again, until the agent is as it was. Nothing is lost, and
-    /// nothing new is begun.
-    pub(crate) fn stall(&self, error: &DurableError) -> ! {
-        let text = error.to_string();
-        tracing::error!(run = %self.run_id, "{text}");
-        self.ctx.state_mut(|workflow| workflow.mailbox_mut().set_stalled(text.clone()));
-        // The SDK fails a task by a panic alone. This one is none that the program's hook for panics hears of.
-        resume_unwind(Box::new(text))
-    }
-
     /// Counts a step; fails once the workflow was cancelled, which what comes after a [`sleep`] or a
     /// compaction would not see by itself.
     ///
@@ -317,6 +307,16 @@ impl<W> fmt::Debug for TemporalDurableContext<W> {
             .field("options", &self.options)
             .finish_non_exhaustive()
     }
+}
+
+/// Fails the workflow's task, which the server then tries again, until the agent is as it was. Nothing is lost, and nothing
+/// new is begun.
+pub(crate) fn stall<W: HasMailbox>(ctx: &WorkflowContext<W>, error: &DurableError) -> ! {
+    let text = error.to_string();
+    tracing::error!(workflow = ctx.info().workflow_id(), "{text}");
+    ctx.state_mut(|workflow| workflow.mailbox_mut().set_stalled(text.clone()));
+    // The SDK fails a task by a panic alone. This one is none that the program's hook for panics hears of.
+    resume_unwind(Box::new(text))
 }
 
 /// What an activity has to keep to.

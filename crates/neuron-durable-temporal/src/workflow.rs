@@ -22,7 +22,7 @@ use temporalio_sdk::{
 };
 
 use crate::agent_version::AgentVersion;
-use crate::context::keep_answers;
+use crate::context::{keep_answers, stall};
 use crate::json::Json;
 use crate::mailbox::Queues;
 use crate::outcome::{RunFailure, RunOutcome};
@@ -118,12 +118,13 @@ impl AgentWorkflow {
         }
         ctx.state_mut(|state| state.mailbox.put_first(signals));
         let (agent, options) = ctx.state(|state| (state.agent.clone(), state.options.clone()));
-        let context = TemporalDurableContext::new(ctx, options.clone()).starting_from(&start);
         let pinned = AgentVersion::pinned(Some(ctx.memo().raw()));
         let version = match pinned.clone().check(&options) {
             Ok(version) => version,
-            Err(error) => context.stall(&error),
+            // Without commands before it: the SDK would add them to its answer to a query, and end the worker.
+            Err(error) => stall(ctx, &error),
         };
+        let context = TemporalDurableContext::new(ctx, options.clone()).starting_from(&start);
         let durability = Durability::new(context.pinned_to(version.clone()));
         // A task that panics the SDK would try again for ever, and pay its answers each time. One whose agent changed is to
         // be tried again.
