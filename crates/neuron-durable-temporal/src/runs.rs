@@ -2,6 +2,7 @@
 
 mod end;
 mod operate;
+mod patience;
 mod revive;
 mod summary;
 
