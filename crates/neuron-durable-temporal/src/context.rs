@@ -242,7 +242,8 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         is_long && steps > 0 && !self.is_nested()
     }
 
-    /// Leaves the state to the workflow, which continues as new with it.
+    /// Leaves the state to the workflow, which continues as new with it. If the signals that wait leave no room, the run
+    /// goes on in this execution.
     async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
         let (length, limit) = (Json::new(&state)?.len(), self.options.state_limit());
         if length > limit {
@@ -252,6 +253,11 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
                  agent's context strategy shorten the conversation"
             );
             return Err(DurableError::Other(text.into()));
+        }
+        let signals = self.ctx.state(|workflow| workflow.mailbox().length_of_signals())?;
+        if signals > 0 && length.saturating_add(signals) > limit {
+            tracing::warn!(run = %self.run_id, signals, "signals that wait leave no room for a new execution");
+            return Ok(());
         }
         self.keep_answers().await?;
         self.ctx.state_mut(|workflow| workflow.mailbox_mut().set_next_state(state));
