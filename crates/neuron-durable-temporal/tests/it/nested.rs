@@ -113,6 +113,11 @@ async fn agent_inside_a_call_pays_once_around_a_revival() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn agent_inside_a_call_of_a_run_with_a_long_id_runs() {
+    check_paid_once("nested-long", 990, Duration::from_secs(600)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn run_with_an_agent_inside_a_call_that_changed_is_stalled() {
     let options = options();
     let Some(bench) = Bench::new("nested-changed", &options).await else { return };
