@@ -15,13 +15,14 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::rows::{Entry, Row, Run};
-use crate::continuation;
+use crate::batch::{AGENT, TOOL};
+use crate::continuation::HANDLER as RESUME;
 use crate::definition::RUN;
 use crate::plain_http::PlainHttp;
 use crate::{RunOutcome, register};
 
 /// The columns of an invocation that a [`Row`] has.
-const COLUMNS: &str = "id, status, completion_result, completion_failure, \
+const COLUMNS: &str = "id, target_handler_name AS handler, status, completion_result, completion_failure, \
                        last_failure, last_failure_error_code, created_at, modified_at";
 
 /// Statuses of responses for an outcome that the server does not keep, or does not have yet.
@@ -74,20 +75,22 @@ impl<E: RequestExecutor> Server<E> {
                 entries
             },
         );
-        // Each run's first invocation, and those that went on with it.
-        let is_of = |handler: &str| {
-            format!("target_service_name = {service} AND target_handler_name = '{handler}'")
+        // Each run's first invocation, those that went on with it, and those of its calls that have not ended, at any depth.
+        let is_of = |handlers: &str| {
+            format!("target_service_name = {service} AND target_handler_name IN ({handlers})")
         };
         let invocations = format!(
             "WITH RECURSIVE runs AS ( \
              SELECT id AS run, id AS invocation, 0 AS number FROM sys_invocation WHERE {} {of_run} \
              UNION ALL \
-             SELECT run, id, number + 1 FROM sys_invocation JOIN runs ON invoked_by_id = invocation \
-             WHERE {} \
+             SELECT run, id, CASE WHEN target_handler_name = '{RESUME}' THEN number + 1 ELSE number END \
+             FROM sys_invocation JOIN runs ON invoked_by_id = invocation \
+             WHERE ({}) OR ({} AND status != 'completed') \
              ) SELECT run, number, {COLUMNS} FROM runs JOIN sys_invocation ON id = invocation \
              ORDER BY number",
-            is_of(RUN),
-            is_of(continuation::HANDLER)
+            is_of(&format!("'{RUN}'")),
+            is_of(&format!("'{RESUME}'")),
+            is_of(&format!("'{TOOL}', '{AGENT}'"))
         );
         let rows = self.query::<Row>(&invocations).await?;
         let runs = Run::all(rows, |id| entries.remove(id).unwrap_or_default());

@@ -18,8 +18,8 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
-/// The script of the agent inside a call.
-const HELPER: &str = "pay:7 wire:1 pay:7";
+/// The scripts of the agent inside the calls `helper:0` and `helper:1`.
+const HELPER: [&str; 2] = ["pay:7 wire:1 pay:7", "again:1:5000"];
 
 /// What really ran, by all processes.
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ impl Model {
                     let name = parts.next().unwrap().to_owned();
                     let mut number = || parts.next().map_or(0, |part| part.parse::<u64>().unwrap());
                     let input = match &*name {
-                        "helper" => json!({"prompt": HELPER}),
+                        "helper" => json!({"prompt": HELPER[number() as usize]}),
                         _ => json!({"n": number(), "ms": number()}),
                     };
                     ContentBlock::ToolUse { id: format!("call-{turn}-{index}"), name, input }
@@ -185,7 +185,8 @@ impl ToolDyn for Effectful {
     }
 }
 
-pub(crate) fn tools(effects: &Effects) -> Arc<ToolRegistry> {
+/// The tools, and an agent with this system prompt.
+pub(crate) fn tools(effects: &Effects, helper: &str) -> Arc<ToolRegistry> {
     let mut tools = ToolRegistry::new();
     for (name, effect) in [
         ("once", ToolEffect::AtMostOnce),
@@ -201,7 +202,8 @@ pub(crate) fn tools(effects: &Effects) -> Arc<ToolRegistry> {
     }
     let config = SubAgentConfig {
         description: "Helps".into(),
-        tools: vec!["pay".into(), "wire".into()],
+        tools: vec!["pay".into(), "wire".into(), "again".into()],
+        system_prompt: helper.into(),
         effect: ToolEffect::Idempotent,
         ..SubAgentConfig::default()
     };

@@ -124,6 +124,25 @@ async fn only_runs_of_the_service_that_have_not_ended_take_signals_and_cancellat
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_run_with_an_agent_inside_a_call_that_changed_is_stalled() {
+    let Some(mut scene) = Scene::open(|_| ()).await else { return };
+    let run = scene.begin("helper:1").await;
+    scene.see("begin again 1").await;
+    assert_eq!(scene.runs().inspect(&run).await.unwrap().status, RunStatus::Running);
+    scene.stop_service();
+    scene.task.helper_prompt = "You hinder.".into();
+    scene.start_service();
+    let stalled = becomes(&scene, &run, RunStatus::Stalled).await;
+    let reason = stalled.reason.unwrap();
+    assert!(reason.contains("You help.") && reason.contains("You hinder."), "{reason}");
+    assert_eq!(scene.runs().list().await.unwrap()[0].status, RunStatus::Stalled);
+    scene.stop_service();
+    scene.task.helper_prompt = "You help.".into();
+    scene.start_service();
+    becomes(&scene, &run, RunStatus::Done).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_agent_changed_is_stalled_and_one_whose_process_is_gone_is_not() {
     let Some(mut scene) = Scene::open(|_| ()).await else { return };
     let run = scene.begin("again:1:4000").await;
