@@ -1,6 +1,7 @@
 //! [`AgentRuns`]: starts runs and speaks to them, from any process.
 
 mod end;
+mod missed;
 mod operate;
 mod patience;
 mod revive;

@@ -83,7 +83,11 @@ impl DurableRuns for AgentRuns {
         }
         let run = self.get(id);
         let waits = run.waits(&Patience::new(PATIENCE, PATIENCE)).await;
-        if let Some(time) = waits.as_ref().and_then(|waits| waits.ended.get(name)) {
+        let missed = match waits {
+            Some(waits) => waits.ended.get(name).copied(),
+            None => self.missed(id, name).await.map_err(|status| of_status(id, status))?,
+        };
+        if let Some(time) = missed {
             let reason = format!("its wait for the signal {name:?} ended at its deadline, {time}");
             return Err(RunsError::Ended { id: id.to_owned(), reason });
         }
