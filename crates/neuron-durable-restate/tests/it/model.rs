@@ -1,7 +1,8 @@
 //! A model that follows the user's words, tools with effects, and the log of what really ran.
 //!
 //! The user's first line is the script: turns, separated by spaces; of each the calls, separated by
-//! commas: `tool:number` or `tool:number:milliseconds`; `answer:bytes` ends with an answer of that length.
+//! commas: `tool:number` or `tool:number:milliseconds`; `answer:bytes` ends with an answer of that length, and
+//! `panic` with a panic.
 //! After the last turn the model says `done`. The call `helper` runs an agent with a script of its own. A second line says what the agent does before it runs.
 
 use std::io::Write;
@@ -63,6 +64,7 @@ impl Model {
         let turn = request.messages.iter().filter(|m| m.role == Role::Assistant).count();
         let (content, stop_reason) = match turns.get(turn).copied() {
             None => (vec![ContentBlock::Text("done".into())], StopReason::EndTurn),
+            Some("panic") => panic!("as told"),
             Some(long) if long.starts_with("answer:") => {
                 let length: usize = long["answer:".len()..].parse().unwrap();
                 (vec![ContentBlock::Text("x".repeat(length))], StopReason::EndTurn)
