@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use neuron_runtime::{RunStatus, RunSummary, WaitEvent, WaitsFor};
 use neuron_types::stored_json;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::RunOutcome;
 use crate::continuation::HANDLER as RESUME;
@@ -18,6 +19,7 @@ const NOT_REACHED: [&str; 2] = ["RT0001", "RT0010"];
 /// An invocation.
 #[derive(Debug, Deserialize)]
 pub(super) struct Row {
+    pub(super) id: String,
     /// The id of the run.
     run: String,
     /// Number of invocations of the run before this one.
@@ -193,10 +195,23 @@ impl Run {
 }
 
 impl Row {
+    pub(super) fn is_paused(&self) -> bool {
+        self.status == "paused"
+    }
+
+    /// Sets the failure of a paused invocation from the event, and the way to go on.
+    pub(super) fn explain_pause(&mut self, event: &str) {
+        let event: Option<Value> = serde_json::from_str(event).ok();
+        let failure = event.as_ref().and_then(|it| it.pointer("/last_failure/error_message"));
+        let failure = failure.and_then(|text| text.as_str()?.lines().next()).unwrap_or("paused");
+        let text = format!("{failure}. It goes on after `PATCH /invocations/{}/resume`", self.id);
+        self.last_failure = Some(text);
+    }
+
     /// Returns `true` if Restate retries the invocation because of the agent's own failure, or has paused it.
     fn stands_still(&self) -> bool {
         match self.status.as_str() {
-            "paused" => true,
+            _ if self.is_paused() => true,
             "backing-off" => {
                 let code = self.last_failure_error_code.as_deref().unwrap_or_default();
                 self.last_failure.is_some() && !NOT_REACHED.contains(&code)

@@ -92,12 +92,33 @@ impl<E: RequestExecutor> Server<E> {
             is_of(&format!("'{RESUME}'")),
             is_of(&format!("'{TOOL}', '{AGENT}'"))
         );
-        let rows = self.query::<Row>(&invocations).await?;
+        let mut rows = self.query::<Row>(&invocations).await?;
+        self.explain_pauses(&mut rows).await?;
         let runs = Run::all(rows, |id| entries.remove(id).unwrap_or_default());
         for (id, _) in entries.into_iter().filter(|(_, entry)| !entry.is_removed_later()) {
             self.remove_entry(&id).await;
         }
         Ok(runs)
+    }
+
+    /// Adds the failures of paused invocations. The server has them among its events alone.
+    async fn explain_pauses(&self, rows: &mut [Row]) -> Result<(), RunsError> {
+        let paused: Vec<&mut Row> = rows.iter_mut().filter(|row| row.is_paused()).collect();
+        if paused.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<_> = paused.iter().map(|row| quoted(&row.id)).collect();
+        let events = format!(
+            "SELECT id, event_json FROM sys_journal_events \
+             WHERE event_type = 'Paused' AND id IN ({}) ORDER BY appended_at DESC",
+            ids.join(", ")
+        );
+        let events = self.query::<EventRow>(&events).await?;
+        for row in paused {
+            let event = events.iter().find(|event| event.id == row.id);
+            row.explain_pause(event.map_or("", |event| &event.event_json));
+        }
+        Ok(())
     }
 
     /// Removes the entry of a killed run from the register. The run could not say that it ended.
@@ -192,6 +213,13 @@ struct StateRow {
     key: String,
     /// None for bytes that are no text.
     value_utf8: Option<String>,
+}
+
+/// An event in the history of an invocation.
+#[derive(Deserialize)]
+struct EventRow {
+    id: String,
+    event_json: String,
 }
 
 /// A response of the server.
