@@ -41,6 +41,24 @@ const FIELDS: usize = 256;
 /// Signals that no one has taken yet, by name, the oldest first.
 pub(crate) type Queues = BTreeMap<String, VecDeque<Value>>;
 
+/// Signals that no one has taken when a run ends.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Untaken(pub(crate) Queues);
+
+impl Untaken {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Without the values.
+impl fmt::Debug for Untaken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
 /// What a workflow keeps for the run that it drives: signals that came, what the run waits for, and the
 /// state of the next execution. A workflow of your own has one in its state, and gives it by
 /// [`HasMailbox`].

@@ -24,7 +24,7 @@ use temporalio_sdk::{
 use crate::agent_version::AgentVersion;
 use crate::context::{keep_answers, stall};
 use crate::json::Json;
-use crate::mailbox::Queues;
+use crate::mailbox::{Queues, Untaken};
 use crate::outcome::{RunFailure, RunOutcome};
 use crate::own_wakes::with_own_wakes;
 use crate::panic::message;
@@ -51,6 +51,11 @@ impl RunInput {
     #[must_use]
     pub fn new(start: impl Into<Start>) -> Self {
         Self { version: Self::VERSION, start: start.into(), signals: Queues::new() }
+    }
+
+    /// The same with signals that nobody took.
+    pub(crate) fn with_signals(self, Untaken(signals): Untaken) -> Self {
+        Self { signals, ..self }
     }
 }
 
@@ -166,7 +171,10 @@ impl AgentWorkflow {
                 }
             }
             LoopError::Durable(DurableError::Cancelled) => Err(WorkflowTermination::cancelled()),
-            error => Err(ended(&error, options.state_limit())),
+            error => {
+                let signals = ctx.state_mut(|state| state.mailbox.take_signals());
+                Err(ended(&error, Untaken(signals), options.state_limit()))
+            }
         }
     }
 
@@ -225,8 +233,8 @@ fn next_input(
 }
 
 /// How a run that failed ends the workflow. It is not tried again: that would repeat all of it.
-fn ended(error: &LoopError, limit: usize) -> WorkflowTermination {
-    let failure = RunFailure::within(error, limit);
+fn ended(error: &LoopError, signals: Untaken, limit: usize) -> WorkflowTermination {
+    let failure = RunFailure::within(error, signals, limit);
     let text = std::io::Error::other(failure.message.clone());
     let builder =
         ApplicationFailure::builder(text).type_name(failure.kind.clone()).non_retryable(true);

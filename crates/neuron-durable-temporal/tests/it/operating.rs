@@ -11,7 +11,7 @@ use neuron_loop::ApprovalSignal;
 use neuron_runtime::{DurableRuns, RunStatus, RunSummary, RunsError, WaitEvent};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    AgentResult, ApprovalDecisions, BoxError, Durability, DurableContext, LoopError,
+    AgentResult, ApprovalDecisions, BoxError, Durability, DurableAgent, DurableContext, LoopError,
     PendingApproval, PermissionDecision, ProviderError, Start, ToolEffect, ToolOutput,
     WasmBoxedFuture,
 };
@@ -281,6 +281,42 @@ async fn a_late_decision_is_refused_and_revives_the_run_once() {
     let arguments: Vec<_> = wired.iter().map(|(arguments, _)| arguments.clone()).collect();
     assert_eq!(arguments, [json!({"key": 17}), json!({"amount": 7})]);
     assert!(wired[1].1.starts_with(&pending.run_id), "{wired:?}");
+}
+
+/// Asks, and waits for a signal once it goes on with the decisions.
+struct AsksAndWaits;
+
+impl DurableAgent for AsksAndWaits {
+    fn run<'d>(
+        &'d self,
+        start: Start,
+        context: Durability<'d>,
+    ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
+        Box::pin(async move {
+            match start {
+                Start::Resume { .. } => {
+                    let other: Option<Value> = context.wait_for_signal("other", LONG).await?;
+                    said(format!("{other:?}"))
+                }
+                start => asks(SHORT).run(start, context).await,
+            }
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signals_that_a_run_did_not_take_are_there_when_it_is_revived() {
+    let options = options();
+    let Some(bench) = Bench::new("untaken", &options).await else { return };
+    let (runs, id) = (&bench.runs, &*bench.queue);
+    let run = runs.start(id, "go").await.unwrap();
+    run.signal("other", &"secret").await.unwrap();
+    let tools = wires(&Wired::default());
+    let _worker = bench.serve_with(plans(), tools.into(), AsksAndWaits, &options);
+    let Err(TemporalError::Failed(failure)) = run.result().await else { panic!("it waits") };
+    assert!(!format!("{failure:?}").contains("secret"), "{failure:?}");
+    runs.revive(id, ApprovalDecisions::new().approve("w")).await.unwrap();
+    assert_eq!(run.result().await.unwrap().result.response, "Some(String(\"secret\"))");
 }
 
 #[tokio::test(flavor = "multi_thread")]
