@@ -19,7 +19,8 @@ const NOT_REACHED: [&str; 2] = ["RT0001", "RT0010"];
 /// An invocation.
 #[derive(Debug, Deserialize)]
 pub(super) struct Row {
-    pub(super) id: String,
+    #[serde(rename = "id")]
+    pub(super) invocation: String,
     /// The id of the run.
     run: String,
     /// Number of invocations of the run before this one.
@@ -204,7 +205,8 @@ impl Row {
         let event: Option<Value> = serde_json::from_str(event).ok();
         let failure = event.as_ref().and_then(|it| it.pointer("/last_failure/error_message"));
         let failure = failure.and_then(|text| text.as_str()?.lines().next()).unwrap_or("paused");
-        let text = format!("{failure}. It goes on after `PATCH /invocations/{}/resume`", self.id);
+        let text =
+            format!("{failure}. It goes on after `PATCH /invocations/{}/resume`", self.invocation);
         self.last_failure = Some(text);
     }
 

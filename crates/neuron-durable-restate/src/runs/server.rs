@@ -107,7 +107,7 @@ impl<E: RequestExecutor> Server<E> {
         if paused.is_empty() {
             return Ok(());
         }
-        let ids: Vec<_> = paused.iter().map(|row| quoted(&row.id)).collect();
+        let ids: Vec<_> = paused.iter().map(|row| quoted(&row.invocation)).collect();
         let events = format!(
             "SELECT id, event_json FROM sys_journal_events \
              WHERE event_type = 'Paused' AND id IN ({}) ORDER BY appended_at DESC",
@@ -115,7 +115,7 @@ impl<E: RequestExecutor> Server<E> {
         );
         let events = self.query::<EventRow>(&events).await?;
         for row in paused {
-            let event = events.iter().find(|event| event.id == row.id);
+            let event = events.iter().find(|event| event.id == row.invocation);
             row.explain_pause(event.map_or("", |event| &event.event_json));
         }
         Ok(())
