@@ -137,7 +137,8 @@
 //! entry or outcome cannot be read is listed as [damaged](neuron_runtime::RunStatus::Damaged).
 //!
 //! A run whose agent changed is [stalled](neuron_runtime::RunStatus::Stalled) as soon as Restate has tried it with the
-//! changed agent. A run that is put aside while it waits is tried when its wait ends.
+//! changed agent. A run that is put aside while it waits is tried when its wait ends. If an agent inside a call changed, the
+//! run around it is stalled. The reason of a run that Restate has paused ends with the request that resumes it.
 //!
 //! # Processes that stand still
 //!
