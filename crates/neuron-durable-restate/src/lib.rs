@@ -126,7 +126,8 @@
 //! The outcome of a run that ended with `ApprovalRequired` has its whole state. With
 //! [`revive`](neuron_runtime::DurableRuns::revive) the run goes on as a new run, with the decisions and the idempotency
 //! keys of the run before. Signals go to the id that `revive` returns. A run is revived once. Whoever revives it again
-//! gets the same id. An outcome over 16 MiB has no messages and cannot be revived.
+//! gets the same id. An outcome over 16 MiB has no messages and cannot be revived. Signals that the run did not take are not
+//! handed on, and the new run is pinned to the version of the code that takes it.
 //!
 //! # Operating
 //!
