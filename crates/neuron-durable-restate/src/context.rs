@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use futures_util::FutureExt;
 use neuron_runtime::{EffectKeys, LocalDurableContext, RequestLog, StepRecord, execute_as_batch};
 use neuron_types::{
     ActivityOptions, AgentResult, AgentTool, ApprovalDecisions, BoxedProvider, CompletionRequest,
@@ -149,10 +151,12 @@ impl<'a, 'ctx, P: Provider> RestateDurableContext<'a, 'ctx, P> {
         let key = format!("llm/{}", self.llm_calls.fetch_add(1, SeqCst));
         let asked = self.requests.ask(request)?;
         let work = async {
-            let result = match call.await {
-                Ok(response) => Ok(response),
-                Err(DurableError::Provider(error)) => Err(error),
-                Err(error) => Err(ProviderError::Other(error.to_string().into())),
+            // After a panic Restate would have the call made again, and paid again.
+            let result = match AssertUnwindSafe(call).catch_unwind().await {
+                Ok(Ok(response)) => Ok(response),
+                Ok(Err(DurableError::Provider(error))) => Err(error),
+                Ok(Err(error)) => Err(ProviderError::Other(error.to_string().into())),
+                Err(_) => Err(ProviderError::Other("the provider panicked".into())),
             };
             let record = StepRecord::of_llm(result, Utc::now()).with_asked(asked.clone());
             record.to_json_within(self.options.most_of_a_record())

@@ -177,15 +177,14 @@ impl<P: Provider> Host<P> {
         ctx: Context<'_>,
         request: ToolRequest,
     ) -> HandlerResult<Written> {
-        let (tools, mut tool_ctx) = self.tools_of(&request)?;
+        // Restate tells it of a cancellation. A token would drop its steps, so that nobody told its own calls.
+        let (tools, tool_ctx) = self.tools_of(&request)?;
         let tool = tools.get(&request.call.name);
         let Some(agent) = tool.as_deref().and_then(ToolDyn::agent) else {
             let text =
                 format!("`{}` was an agent when the call began, and is none", request.call.name);
             return Err(text.into());
         };
-        let (token, _entered) = self.running.enter(&request.idempotency_key);
-        tool_ctx.cancellation_token = token;
         let opened = RestateDurableContext::open(&ctx, self, Beginning::Nested).await;
         let context = match opened {
             Ok(context) => context.nested(agent),

@@ -126,7 +126,8 @@
 //! The outcome of a run that ended with `ApprovalRequired` has its whole state. With
 //! [`revive`](neuron_runtime::DurableRuns::revive) the run goes on as a new run, with the decisions and the idempotency
 //! keys of the run before. Signals go to the id that `revive` returns. A run is revived once. Whoever revives it again
-//! gets the same id. An outcome over 16 MiB has no messages and cannot be revived.
+//! gets the same id. An outcome over 16 MiB has no messages and cannot be revived. Signals that the run did not take are not
+//! handed on, and the new run is pinned to the version of the code that takes it.
 //!
 //! # Operating
 //!
@@ -137,7 +138,8 @@
 //! entry or outcome cannot be read is listed as [damaged](neuron_runtime::RunStatus::Damaged).
 //!
 //! A run whose agent changed is [stalled](neuron_runtime::RunStatus::Stalled) as soon as Restate has tried it with the
-//! changed agent. A run that is put aside while it waits is tried when its wait ends.
+//! changed agent. A run that is put aside while it waits is tried when its wait ends. If an agent inside a call changed, the
+//! run around it is stalled. The reason of a run that Restate has paused ends with the request that resumes it.
 //!
 //! # Processes that stand still
 //!
@@ -156,8 +158,8 @@
 //! steps; other input of a step, another system prompt say, is noticed here, by a digest in the step's
 //! record. So is a record that a newer release wrote in a form unknown to this one. Either way the invocation
 //! fails with a text that says what differs, and nothing is journaled. Restate tries it again, up to 70 times
-//! and ever more rarely, and then pauses it: with the old code back it goes on; else kill it, since it does not
-//! get to where it would hear of a cancellation. Restate's own answer is to keep the old deployment running at
+//! and ever more rarely, and then pauses it. With the old code back it goes on, a paused one after `PATCH
+//! /invocations/$ID/resume`. Else kill it, since it does not get to where it would hear of a cancellation. Restate's own answer is to keep the old deployment running at
 //! an address of its own until its runs have ended; their tools, and what continues as new, are called at the
 //! newest one.
 //!

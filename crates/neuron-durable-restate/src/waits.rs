@@ -59,7 +59,8 @@ impl<P: Provider> RestateDurableContext<'_, '_, P> {
     }
 
     fn hide(&self, shown: bool) {
-        if shown {
+        // Code that the journal does not fit fails with the reason, and not with a command that differs.
+        if shown && self.journal.fate().check().is_ok() {
             Register::new(&self.service, &self.run_id).hide(self.journal.context());
             self.journal.count(2);
         }

@@ -19,6 +19,7 @@ use neuron_types::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::error::is_lost;
 use crate::journal::{Journal, other};
 use crate::run_builder::RunOptions;
 use crate::run_info::RunOutcome;
@@ -156,12 +157,12 @@ impl<P: Provider> SqliteDurableContext<P> {
     /// whoever sees the end can retry, revive, open or delete the run at once. The context takes the run back if it goes
     /// on. The agent may run several loops: only the end of the agent is the end of the run.
     ///
-    /// By default the run [continues as new](crate::RunBuilder::continue_after) after 1,000 steps.
+    /// By default the run [continues as new](crate::RunBuilder::continue_after) after 1,000 steps of its first loop.
     ///
     /// # Errors
     ///
     /// The run's own, and those of [`start`](Self::start). [`DurableError::Cancelled`] if the run was cancelled, and
-    /// [`JournalError::Superseded`] if another context has taken it over.
+    /// [`JournalError::Superseded`] if another context has taken it over, also if the agent has just returned a result.
     ///
     /// # Cancel safety
     ///
@@ -182,7 +183,7 @@ impl<P: Provider> SqliteDurableContext<P> {
             match self.shared.journal.drive_while_held(run).await? {
                 Err(LoopError::Durable(DurableError::ContinueAsNew(_))) => {}
                 ended => {
-                    self.store_end(ended.as_ref()).await;
+                    self.store_end(ended.as_ref()).await?;
                     return ended;
                 }
             }
@@ -191,9 +192,16 @@ impl<P: Provider> SqliteDurableContext<P> {
 
     /// Stores how the run ended, if that is news. A run that was cancelled, or that the journal ended, has not ended: it
     /// goes on when it is opened.
-    async fn store_end(&self, result: Result<&AgentResult, &LoopError>) {
+    ///
+    /// # Errors
+    ///
+    /// The reason for which the end does not count: the run was cancelled, deleted or taken over.
+    async fn store_end(
+        &self,
+        result: Result<&AgentResult, &LoopError>,
+    ) -> Result<(), DurableError> {
         let Some((status, outcome)) = RunOutcome::of(result) else {
-            return;
+            return Ok(());
         };
         match self.journal().end(status, outcome).await {
             Ok(true) => {
@@ -204,8 +212,12 @@ impl<P: Provider> SqliteDurableContext<P> {
             Err(error) => {
                 let run = &*self.journal().place().id;
                 tracing::warn!(run, %error, "how the run ended could not be stored");
+                if is_lost(&error) {
+                    return Err(error);
+                }
             }
         }
+        Ok(())
     }
 
     pub(crate) fn journal(&self) -> &Journal {
@@ -290,7 +302,9 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
 
     /// Returns `true` if this execution has as many steps as [`continue_after`](crate::RunBuilder::continue_after) allows.
     fn should_continue_as_new(&self) -> bool {
-        let default = self.journal().is_driven().then_some(DEFAULT_CONTINUE_AFTER);
+        // The new execution would do the loops before this one again.
+        let is_first_loop = self.journal().is_driven() && !self.journal().has_ended_loops();
+        let default = is_first_loop.then_some(DEFAULT_CONTINUE_AFTER);
         let most = self.shared.options.continue_after.or(default);
         let Some(most) = most.filter(|_| !self.journal().is_nested()) else {
             return false;
@@ -374,8 +388,11 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
             if let Err(LoopError::Durable(error)) = result {
                 self.journal().fail_later(error.again());
             }
-        } else if !self.journal().is_driven() {
-            self.store_end(result).await;
+        } else if self.journal().is_driven() {
+            self.journal().loop_ended();
+        } else {
+            // The loop has its result already.
+            let _ = self.store_end(result).await;
         }
     }
 

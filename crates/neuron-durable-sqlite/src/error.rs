@@ -159,6 +159,18 @@ impl From<JournalError> for LoopError {
     }
 }
 
+/// Returns `true` if the context of the run may not drive it any more.
+pub(crate) fn is_lost(error: &DurableError) -> bool {
+    match error {
+        DurableError::Cancelled => true,
+        DurableError::Other(source) => matches!(
+            source.downcast_ref(),
+            Some(JournalError::Superseded { .. } | JournalError::Deleted { .. })
+        ),
+        _ => false,
+    }
+}
+
 /// Checks whether a run may have this id. The rule is that of sessions, [`check_session_id`].
 pub(crate) fn check_run_id(id: &str) -> Result<(), JournalError> {
     match check_session_id(id) {

@@ -62,6 +62,8 @@ struct State {
     execution: i64,
     /// Whether the run goes on from a state, of which whoever drives it has to hear first.
     needs_start: bool,
+    /// Set if a loop of the agent has ended in this execution.
+    has_ended_loops: bool,
     /// Why a wait that could not say so failed.
     failure: Option<DurableError>,
     /// How far the replay is.
@@ -246,6 +248,25 @@ impl Journal {
         self.state().recorded.is_empty()
     }
 
+    /// Notes that a loop of the agent has ended.
+    pub(crate) fn loop_ended(&self) {
+        self.state().has_ended_loops = true;
+    }
+
+    pub(crate) fn has_ended_loops(&self) -> bool {
+        self.state().has_ended_loops
+    }
+
+    /// Checks that an agent that returns has asked for all steps of the journal. A step that was given up halfway was asked
+    /// for.
+    pub(crate) fn expect_all_asked(&self) -> Result<(), DurableError> {
+        let state = self.state();
+        match state.recorded.front().filter(|_| !state.is_stale) {
+            None => Ok(()),
+            Some(step) => Err(differs(&step.key, "the end of the agent")),
+        }
+    }
+
     /// The time by the journal's clock.
     pub(crate) fn now(&self) -> DateTime<Utc> {
         time(self.state().stamp)
@@ -294,6 +315,7 @@ impl State {
             has_ended: run.outcome.is_some() && run.status != RunStatus::Stalled,
             execution: run.execution,
             needs_start: run.execution > 0,
+            has_ended_loops: false,
             failure: None,
             progress,
         }

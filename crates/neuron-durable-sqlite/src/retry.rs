@@ -23,9 +23,20 @@ pub(crate) fn retry(
     if !matches!(run.status, RunStatus::Failed | RunStatus::Cancelled) {
         return Err(JournalError::NotFailed { id: id.into() }.into());
     }
-    let steps = StepRow::load(connection, (run.key, id), 0)?;
-    let last = steps.last().map(batch);
     let ended_with = outcome(&run)?.and_then(|outcome| outcome.error_kind).unwrap_or_default();
+    undo(connection, (run.key, id), &ended_with)?;
+    run.go_on();
+    run.update(connection)
+}
+
+/// Takes back the failures of the last step or batch of a journal, and those inside the calls of agents that failed.
+fn undo(
+    connection: &Connection,
+    (run, id): (i64, &str),
+    ended_with: &str,
+) -> Result<(), Abort<JournalError>> {
+    let steps = StepRow::load(connection, (run, id), 0)?;
+    let last = steps.last().map(batch);
     for step in steps.iter().filter(|step| Some(batch(step)) == last) {
         let Some(error) = error_of(id, step)? else {
             continue;
@@ -35,15 +46,17 @@ pub(crate) fn retry(
             // The model was to hear of it, and something else ended the run.
             continue;
         }
-        step.delete(connection, run.key)?;
+        step.delete(connection, run)?;
         if is_tool {
             // That it began stays.
             let begun = StepRow { ended_at: None, record: None, ..step.clone() };
-            begun.insert(connection, run.key)?;
+            begun.insert(connection, run)?;
+            if let Some(inside) = RunRow::find(connection, &format!("{id}/{}", step.key))? {
+                undo(connection, (inside.key, &inside.id), ended_with)?;
+            }
         }
     }
-    run.go_on();
-    run.update(connection)
+    Ok(())
 }
 
 /// What steps of one batch have in common.

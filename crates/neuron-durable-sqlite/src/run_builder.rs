@@ -73,9 +73,13 @@ impl<'a> RunBuilder<'a> {
     /// Lets the run continue as a new execution after so many steps: its state is stored, and the steps are
     /// removed. A replay reads all steps of an execution, and the state has the whole conversation.
     ///
-    /// The default is 1,000 for a run that [`drive`](SqliteDurableContext::drive) or a [pool](SqliteRuns::pool) drives.
-    /// Otherwise the run does not continue as new, because its program would have to handle
-    /// [`DurableError::ContinueAsNew`](neuron_types::DurableError::ContinueAsNew).
+    /// The default is 1,000 for a run that [`drive`](SqliteDurableContext::drive) or a [pool](SqliteRuns::pool) drives,
+    /// until a loop of its agent has ended. Otherwise the run does not continue as new, because its program would have to
+    /// handle [`DurableError::ContinueAsNew`](neuron_types::DurableError::ContinueAsNew).
+    ///
+    /// The new execution calls the agent with [`Start::Snapshot`], the state of the loop that was under way, and with an empty
+    /// journal. An agent that waits, records values or does other loops before that loop would do all of it again. It has to
+    /// see by the start that this is done.
     pub fn continue_after(mut self, steps: usize) -> Self {
         self.options.continue_after = Some(steps.max(1));
         self

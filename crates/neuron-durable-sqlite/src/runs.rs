@@ -262,6 +262,9 @@ impl SqliteRuns {
     ///
     /// A run is not revived if decisions came in time and nobody has driven it since. It goes on with them.
     ///
+    /// If the agent [signs](neuron_types::ApprovalSigner) its questions, and the life of the signatures is over too, the run
+    /// does not take the decisions. It asks again, with new signatures and a new deadline.
+    ///
     /// # Errors
     ///
     /// [`RunsError::NotRevivable`] if the run did not end so, or decisions came in time; [`RunsError::Approval`] if the decisions do not fit
@@ -290,7 +293,7 @@ impl SqliteRuns {
     /// For failures whose cause is gone: a key that was wrong, a network that was down.
     ///
     /// A tool call that failed is then one that began and did not end: whether it runs again follows from what
-    /// the tool declares.
+    /// the tool declares. The same holds inside an agent whose call failed.
     ///
     /// # Errors
     ///

@@ -212,6 +212,9 @@ impl<P: Provider> SqliteDurableContext<P> {
             let ran = scope.run(self.tools().call(&call, &ctx, Some(durability))).await;
             // Middleware may have made anything of it.
             nested.journal().take_failure().map_or(Ok(()), Err)?;
+            if !matches!(ran, Err(ToolError::Cancelled)) {
+                nested.journal().expect_all_asked()?;
+            }
             Ok(ran?)
         };
         let result = run.await;

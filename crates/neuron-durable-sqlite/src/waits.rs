@@ -202,7 +202,10 @@ async fn take_signal(
 pub(crate) fn queued(signal: &impl Serialize) -> Result<String, JournalError> {
     // As deep as it stands in the record.
     to_json("the signal", &[[signal]])?;
-    to_json("the signal", signal)
+    let json = to_json("the signal", signal)?;
+    let read = stored_json::read::<Value>(json.as_bytes());
+    read.map_err(|source| JournalError::NotJson { what: "the signal", source })?;
+    Ok(json)
 }
 
 /// Returns `true` if there is a signal of a name. Fails if the run is not held any more.

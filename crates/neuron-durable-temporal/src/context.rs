@@ -151,16 +151,6 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         }
     }
 
-    /// Fails the workflow's task, which the server then tries again, until the agent is as it was. Nothing is lost, and
-    /// nothing new is begun.
-    pub(crate) fn stall(&self, error: &DurableError) -> ! {
-        let text = error.to_string();
-        tracing::error!(run = %self.run_id, "{text}");
-        self.ctx.state_mut(|workflow| workflow.mailbox_mut().set_stalled(text.clone()));
-        // The SDK fails a task by a panic alone. This one is none that the program's hook for panics hears of.
-        resume_unwind(Box::new(text))
-    }
-
     /// Counts a step; fails once the workflow was cancelled, which what comes after a [`sleep`] or a
     /// compaction would not see by itself.
     ///
@@ -252,7 +242,8 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         is_long && steps > 0 && !self.is_nested()
     }
 
-    /// Leaves the state to the workflow, which continues as new with it.
+    /// Leaves the state to the workflow, which continues as new with it. If the signals that wait leave no room, the run
+    /// goes on in this execution.
     async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
         let (length, limit) = (Json::new(&state)?.len(), self.options.state_limit());
         if length > limit {
@@ -262,6 +253,11 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
                  agent's context strategy shorten the conversation"
             );
             return Err(DurableError::Other(text.into()));
+        }
+        let signals = self.ctx.state(|workflow| workflow.mailbox().length_of_signals())?;
+        if signals > 0 && length.saturating_add(signals) > limit {
+            tracing::warn!(run = %self.run_id, signals, "signals that wait leave no room for a new execution");
+            return Ok(());
         }
         self.keep_answers().await?;
         self.ctx.state_mut(|workflow| workflow.mailbox_mut().set_next_state(state));
@@ -317,6 +313,16 @@ impl<W> fmt::Debug for TemporalDurableContext<W> {
             .field("options", &self.options)
             .finish_non_exhaustive()
     }
+}
+
+/// Fails the workflow's task, which the server then tries again, until the agent is as it was. Nothing is lost, and nothing
+/// new is begun.
+pub(crate) fn stall<W: HasMailbox>(ctx: &WorkflowContext<W>, error: &DurableError) -> ! {
+    let text = error.to_string();
+    tracing::error!(workflow = ctx.info().workflow_id(), "{text}");
+    ctx.state_mut(|workflow| workflow.mailbox_mut().set_stalled(text.clone()));
+    // The SDK fails a task by a panic alone. This one is none that the program's hook for panics hears of.
+    resume_unwind(Box::new(text))
 }
 
 /// What an activity has to keep to.

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
 use chrono::{DateTime, Utc};
-use neuron_types::PendingApproval;
+use neuron_types::{DurableError, PendingApproval};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::json::Json;
 use crate::wait::{Wait, Waits};
 
 /// A signal on its way to a run, as the workflow's signal `neuron_signal` takes it.
@@ -34,8 +35,29 @@ impl fmt::Debug for Signal {
     }
 }
 
+/// The most bytes of the fields around state and signals.
+const FIELDS: usize = 256;
+
 /// Signals that no one has taken yet, by name, the oldest first.
 pub(crate) type Queues = BTreeMap<String, VecDeque<Value>>;
+
+/// Signals that no one has taken when a run ends.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Untaken(pub(crate) Queues);
+
+impl Untaken {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Without the values.
+impl fmt::Debug for Untaken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
 
 /// What a workflow keeps for the run that it drives: signals that came, what the run waits for, and the
 /// state of the next execution. A workflow of your own has one in its state, and gives it by
@@ -137,6 +159,14 @@ impl Mailbox {
         let mut signals = std::mem::take(&mut self.signals);
         signals.retain(|_, queue| !queue.is_empty());
         signals
+    }
+
+    /// Returns the bytes that the signals which nobody took need in the input of the next execution.
+    pub(crate) fn length_of_signals(&self) -> Result<usize, DurableError> {
+        match self.signals.values().all(VecDeque::is_empty) {
+            true => Ok(0),
+            false => Ok(Json::new(&self.signals)?.len() + FIELDS),
+        }
     }
 
     /// Puts the signals of an earlier execution before those that came since.

@@ -6,6 +6,7 @@ use neuron_types::{AgentResult, DurableError, LoopError, PendingApproval};
 use serde::{Deserialize, Serialize};
 
 use crate::json::Json;
+use crate::mailbox::Untaken;
 
 /// The longest text of an error that the server is given, in bytes.
 const LONGEST_TEXT: usize = 16 * 1024;
@@ -78,11 +79,14 @@ pub struct RunFailure {
     /// The state of a run that ended with [`LoopError::ApprovalRequired`], if it fits into a payload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<Box<PendingApproval>>,
+    /// Signals that nobody took, for the run when it goes on, if they fit too.
+    #[serde(default, skip_serializing_if = "Untaken::is_empty")]
+    pub(crate) signals: Untaken,
 }
 
 impl RunFailure {
     pub(crate) fn new(kind: impl Into<String>, message: String) -> Self {
-        Self { kind: kind.into(), message, pending: None }
+        Self { kind: kind.into(), message, pending: None, signals: Untaken::default() }
     }
 
     /// Returns `true` if the run ended because nobody decided on its calls.
@@ -90,16 +94,19 @@ impl RunFailure {
         self.kind == "ApprovalRequired"
     }
 
-    pub(crate) fn within(error: &LoopError, limit: usize) -> Self {
+    pub(crate) fn within(error: &LoopError, signals: Untaken, limit: usize) -> Self {
         let mut message = error.to_string();
         cut(&mut message, LONGEST_TEXT.min(limit / 8));
         let failure = Self::new(error.kind(), message);
         let LoopError::ApprovalRequired(pending) = error else {
             return failure;
         };
-        let whole = Self { pending: Some(pending.clone()), ..failure.clone() };
-        let length = Json::new(&whole).map_or(usize::MAX, |json| json.len());
-        if length <= limit { whole } else { failure }
+        let fits = |failure: &Self| Json::new(failure).is_ok_and(|json| json.len() <= limit);
+        let mut whole = Self { pending: Some(pending.clone()), signals, ..failure.clone() };
+        if !fits(&whole) {
+            whole.signals = Untaken::default();
+        }
+        if fits(&whole) { whole } else { failure }
     }
 }
 
@@ -121,6 +128,7 @@ mod tests {
 
     use super::{RunFailure, RunOutcome};
     use crate::json::Json;
+    use crate::mailbox::Untaken;
 
     fn result(response: String, messages: Vec<Message>) -> AgentResult {
         AgentResult {
@@ -174,15 +182,15 @@ mod tests {
     #[test]
     fn a_failure_fits_and_keeps_what_waits_if_it_can() {
         let error = LoopError::Provider(ProviderError::Other("é".repeat(30_000).into()));
-        let failure = RunFailure::within(&error, 1 << 20);
+        let failure = RunFailure::within(&error, Untaken::default(), 1 << 20);
         assert!(failure.kind == "Provider" && failure.message.len() <= 16 * 1024);
 
         let mut pending = PendingApproval::new("r", Vec::new());
         pending.messages = vec![Message::user("x".repeat(5000))];
         let error = LoopError::ApprovalRequired(Box::new(pending));
-        let failure = RunFailure::within(&error, 100_000);
+        let failure = RunFailure::within(&error, Untaken::default(), 100_000);
         assert!(failure.pending.is_some());
-        let failure = RunFailure::within(&error, 4096);
+        let failure = RunFailure::within(&error, Untaken::default(), 4096);
         assert!(failure.pending.is_none());
     }
 }

@@ -1,7 +1,9 @@
 //! [`AgentRuns`]: starts runs and speaks to them, from any process.
 
 mod end;
+mod missed;
 mod operate;
+mod patience;
 mod revive;
 mod summary;
 

@@ -20,7 +20,7 @@ use temporalio_sdk::{WorkflowContext, WorkflowResult, WorkflowTermination};
 
 use crate::activities::called;
 use crate::agent_version::AgentVersion;
-use crate::context::keep_answers;
+use crate::context::{keep_answers, stall};
 use crate::json::Json;
 use crate::own_wakes::with_own_wakes;
 use crate::panic::message;
@@ -100,12 +100,13 @@ impl SubAgentWorkflow {
             let place = called(&request, Some(&*state.agent), state.tools.clone());
             (place, state.options.clone())
         });
-        let durability = TemporalDurableContext::new(ctx, options.clone());
         let version = input.read_as::<Pin>().and_then(|pin| pin.agent_version.check(&options));
         let (version, (tools, tool_ctx)) = match version.and_then(|version| Ok((version, place?))) {
             Ok(begun) => begun,
-            Err(error) => durability.stall(&error),
+            // Without commands before it, as in `AgentWorkflow`.
+            Err(error) => stall(ctx, &error),
         };
+        let durability = TemporalDurableContext::new(ctx, options.clone());
         let name = &request.call.name;
         let agents = request.agents.iter().chain([name]).cloned().collect();
         let durability = Durability::new(durability.pinned_to(version).nested(agents, &tool_ctx));

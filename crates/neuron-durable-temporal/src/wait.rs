@@ -7,6 +7,16 @@ use neuron_runtime::{WaitEvent, WaitsFor};
 use neuron_types::PendingApproval;
 use serde::{Deserialize, Serialize};
 
+/// The most bytes of a summary. The server takes 400.
+const LONGEST_SUMMARY: usize = 200;
+
+/// The summary of the timer of a wait for decisions. Without a worker, it alone tells what the timer ends. `None` if the
+/// signal's name is too long.
+pub(crate) fn summary(signal: &str) -> Option<String> {
+    let summary = format!("decisions by the signal {signal:?}");
+    Some(summary).filter(|summary| summary.len() <= LONGEST_SUMMARY)
+}
+
 /// The waits of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Waits {

@@ -22,9 +22,9 @@ use temporalio_sdk::{
 };
 
 use crate::agent_version::AgentVersion;
-use crate::context::keep_answers;
+use crate::context::{keep_answers, stall};
 use crate::json::Json;
-use crate::mailbox::Queues;
+use crate::mailbox::{Queues, Untaken};
 use crate::outcome::{RunFailure, RunOutcome};
 use crate::own_wakes::with_own_wakes;
 use crate::panic::message;
@@ -51,6 +51,11 @@ impl RunInput {
     #[must_use]
     pub fn new(start: impl Into<Start>) -> Self {
         Self { version: Self::VERSION, start: start.into(), signals: Queues::new() }
+    }
+
+    /// The same with signals that nobody took.
+    pub(crate) fn with_signals(self, Untaken(signals): Untaken) -> Self {
+        Self { signals, ..self }
     }
 }
 
@@ -118,12 +123,13 @@ impl AgentWorkflow {
         }
         ctx.state_mut(|state| state.mailbox.put_first(signals));
         let (agent, options) = ctx.state(|state| (state.agent.clone(), state.options.clone()));
-        let context = TemporalDurableContext::new(ctx, options.clone()).starting_from(&start);
         let pinned = AgentVersion::pinned(Some(ctx.memo().raw()));
         let version = match pinned.clone().check(&options) {
             Ok(version) => version,
-            Err(error) => context.stall(&error),
+            // Without commands before it: the SDK would add them to its answer to a query, and end the worker.
+            Err(error) => stall(ctx, &error),
         };
+        let context = TemporalDurableContext::new(ctx, options.clone()).starting_from(&start);
         let durability = Durability::new(context.pinned_to(version.clone()));
         // A task that panics the SDK would try again for ever, and pay its answers each time. One whose agent changed is to
         // be tried again.
@@ -165,7 +171,10 @@ impl AgentWorkflow {
                 }
             }
             LoopError::Durable(DurableError::Cancelled) => Err(WorkflowTermination::cancelled()),
-            error => Err(ended(&error, options.state_limit())),
+            error => {
+                let signals = ctx.state_mut(|state| state.mailbox.take_signals());
+                Err(ended(&error, Untaken(signals), options.state_limit()))
+            }
         }
     }
 
@@ -224,8 +233,8 @@ fn next_input(
 }
 
 /// How a run that failed ends the workflow. It is not tried again: that would repeat all of it.
-fn ended(error: &LoopError, limit: usize) -> WorkflowTermination {
-    let failure = RunFailure::within(error, limit);
+fn ended(error: &LoopError, signals: Untaken, limit: usize) -> WorkflowTermination {
+    let failure = RunFailure::within(error, signals, limit);
     let text = std::io::Error::other(failure.message.clone());
     let builder =
         ApplicationFailure::builder(text).type_name(failure.kind.clone()).non_retryable(true);

@@ -7,8 +7,8 @@ use neuron_tool::ToolRegistry;
 use neuron_types::{
     ApprovalSigner, BoxedHook, BoxedLayer, Budget, CacheControl, ContextStrategy, Injector,
     KeepAll, LoopConfig, ModelLayer, ObservabilityHook, PermissionPolicy, PrepareTurn, Provider,
-    RequestSettings, RunView, SystemPrompt, ToolContext, ToolErrorPolicy, TurnSetup, UsageLimits,
-    WasmCompatSend, WasmCompatSync,
+    RegistryError, RequestSettings, RunView, SystemPrompt, ToolContext, ToolErrorPolicy, TurnSetup,
+    UsageLimits, WasmCompatSend, WasmCompatSync,
 };
 
 use crate::agent::{Agent, Inner};
@@ -224,9 +224,19 @@ impl AgentBuilder {
         self
     }
 
-    /// Builds the agent.
+    /// Builds the agent. Calls of a tool that cannot run fail. [`try_build`](Self::try_build) finds such tools before.
     #[must_use]
     pub fn build(self) -> Agent {
         Agent(Arc::new(self.inner))
+    }
+
+    /// Builds the agent, and checks that all its tools can run.
+    ///
+    /// # Errors
+    ///
+    /// [`RegistryError::CannotRun`] for a tool that runs a program without a sandbox, or that the sandbox refuses.
+    pub fn try_build(self) -> Result<Agent, RegistryError> {
+        self.inner.definition.tools.check_runnable()?;
+        Ok(self.build())
     }
 }

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! They go to `OTEL_EXPORTER_OTLP_ENDPOINT`, or to `http://localhost:4318`, where collectors listen; a program
-//! that shows traces, Jaeger for one, takes them there too. Without one the example says so. `RUST_LOG` sets what
-//! is logged, and has no influence on what is sent.
+//! that shows traces, Jaeger for one, takes the traces there too, and no metrics. The example says what was taken.
+//! `RUST_LOG` sets what is logged, and has no influence on what is sent.
 //!
 //! With `ANTHROPIC_API_KEY` the agent talks to Anthropic. Without, a server in this process plays the model.
 
@@ -76,13 +76,13 @@ impl Telemetry {
         Ok(Self { traces, metrics })
     }
 
-    /// Sends what is left. Blocks for some seconds at most.
-    fn shut_down(self) -> OTelSdkResult {
+    /// Sends what is left, first the traces and then the metrics. Blocks for some seconds at most.
+    fn shut_down(self) -> [(&'static str, OTelSdkResult); 2] {
         // Only a flush says whether the traces arrived.
         let traces = self.traces.force_flush();
         let metrics = self.metrics.shutdown();
         self.traces.shutdown_with_timeout(Duration::from_secs(1)).ok();
-        traces.and(metrics)
+        [("traces", traces), ("metrics", metrics)]
     }
 }
 
@@ -102,10 +102,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // Also after a failure, which is when traces are wanted.
     let collector = env::var("OTEL_EXPORTER_OTLP_ENDPOINT")
         .unwrap_or_else(|_| "http://localhost:4318".to_owned());
-    match tokio::task::spawn_blocking(|| telemetry.shut_down()).await? {
-        Ok(()) => println!("traces and metrics: sent to {collector}"),
-        Err(error) => {
-            println!("traces and metrics: no collector took them at {collector} ({error})")
+    for (what, sent) in tokio::task::spawn_blocking(|| telemetry.shut_down()).await? {
+        match sent {
+            Ok(()) => println!("{what}: sent to {collector}"),
+            Err(error) => println!("{what}: no collector took them at {collector} ({error})"),
         }
     }
     outcome

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use neuron_types::{
-    AgentTool, BoxedSandbox, ToolCall, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError,
-    ToolOutput, WasmBoxedFuture,
+    AgentTool, BoxedSandbox, RegistryError, ToolCall, ToolContext, ToolDefinition, ToolDyn,
+    ToolEffect, ToolError, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::Value;
 
@@ -38,6 +38,11 @@ pub(crate) struct Merged {
 }
 
 impl Merged {
+    /// Checks that the tool can run in the sandbox of its own registry, or in the one given if that has none.
+    pub(crate) fn check_in(&self, sandbox: Option<&BoxedSandbox>) -> Result<(), RegistryError> {
+        self.registry.check_tool_in(&self.original.name, sandbox)
+    }
+
     /// Runs the tool in the sandbox of its own registry, or in the one given if that has none.
     pub(crate) async fn call(
         &self,
@@ -81,6 +86,10 @@ impl ToolDyn for Merged {
 
     fn effect_key(&self, input: &Value) -> Option<String> {
         self.registry.get(&self.original.name)?.effect_key(input)
+    }
+
+    fn runs_program(&self) -> bool {
+        self.registry.get(&self.original.name).is_some_and(|tool| tool.runs_program())
     }
 
     fn is_foreign(&self) -> bool {

@@ -83,6 +83,22 @@ impl Registered {
         Self { merged: Some(merged.clone()), ..Self::new(merged) }
     }
 
+    /// Checks that the tool can run in the sandbox, or without one.
+    fn check_in(&self, sandbox: Option<&BoxedSandbox>) -> Result<(), RegistryError> {
+        if let Some(merged) = &self.merged {
+            return merged.check_in(sandbox);
+        }
+        let reason = match sandbox {
+            Some(sandbox) => match sandbox.check_tool(&*self.tool) {
+                Ok(()) => return Ok(()),
+                Err(error) => error.to_string(),
+            },
+            None if self.tool.runs_program() => "it runs a program, and there is no sandbox".into(),
+            None => return Ok(()),
+        };
+        Err(RegistryError::CannotRun { name: self.definition.name.clone(), reason })
+    }
+
     /// Runs the tool itself, in a sandbox if there is one.
     pub(crate) fn call<'a>(
         &'a self,
@@ -401,6 +417,25 @@ impl ToolRegistry {
     /// Removes the sandbox and returns it: calls run in this process again.
     pub fn remove_sandbox(&mut self) -> Option<BoxedSandbox> {
         self.sandbox.take()
+    }
+
+    /// Checks that each tool can run: one that only runs a program needs a sandbox, and a sandbox may refuse tools.
+    ///
+    /// # Errors
+    ///
+    /// [`RegistryError::CannotRun`] for the first tool that cannot.
+    pub fn check_runnable(&self) -> Result<(), RegistryError> {
+        self.tools.values().try_for_each(|tool| tool.check_in(self.sandbox()))
+    }
+
+    /// Checks that a tool can run in the registry's own sandbox, or else in another one.
+    pub(crate) fn check_tool_in(
+        &self,
+        name: &str,
+        sandbox: Option<&BoxedSandbox>,
+    ) -> Result<(), RegistryError> {
+        let sandbox = self.sandbox().or(sandbox);
+        self.tools.get(name).map_or(Ok(()), |tool| tool.check_in(sandbox))
     }
 
     /// Whether calls of a tool do more here than to run it.

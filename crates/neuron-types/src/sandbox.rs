@@ -60,6 +60,15 @@ pub trait Sandbox: WasmCompatSend + WasmCompatSync {
         input: Value,
         ctx: &ToolContext,
     ) -> impl Future<Output = Result<ToolOutput, SandboxError>> + WasmCompatSend;
+
+    /// Checks that the sandbox runs a tool, before an agent is built with both. Provided: it does.
+    ///
+    /// # Errors
+    ///
+    /// [`SandboxError::SetupFailed`] if the sandbox refuses every call of the tool.
+    fn check_tool(&self, _tool: &dyn ToolDyn) -> Result<(), SandboxError> {
+        Ok(())
+    }
 }
 
 /// A sandbox behind a pointer, for choosing at run time. Clones share it.
@@ -88,6 +97,10 @@ impl Sandbox for BoxedSandbox {
     ) -> impl Future<Output = Result<ToolOutput, SandboxError>> + WasmCompatSend {
         async move { self.0.execute_tool_dyn(tool, input, ctx).await }
     }
+
+    fn check_tool(&self, tool: &dyn ToolDyn) -> Result<(), SandboxError> {
+        self.0.check_tool_dyn(tool)
+    }
 }
 
 /// [`Sandbox`] with boxed futures.
@@ -98,6 +111,8 @@ trait SandboxDyn: WasmCompatSend + WasmCompatSync {
         input: Value,
         ctx: &'a ToolContext,
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, SandboxError>>;
+
+    fn check_tool_dyn(&self, tool: &dyn ToolDyn) -> Result<(), SandboxError>;
 }
 
 impl<S: Sandbox> SandboxDyn for S {
@@ -108,6 +123,10 @@ impl<S: Sandbox> SandboxDyn for S {
         ctx: &'a ToolContext,
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, SandboxError>> {
         Box::pin(self.execute_tool(tool, input, ctx))
+    }
+
+    fn check_tool_dyn(&self, tool: &dyn ToolDyn) -> Result<(), SandboxError> {
+        self.check_tool(tool)
     }
 }
 

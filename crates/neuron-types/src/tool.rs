@@ -264,6 +264,12 @@ pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
         None
     }
 
+    /// Returns `true` for a tool that only runs a program, and says which by [`command_dyn`](Self::command_dyn). Such a tool
+    /// needs a sandbox. Provided: `false`.
+    fn runs_program(&self) -> bool {
+        false
+    }
+
     /// Turns what became of the program into what the model sees. Provided:
     /// [`CommandOutput::to_tool_output`].
     ///

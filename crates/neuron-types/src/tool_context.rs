@@ -42,7 +42,7 @@ pub struct ToolContext {
     pub call_id: String,
     /// The id of the run; the loop chooses one if it is empty.
     pub run_id: String,
-    /// The same for every attempt of one call, and different for every other call of one agent;
+    /// The same for every attempt of one call, and different for every other call of one conversation;
     /// empty outside a tool call. A tool that gives its effects [keys](crate::Tool::effect_key) finds that key.
     ///
     /// An agent that runs inside a tool call takes it as its [`run_id`](Self::run_id). Several

@@ -6,8 +6,11 @@ use chrono::{DateTime, Utc};
 use neuron_runtime::{RunStatus, RunSummary, WaitEvent, WaitsFor};
 use neuron_types::stored_json;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::RunOutcome;
+use crate::continuation::HANDLER as RESUME;
+use crate::definition::RUN;
 use crate::register::{ENDED, Ended, VERSION, WAIT, Waiting};
 
 /// Restate's codes of failures of the connection.
@@ -16,10 +19,13 @@ const NOT_REACHED: [&str; 2] = ["RT0001", "RT0010"];
 /// An invocation.
 #[derive(Debug, Deserialize)]
 pub(super) struct Row {
+    #[serde(rename = "id")]
+    pub(super) invocation: String,
     /// The id of the run.
     run: String,
     /// Number of invocations of the run before this one.
     number: usize,
+    handler: String,
     status: String,
     completion_result: Option<String>,
     completion_failure: Option<String>,
@@ -66,21 +72,26 @@ impl Entry {
 pub(super) struct Run {
     first: Row,
     newest: Option<Row>,
+    /// Invocations of calls that have not ended, also of those inside agents.
+    calls: Vec<Row>,
     entry: Entry,
 }
 
 impl Run {
-    /// Returns the runs of these invocations, the oldest first. The first invocation of a run comes before those that
-    /// went on with it.
+    /// Returns the runs of these invocations, the oldest first. Invocations that went on with a run are in their order.
     pub(super) fn all(rows: Vec<Row>, mut entry: impl FnMut(&str) -> Entry) -> Vec<Self> {
-        let mut runs = BTreeMap::<String, Self>::new();
-        for row in rows {
+        let (firsts, others): (Vec<_>, Vec<_>) =
+            rows.into_iter().partition(|row| row.handler == RUN);
+        let first = |first: Row| {
+            let entry = entry(&first.run);
+            (first.run.clone(), Self { first, newest: None, calls: Vec::new(), entry })
+        };
+        let mut runs: BTreeMap<String, Self> = firsts.into_iter().map(first).collect();
+        for row in others {
             match runs.get_mut(&row.run) {
-                Some(run) => run.newest = Some(row),
-                None => {
-                    let (id, entry) = (row.run.clone(), entry(&row.run));
-                    runs.insert(id, Self { first: row, newest: None, entry });
-                }
+                Some(run) if row.handler == RESUME => run.newest = Some(row),
+                Some(run) => run.calls.push(row),
+                None => {}
             }
         }
         let mut runs: Vec<Self> = runs.into_values().collect();
@@ -125,7 +136,7 @@ impl Run {
         summary.execution = Some(newest.number);
         if self.has_ended() {
             self.end_of(&mut summary, outcome);
-        } else if let Some(row) = [newest, &self.first].into_iter().find(|row| row.stands_still()) {
+        } else if let Some(row) = self.that_stands_still() {
             summary.status = RunStatus::Stalled;
             summary.reason = row.failure();
         } else if self.entry.unreadable.is_some() {
@@ -138,6 +149,12 @@ impl Run {
         }
         summary.agent_version = self.entry.agent_version;
         summary
+    }
+
+    /// Returns an invocation of the run, or of a call of it, that stands still.
+    fn that_stands_still(&self) -> Option<&Row> {
+        let rows = self.newest.iter().chain([&self.first]).chain(&self.calls);
+        rows.into_iter().find(|row| row.stands_still())
     }
 
     fn end_of(&self, summary: &mut RunSummary, outcome: serde_json::Result<Option<RunOutcome>>) {
@@ -179,10 +196,24 @@ impl Run {
 }
 
 impl Row {
+    pub(super) fn is_paused(&self) -> bool {
+        self.status == "paused"
+    }
+
+    /// Sets the failure of a paused invocation from the event, and the way to go on.
+    pub(super) fn explain_pause(&mut self, event: &str) {
+        let event: Option<Value> = serde_json::from_str(event).ok();
+        let failure = event.as_ref().and_then(|it| it.pointer("/last_failure/error_message"));
+        let failure = failure.and_then(|text| text.as_str()?.lines().next()).unwrap_or("paused");
+        let text =
+            format!("{failure}. It goes on after `PATCH /invocations/{}/resume`", self.invocation);
+        self.last_failure = Some(text);
+    }
+
     /// Returns `true` if Restate retries the invocation because of the agent's own failure, or has paused it.
     fn stands_still(&self) -> bool {
         match self.status.as_str() {
-            "paused" => true,
+            _ if self.is_paused() => true,
             "backing-off" => {
                 let code = self.last_failure_error_code.as_deref().unwrap_or_default();
                 self.last_failure.is_some() && !NOT_REACHED.contains(&code)

@@ -15,13 +15,14 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::rows::{Entry, Row, Run};
-use crate::continuation;
+use crate::batch::{AGENT, TOOL};
+use crate::continuation::HANDLER as RESUME;
 use crate::definition::RUN;
 use crate::plain_http::PlainHttp;
 use crate::{RunOutcome, register};
 
 /// The columns of an invocation that a [`Row`] has.
-const COLUMNS: &str = "id, status, completion_result, completion_failure, \
+const COLUMNS: &str = "id, target_handler_name AS handler, status, completion_result, completion_failure, \
                        last_failure, last_failure_error_code, created_at, modified_at";
 
 /// Statuses of responses for an outcome that the server does not keep, or does not have yet.
@@ -74,27 +75,50 @@ impl<E: RequestExecutor> Server<E> {
                 entries
             },
         );
-        // Each run's first invocation, and those that went on with it.
-        let is_of = |handler: &str| {
-            format!("target_service_name = {service} AND target_handler_name = '{handler}'")
+        // Each run's first invocation, those that went on with it, and those of its calls that have not ended, at any depth.
+        let is_of = |handlers: &str| {
+            format!("target_service_name = {service} AND target_handler_name IN ({handlers})")
         };
         let invocations = format!(
             "WITH RECURSIVE runs AS ( \
              SELECT id AS run, id AS invocation, 0 AS number FROM sys_invocation WHERE {} {of_run} \
              UNION ALL \
-             SELECT run, id, number + 1 FROM sys_invocation JOIN runs ON invoked_by_id = invocation \
-             WHERE {} \
+             SELECT run, id, CASE WHEN target_handler_name = '{RESUME}' THEN number + 1 ELSE number END \
+             FROM sys_invocation JOIN runs ON invoked_by_id = invocation \
+             WHERE ({}) OR ({} AND status != 'completed') \
              ) SELECT run, number, {COLUMNS} FROM runs JOIN sys_invocation ON id = invocation \
              ORDER BY number",
-            is_of(RUN),
-            is_of(continuation::HANDLER)
+            is_of(&format!("'{RUN}'")),
+            is_of(&format!("'{RESUME}'")),
+            is_of(&format!("'{TOOL}', '{AGENT}'"))
         );
-        let rows = self.query::<Row>(&invocations).await?;
+        let mut rows = self.query::<Row>(&invocations).await?;
+        self.explain_pauses(&mut rows).await?;
         let runs = Run::all(rows, |id| entries.remove(id).unwrap_or_default());
         for (id, _) in entries.into_iter().filter(|(_, entry)| !entry.is_removed_later()) {
             self.remove_entry(&id).await;
         }
         Ok(runs)
+    }
+
+    /// Adds the failures of paused invocations. The server has them among its events alone.
+    async fn explain_pauses(&self, rows: &mut [Row]) -> Result<(), RunsError> {
+        let paused: Vec<&mut Row> = rows.iter_mut().filter(|row| row.is_paused()).collect();
+        if paused.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<_> = paused.iter().map(|row| quoted(&row.invocation)).collect();
+        let events = format!(
+            "SELECT id, event_json FROM sys_journal_events \
+             WHERE event_type = 'Paused' AND id IN ({}) ORDER BY appended_at DESC",
+            ids.join(", ")
+        );
+        let events = self.query::<EventRow>(&events).await?;
+        for row in paused {
+            let event = events.iter().find(|event| event.id == row.invocation);
+            row.explain_pause(event.map_or("", |event| &event.event_json));
+        }
+        Ok(())
     }
 
     /// Removes the entry of a killed run from the register. The run could not say that it ended.
@@ -189,6 +213,13 @@ struct StateRow {
     key: String,
     /// None for bytes that are no text.
     value_utf8: Option<String>,
+}
+
+/// An event in the history of an invocation.
+#[derive(Deserialize)]
+struct EventRow {
+    id: String,
+    event_json: String,
 }
 
 /// A response of the server.

@@ -135,3 +135,11 @@ async fn a_call_that_returned_before_the_crash_is_not_of_unknown_outcome() {
     let messages = serde_json::to_string(&result.messages).unwrap();
     assert!(messages.contains("once 1 with"), "{messages}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_panics_is_called_once() {
+    let Some(scene) = Scene::open(|_| ()).await else { return };
+    let run = scene.begin("pure:1 panic").await;
+    let error = scene.outcome(&run).await.into_result().unwrap_err();
+    assert_eq!((error.kind.as_str(), scene.count("model 1")), ("Provider", 1), "{error}");
+}

@@ -1,7 +1,8 @@
 //! A model that follows the user's words, tools with effects, and the log of what really ran.
 //!
 //! The user's first line is the script: turns, separated by spaces; of each the calls, separated by
-//! commas: `tool:number` or `tool:number:milliseconds`; `answer:bytes` ends with an answer of that length.
+//! commas: `tool:number` or `tool:number:milliseconds`; `answer:bytes` ends with an answer of that length, and
+//! `panic` with a panic.
 //! After the last turn the model says `done`. The call `helper` runs an agent with a script of its own. A second line says what the agent does before it runs.
 
 use std::io::Write;
@@ -18,8 +19,8 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
-/// The script of the agent inside a call.
-const HELPER: &str = "pay:7 wire:1 pay:7";
+/// The scripts of the agent inside the calls `helper:0` and `helper:1`.
+const HELPER: [&str; 2] = ["pay:7 wire:1 pay:7", "again:1:5000"];
 
 /// What really ran, by all processes.
 #[derive(Clone, Debug)]
@@ -63,6 +64,7 @@ impl Model {
         let turn = request.messages.iter().filter(|m| m.role == Role::Assistant).count();
         let (content, stop_reason) = match turns.get(turn).copied() {
             None => (vec![ContentBlock::Text("done".into())], StopReason::EndTurn),
+            Some("panic") => panic!("as told"),
             Some(long) if long.starts_with("answer:") => {
                 let length: usize = long["answer:".len()..].parse().unwrap();
                 (vec![ContentBlock::Text("x".repeat(length))], StopReason::EndTurn)
@@ -73,7 +75,7 @@ impl Model {
                     let name = parts.next().unwrap().to_owned();
                     let mut number = || parts.next().map_or(0, |part| part.parse::<u64>().unwrap());
                     let input = match &*name {
-                        "helper" => json!({"prompt": HELPER}),
+                        "helper" => json!({"prompt": HELPER[number() as usize]}),
                         _ => json!({"n": number(), "ms": number()}),
                     };
                     ContentBlock::ToolUse { id: format!("call-{turn}-{index}"), name, input }
@@ -185,7 +187,8 @@ impl ToolDyn for Effectful {
     }
 }
 
-pub(crate) fn tools(effects: &Effects) -> Arc<ToolRegistry> {
+/// The tools, and an agent with this system prompt.
+pub(crate) fn tools(effects: &Effects, helper: &str) -> Arc<ToolRegistry> {
     let mut tools = ToolRegistry::new();
     for (name, effect) in [
         ("once", ToolEffect::AtMostOnce),
@@ -201,7 +204,8 @@ pub(crate) fn tools(effects: &Effects) -> Arc<ToolRegistry> {
     }
     let config = SubAgentConfig {
         description: "Helps".into(),
-        tools: vec!["pay".into(), "wire".into()],
+        tools: vec!["pay".into(), "wire".into(), "again".into()],
+        system_prompt: helper.into(),
         effect: ToolEffect::Idempotent,
         ..SubAgentConfig::default()
     };

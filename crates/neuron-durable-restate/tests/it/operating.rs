@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use neuron_durable_restate::AgentRuns;
 use neuron_runtime::{DurableRuns, RunStatus, RunSummary, RunsError, WaitEvent};
+use neuron_testkit::engines::RestateServer;
 use serde_json::json;
 
+use crate::http;
 use crate::scene::Scene;
 
 /// Waits until a run is in this state.
@@ -121,6 +123,61 @@ async fn only_runs_of_the_service_that_have_not_ended_take_signals_and_cancellat
     assert!(matches!(other.cancel(&done).await, Err(RunsError::NotFound { .. })));
     let nowhere = AgentRuns::new("support", "http://127.0.0.1:1", "http://127.0.0.1:1/");
     assert!(matches!(nowhere.list().await, Err(RunsError::Engine(_))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_run_is_stalled_with_its_failure_and_goes_on_after_it_is_resumed() {
+    let attempts = ("RESTATE_DEFAULT_RETRY_POLICY__MAX_ATTEMPTS", "4");
+    let Some(server) = RestateServer::or_skip_with(&[attempts]) else { return };
+    let mut scene = Scene::on(server, |_| ()).await;
+    let run = scene.begin("wire:1").await;
+    becomes(&scene, &run, RunStatus::Waiting).await;
+    scene.stop_service();
+    scene.task.system_prompt = "Be verbose.".into();
+    scene.start_service();
+    let resume = format!("/invocations/{run}/resume");
+    let paused = async {
+        loop {
+            let summary = scene.runs().inspect(&run).await.unwrap();
+            if let Some(reason) = summary.reason.filter(|reason| reason.contains(&resume)) {
+                break (summary.status, reason);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let paused = tokio::time::timeout(Duration::from_secs(30), paused).await;
+    let (status, reason) = paused.expect("it is paused");
+    assert_eq!(status, RunStatus::Stalled);
+    assert!(reason.contains("Be brief.") && reason.contains("Be verbose."), "{reason}");
+    scene.stop_service();
+    scene.task.system_prompt = "Be brief.".into();
+    scene.start_service();
+    let (status, body) =
+        http::send(&scene.server.admin_url(), "PATCH", &resume, None).await.unwrap();
+    assert!(status < 300, "{status} {body}");
+    becomes(&scene, &run, RunStatus::Waiting).await;
+    let decisions = json!({"calls": {"call-0-0": {"type": "approve"}}});
+    scene.runs().signal(&run, "approval", decisions).await.unwrap();
+    becomes(&scene, &run, RunStatus::Done).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_with_an_agent_inside_a_call_that_changed_is_stalled() {
+    let Some(mut scene) = Scene::open(|_| ()).await else { return };
+    let run = scene.begin("helper:1").await;
+    scene.see("begin again 1").await;
+    assert_eq!(scene.runs().inspect(&run).await.unwrap().status, RunStatus::Running);
+    scene.stop_service();
+    scene.task.helper_prompt = "You hinder.".into();
+    scene.start_service();
+    let stalled = becomes(&scene, &run, RunStatus::Stalled).await;
+    let reason = stalled.reason.unwrap();
+    assert!(reason.contains("You help.") && reason.contains("You hinder."), "{reason}");
+    assert_eq!(scene.runs().list().await.unwrap()[0].status, RunStatus::Stalled);
+    scene.stop_service();
+    scene.task.helper_prompt = "You help.".into();
+    scene.start_service();
+    becomes(&scene, &run, RunStatus::Done).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

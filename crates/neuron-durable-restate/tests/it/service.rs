@@ -29,6 +29,8 @@ pub(crate) struct Task {
     pub(crate) port: u16,
     pub(crate) model_millis: u64,
     pub(crate) system_prompt: String,
+    /// The system prompt of the agent inside a call.
+    pub(crate) helper_prompt: String,
     pub(crate) changed_agent_goes_on: bool,
     pub(crate) continue_after: Option<usize>,
     pub(crate) longest_step: Duration,
@@ -52,6 +54,7 @@ impl Task {
             port: 0,
             model_millis: 30,
             system_prompt: "Be brief.".into(),
+            helper_prompt: "You help.".into(),
             changed_agent_goes_on: false,
             continue_after: None,
             longest_step: Duration::from_secs(600),
@@ -134,7 +137,8 @@ async fn serve(task: Task) {
         options = options.with_changed_agent(ChangedAgent::GoOn);
     }
     (options.aside_after, options.agent_version) = (task.aside_after, task.agent_version);
-    let service = AgentService::new("support", model, tools(&effects), agent).with_options(options);
+    let service = AgentService::new("support", model, tools(&effects, &task.helper_prompt), agent)
+        .with_options(options);
     let id = std::process::id();
     child_process::report(&format!("{} {id}", listener.local_addr().unwrap().port()));
     tokio::spawn(beat(effects.beats(id)));
@@ -159,7 +163,7 @@ impl Agent {
     fn agent(&self) -> neuron_loop::Agent {
         neuron_loop::Agent::builder(self.model.clone())
             .context(SlidingWindowStrategy::new(50, 100_000))
-            .tools((*tools(&self.model.effects)).clone())
+            .tools((*tools(&self.model.effects, &self.task.helper_prompt)).clone())
             .permission_policy(AskForWire)
             .config(|config| {
                 let (name, timeout) = ("approval".into(), self.task.approval_timeout);

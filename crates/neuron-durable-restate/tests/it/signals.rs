@@ -94,6 +94,17 @@ async fn a_cancelled_run_ends_at_once_and_its_tools_are_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_tool_of_an_agent_inside_a_call_of_a_cancelled_run_is_told() {
+    let Some(scene) = Scene::open(|_| ()).await else { return };
+    let run = scene.begin("helper:1").await;
+    scene.see("begin again 1").await;
+    scene.cancel(&run).await;
+    assert_eq!(scene.end(&run).await.0, 409);
+    scene.see("cancelled again 1").await;
+    assert_eq!(scene.count("end again 1"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_kills_or_cancels_a_tool_does_not_cancel_the_run() {
     let Some(scene) = Scene::open(|_| ()).await else { return };
     for how in ["kill", "cancel"] {

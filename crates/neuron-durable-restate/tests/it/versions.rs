@@ -104,6 +104,24 @@ async fn code_of_another_version_writes_nothing_before_it_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_went_on_with_another_version_after_a_wait_names_both() {
+    let Some(mut scene) = Scene::open(|task| task.agent_version = Some("v1".into())).await else {
+        return;
+    };
+    let run = scene.begin("again:1:6000\nwait:go:60000").await;
+    becomes(&scene, &run, RunStatus::Waiting).await;
+    restart(&mut scene, "v2", true);
+    scene.signal(&run, "go", serde_json::json!("!")).await;
+    scene.see("begin again 1").await;
+    restart(&mut scene, "v1", false);
+    let stalled = becomes(&scene, &run, RunStatus::Stalled).await;
+    let reason = stalled.reason.unwrap();
+    assert!(names(&reason, "v2", "v1"), "{reason}");
+    restart(&mut scene, "v2", true);
+    scene.outcome(&run).await.into_result().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_recorded_value_that_looks_like_a_pin_is_a_value() {
     let Some(scene) = Scene::open(|task| task.agent_version = Some("v1".into())).await else {
         return;

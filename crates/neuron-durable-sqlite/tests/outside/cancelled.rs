@@ -8,8 +8,8 @@ use neuron_durable_sqlite::{
     DurableRuns, JournalError, RunStatus, RunsError, SqliteRuns, WaitEvent,
 };
 use neuron_types::{
-    AgentResult, ApprovalDecisions, Durability, DurableContext as _, DurableError, LoopError,
-    Start, WasmBoxedFuture,
+    AgentResult, ApprovalDecisions, Durability, DurableAgent, DurableContext as _, DurableError,
+    LoopError, Start, StopReason, TokenUsage, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 
@@ -184,4 +184,39 @@ async fn operators_page_works_with_any_engine() {
     assert!(matches!(error, RunsError::NotFound { .. }), "{error:?}");
     let error = DurableRuns::revive(&runs, "done", ApprovalDecisions::new()).await.unwrap_err();
     assert!(matches!(error, RunsError::NotRevivable { .. }), "{error:?}");
+}
+
+/// An agent whose run another process cancels as its last step ends.
+struct CancelledAtTheEnd(SqliteRuns);
+
+impl DurableAgent for CancelledAtTheEnd {
+    fn run<'d>(
+        &'d self,
+        _: Start,
+        durability: Durability<'d>,
+    ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
+        Box::pin(async move {
+            durability.record("last", json!(1)).await?;
+            self.0.cancel("r").await?;
+            Ok(AgentResult {
+                response: "done".into(),
+                messages: Vec::new(),
+                usage: TokenUsage::default(),
+                turns: 1,
+                stop_reason: StopReason::EndTurn,
+                limit_reached: None,
+            })
+        })
+    }
+}
+
+#[tokio::test]
+async fn run_that_is_cancelled_before_its_end_is_stored_has_no_result() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let agent = CancelledAtTheEnd(SqliteRuns::open(&path).await.unwrap());
+    let work = Work::new(0, 10);
+    let ended = work.open(&runs, "r").await.unwrap().drive("go", &agent).await;
+    assert!(is_cancelled(&ended), "{ended:?}");
+    assert_eq!(runs.inspect("r").await.unwrap().summary.status, RunStatus::Cancelled);
 }

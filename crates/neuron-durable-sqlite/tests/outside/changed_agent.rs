@@ -1,10 +1,13 @@
 //! An agent that changes while its run is in flight.
 
+use std::future::pending;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use neuron_durable_sqlite::{ChangedAgent, RunStatus, SqliteRuns};
 use neuron_loop::Agent;
+use neuron_subagent::{SubAgentConfig, SubAgentManager};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
@@ -13,7 +16,7 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
-use crate::support::place;
+use crate::support::{add_tool, place};
 
 /// What an agent is made of. Another release of the program has another one.
 #[derive(Clone)]
@@ -161,4 +164,59 @@ async fn a_changed_agent_that_may_go_on_keeps_the_answers_and_asks_as_it_is_now(
     assert!(error.contains("model/0 with") && error.contains("model: \"small\""), "{error}");
     let result = allowed.drive(&runs, &model([Reply::text("done")])).await.unwrap();
     assert_eq!(result.response, "done");
+}
+
+/// The call of an agent that a crash interrupted hid the payment that it had begun.
+#[tokio::test]
+async fn agent_inside_a_call_that_ends_before_its_journal_stands_still() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let pay = |id| Reply::tool_call(id, "pay", json!({}));
+    let clerk = Arc::new(ScriptedProvider::new([pay("a"), pay("b"), Reply::text("paid")]));
+    let call = Reply::tool_call("c", "clerk", json!({ "prompt": "Pay." }));
+    let model = Arc::new(ScriptedProvider::new([call, Reply::text("done")]));
+    let paid = Arc::new(AtomicUsize::new(0));
+    let drive = |max_turns| {
+        let mut tools = ToolRegistry::new();
+        let paid = paid.clone();
+        add_tool(&mut tools, "pay", move |_, _| {
+            let hangs = paid.fetch_add(1, Ordering::SeqCst) == 1;
+            async move {
+                if hangs {
+                    pending::<()>().await;
+                }
+                ToolOutput::text("paid")
+            }
+        });
+        let mut agents = SubAgentManager::new();
+        let config = SubAgentConfig {
+            tools: vec!["pay".into()],
+            max_turns: Some(max_turns),
+            ..SubAgentConfig::default()
+        };
+        agents.register("clerk", config);
+        agents.add_to(&mut tools, clerk.clone()).unwrap();
+        let (model, runs) = (model.clone(), runs.clone());
+        async move {
+            let agent = Agent::builder(model.clone()).tools(tools.clone()).build();
+            let context = runs.run("r").open(model, Arc::new(tools)).await?;
+            context.drive("go", &agent).await
+        }
+    };
+    let hangs = async {
+        while paid.load(Ordering::SeqCst) < 2 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::select! {
+        ended = drive(10) => panic!("it ended: {ended:?}"),
+        () = hangs => {}
+    }
+
+    let error = drive(1).await.unwrap_err().to_string();
+    assert!(error.contains("expected model/1, got the end of the agent"), "{error}");
+    assert_eq!(runs.inspect("r").await.unwrap().summary.status, RunStatus::Stalled);
+
+    assert_eq!(drive(10).await.unwrap().response, "done");
+    assert_eq!((paid.load(Ordering::SeqCst), clerk.calls(), model.calls()), (2, 3, 2));
 }

@@ -17,6 +17,7 @@ mod lease;
 mod lock;
 mod many;
 mod nested_approval;
+mod nested_retry;
 mod pool;
 mod refused;
 mod replay;

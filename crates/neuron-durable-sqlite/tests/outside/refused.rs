@@ -7,9 +7,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use neuron_durable_sqlite::{JournalError, SqliteError, SqliteOptions, SqliteRuns};
+use neuron_types::DurableContext as _;
 use rusqlite::Connection;
+use serde_json::{Value, json};
 
-use crate::support::{Work, files, place};
+use crate::support::{HANGING, Work, files, place};
 
 /// Checks that a file is refused in these words, and that nothing in its folder changes.
 async fn refused(path: &Path, words: &str) {
@@ -115,4 +117,24 @@ async fn a_journal_that_another_program_holds_is_busy() {
     drop(other);
     journal(&path).await;
     drop(folder);
+}
+
+#[tokio::test]
+async fn signal_that_could_not_be_read_again_is_refused() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let context = Work::new(0, 10).open(&runs, "r").await.unwrap();
+    context.start("go").await.unwrap();
+    // With its feature `raw_value`, which any crate may enable, serde_json reads the text inside.
+    let odd = json!({ "$serde_json::private::RawValue": "{" });
+    let sent = match runs.signal("r", "go", &odd).await {
+        Ok(()) => odd,
+        Err(JournalError::NotJson { .. }) => {
+            runs.signal("r", "go", json!(1)).await.unwrap();
+            json!(1)
+        }
+        Err(error) => panic!("{error:?}"),
+    };
+    let received = context.wait_for_signal::<Value>("go", HANGING).await;
+    assert_eq!(received.unwrap(), Some(sent));
 }

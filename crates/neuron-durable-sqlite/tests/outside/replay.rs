@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use neuron_durable_sqlite::{SqliteOptions, SqliteRuns, Synchronous};
+use neuron_loop::{Agent, Conversation};
 use neuron_types::{
-    AgentResult, Durability, DurableContext as _, LoopError, RunSnapshot, Start, WasmBoxedFuture,
+    AgentResult, Durability, DurableAgent, DurableContext as _, LoopError, RunSnapshot, Start,
+    WasmBoxedFuture,
 };
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -65,6 +67,39 @@ async fn driven_run_continues_as_new_after_a_thousand_steps() {
     context.drive("go", &agent(100)).await.unwrap_err();
     let summary = runs.inspect("set").await.unwrap().summary;
     assert_eq!((summary.steps, summary.execution), (Some(7), Some(1)));
+}
+
+/// An agent that does two loops, the second one of many steps.
+struct TwoLoops(Work);
+
+impl DurableAgent for TwoLoops {
+    fn run<'d>(
+        &'d self,
+        start: Start,
+        durability: Durability<'d>,
+    ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
+        Box::pin(async move {
+            let agent = Agent::builder(self.0.clone()).tools(self.0.tools());
+            let agent = agent.config(|config| config.max_turns = Some(10_000)).build();
+            let (mut first, mut second) = (Conversation::new(), Conversation::new());
+            agent.run(&mut first, start).durable(durability.clone()).await?;
+            let result = agent.run(&mut second, "again").durable(durability).await?;
+            Ok(result.with_messages(&second))
+        })
+    }
+}
+
+/// A new execution would begin the second loop anew, each time.
+#[tokio::test]
+async fn agent_does_its_second_loop_in_one_execution() {
+    let (_folder, path) = place();
+    let runs = fast(&path).await;
+    let work = Work::new(300, 10);
+    let context = work.open(&runs, "r").await.unwrap();
+    context.drive("go", &TwoLoops(work.clone())).await.unwrap();
+    assert_eq!(work.done(), (602, 600));
+    let summary = runs.inspect("r").await.unwrap().summary;
+    assert_eq!((summary.steps, summary.execution), (Some(1202), Some(0)));
 }
 
 /// Keeps the events at level INFO that are about replays.

@@ -8,7 +8,7 @@ use neuron_types::{ActivityOptions, CompletionResponse, DurableError, ProviderEr
 use send_wrapper::SendWrapper;
 use temporalio_sdk::{ActivityExecutionError, LocalActivityOptions};
 
-use super::TemporalDurableContext;
+use super::{TemporalDurableContext, stall};
 use crate::activities::{AgentActivities, LocalModelRequest, MARGIN, ModelRequest};
 use crate::json::Json;
 use crate::local_calls::LocalCall;
@@ -44,7 +44,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         if let Some(recorded) = &record.asked
             && let Err(error) = self.requests.replay(&key, &asked, recorded)
         {
-            self.stall(&error);
+            stall(&self.ctx, &error);
         }
         record.into_llm()
     }

@@ -7,11 +7,11 @@ use chrono::TimeDelta;
 use neuron_types::{DurableContext, DurableError, PendingApproval};
 use send_wrapper::SendWrapper;
 use serde_json::Value;
-use temporalio_sdk::{CancellableFuture, TimerResult, workflows};
+use temporalio_sdk::{CancellableFuture, TimerOptions, TimerResult, workflows};
 
 use super::{LONGEST, TemporalDurableContext};
 use crate::HasMailbox;
-use crate::wait::Wait;
+use crate::wait::{Wait, summary};
 
 impl<W: HasMailbox> TemporalDurableContext<W> {
     pub(super) async fn receive(
@@ -25,8 +25,10 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         if let Some(value) = take() {
             return Ok(Some(value));
         }
+        let summary = pending.as_ref().and_then(|_| summary(name));
+        let limit = TimerOptions::builder(timeout).maybe_summary(summary).build();
         let wait = SendWrapper::new(async {
-            let mut timer = pin!(self.ctx.timer(timeout));
+            let mut timer = pin!(self.ctx.timer(limit));
             let mut came =
                 pin!(self.ctx.wait_condition(|state: &W| state.mailbox().has_signal(name)));
             // The signal first: one that comes with the last moment is in time.

@@ -7,6 +7,7 @@ use neuron_types::{
     ActivityOptions, DurableError, ToolEffect, ToolError, ToolInvocation, ToolOutput, UsageMeter,
 };
 use send_wrapper::SendWrapper;
+use sha2::{Digest, Sha256};
 use temporalio_common::error::ChildWorkflowStartError;
 use temporalio_sdk::{ActivityExecutionError, ChildWorkflowOptions, ParentClosePolicy, workflows};
 
@@ -19,6 +20,9 @@ use crate::{HasMailbox, retry};
 /// The most bytes of arguments that go to the server in one message, which takes 4 MiB with all around
 /// it. A batch with more runs in parts, one after another.
 const MOST_AT_ONCE: usize = 1 << 19;
+
+/// The most bytes of a workflow's id.
+const LONGEST_ID: usize = 1000;
 
 /// A call on its way.
 struct Call {
@@ -187,7 +191,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         meter: &UsageMeter,
     ) -> Result<ToolOutput, DurableError> {
         let child = {
-            let workflow_id = format!("{}/{id}", self.ctx.info().workflow_id());
+            let workflow_id = child_id(self.ctx.info().workflow_id(), &id);
             let options = ChildWorkflowOptions::builder()
                 .workflow_id(workflow_id)
                 .parent_close_policy(ParentClosePolicy::RequestCancel)
@@ -213,6 +217,21 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
             }
         }
     }
+}
+
+/// The id of a child. One that is too long for the server ends in a digest.
+fn child_id(parent: &str, call: &str) -> String {
+    let mut id = format!("{parent}/{call}");
+    if id.len() > LONGEST_ID {
+        let digest = Sha256::digest(&id);
+        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let end = LONGEST_ID.saturating_sub(digest.len() + 1);
+        let end = (0..=end).rev().find(|end| id.is_char_boundary(*end)).unwrap_or_default();
+        id.truncate(end);
+        id.push('/');
+        id.push_str(&digest);
+    }
+    id
 }
 
 /// Whether the activity was not begun, since it could not read what it was given.

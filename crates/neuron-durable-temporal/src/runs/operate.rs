@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::error::Error as _;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -19,6 +18,7 @@ use temporalio_common::protos::temporal::api::enums::v1::WorkflowExecutionStatus
 use temporalio_common::protos::temporal::api::workflow::v1::WorkflowExecutionInfo;
 
 use super::end::End;
+use super::patience::Patience;
 use super::summary::{Chain, started_at};
 use super::{AgentRun, AgentRuns};
 use crate::TemporalError;
@@ -29,8 +29,8 @@ pub(super) const TYPE: &str = "neuron_agent";
 /// Time for a worker to answer a query.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Time for a worker to answer a query for a list.
-const PATIENCE_IN_LIST: Duration = Duration::from_secs(1);
+/// Time for a worker to answer a query for a list, and for all of them together.
+const PATIENCE_IN_LIST: (Duration, Duration) = (Duration::from_secs(1), PATIENCE);
 
 /// Number of runs of a list that are read at the same time.
 const AT_ONCE: usize = 16;
@@ -47,25 +47,16 @@ impl DurableRuns for AgentRuns {
         }
         let mut runs: Vec<_> = runs.into_values().filter_map(chain).collect();
         runs.sort_by_key(|run| run.created_at);
-        // Where no worker is, the first one that does not answer is waited for.
-        let is_silent = AtomicBool::new(false);
+        let patience = Patience::new(PATIENCE_IN_LIST.0, PATIENCE_IN_LIST.1);
         let summaries = stream::iter(runs).map(async |run| {
-            let patience = match is_silent.load(Ordering::Relaxed) {
-                true => Duration::ZERO,
-                false => PATIENCE_IN_LIST,
-            };
             let (id, created_at) = (id_of(&run.info), run.created_at);
-            let summary = match self.summarise(run, patience).await {
+            let summary = match self.summarise(run, &patience).await {
                 Ok(summary) => Some(summary),
                 Err(status) if status.code() == Code::NotFound && self.is_deleted(&id).await => {
                     None
                 }
                 Err(status) => Some(damaged(id, created_at, status)?),
             };
-            let waits = summary.as_ref().filter(|run| run.status == RunStatus::Waiting);
-            if waits.is_some_and(|run| run.waits_for.is_none()) {
-                is_silent.store(true, Ordering::Relaxed);
-            }
             Ok(summary)
         });
         summaries.buffered(AT_ONCE).try_filter_map(async |run| Ok(run)).try_collect().await
@@ -79,7 +70,9 @@ impl DurableRuns for AgentRuns {
         executions.retain(|listed| listed.execution != info.execution);
         executions.push(info);
         let run = chain(executions).ok_or_else(|| not_found(id))?;
-        self.summarise(run, PATIENCE).await.map_err(|status| of_status(id, status))
+        self.summarise(run, &Patience::new(PATIENCE, PATIENCE))
+            .await
+            .map_err(|status| of_status(id, status))
     }
 
     async fn signal(&self, id: &str, name: &str, value: Value) -> Result<(), RunsError> {
@@ -89,8 +82,12 @@ impl DurableRuns for AgentRuns {
             return Err(RunsError::Ended { id: id.to_owned(), reason: ended.text(&info) });
         }
         let run = self.get(id);
-        let waits = run.waits(PATIENCE).await;
-        if let Some(time) = waits.as_ref().and_then(|waits| waits.ended.get(name)) {
+        let waits = run.waits(&Patience::new(PATIENCE, PATIENCE)).await;
+        let missed = match waits {
+            Some(waits) => waits.ended.get(name).copied(),
+            None => self.missed(id, name).await.map_err(|status| of_status(id, status))?,
+        };
+        if let Some(time) = missed {
             let reason = format!("its wait for the signal {name:?} ended at its deadline, {time}");
             return Err(RunsError::Ended { id: id.to_owned(), reason });
         }

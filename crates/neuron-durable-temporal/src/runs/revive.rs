@@ -40,6 +40,7 @@ impl AgentRuns {
         let Some(failure) = failure else {
             return Err(not_revivable(text));
         };
+        let signals = failure.signals;
         let Some(pending) = failure.pending else {
             let text = "its state was too long for the server, and is not kept: set \
                         `TemporalOptions::payload_store`";
@@ -47,9 +48,9 @@ impl AgentRuns {
         };
         pending.check_whole()?;
         pending.check(&decisions)?;
-        let start = Start::Resume { pending, decisions };
+        let input = RunInput::new(Start::Resume { pending, decisions }).with_signals(signals);
         let execution = info.execution.clone();
-        let request = self.request(id, info, start).await.map_err(RunsError::Engine)?;
+        let request = self.request(id, info, &input).await.map_err(RunsError::Engine)?;
         let revived = || not_revivable("it was revived meanwhile".into());
         // The server knows a request again only while the execution that it started is the newest one. Until here there was
         // time for more revivals, because a payload store may be slow.
@@ -69,11 +70,11 @@ impl AgentRuns {
         &self,
         id: &str,
         ended: WorkflowExecutionInfo,
-        start: Start,
+        input: &RunInput,
     ) -> Result<StartWorkflowExecutionRequest, BoxError> {
         let data = SerializationContextData::Workflow(WorkflowSerializationContext::new());
         let converter = self.client.data_converter();
-        let payloads = converter.to_payloads(&data, &Json::new(&RunInput::new(start))?).await?;
+        let payloads = converter.to_payloads(&data, &Json::new(input)?).await?;
         let mut memo = Memo::default();
         for (key, value) in ended.memo.unwrap_or_default().fields {
             let encoded = converter.codec().encode(&data, vec![value]).await?;

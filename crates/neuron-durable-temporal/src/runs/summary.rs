@@ -1,22 +1,26 @@
 //! The state of a run, as the server and the run's worker know it.
 
-use std::time::Duration;
-
 use chrono::{DateTime, SubsecRound, Utc};
 use neuron_runtime::{RunStatus, RunSummary, WaitEvent, WaitsFor};
 use temporalio_client::errors::WorkflowInteractionError;
 use temporalio_client::grpc::WorkflowService;
-use temporalio_client::tonic::{IntoRequest, Status as RpcStatus};
+use temporalio_client::tonic::{Code, IntoRequest, Status as RpcStatus};
 use temporalio_client::{NamespacedClient, WorkflowDescribeOptions, WorkflowQueryOptions};
 use temporalio_common::protos::proto_ts_to_system_time;
+use temporalio_common::protos::temporal::api::common::v1::WorkflowExecution;
 use temporalio_common::protos::temporal::api::enums::v1::{
     WorkflowExecutionStatus as Status, WorkflowTaskFailedCause,
 };
 use temporalio_common::protos::temporal::api::history::v1::history_event::Attributes;
-use temporalio_common::protos::temporal::api::workflow::v1::WorkflowExecutionInfo;
-use temporalio_common::protos::temporal::api::workflowservice::v1::GetWorkflowExecutionHistoryReverseRequest;
+use temporalio_common::protos::temporal::api::workflow::v1::{
+    PendingChildExecutionInfo, PendingWorkflowTaskInfo, WorkflowExecutionInfo,
+};
+use temporalio_common::protos::temporal::api::workflowservice::v1::{
+    DescribeWorkflowExecutionRequest, GetWorkflowExecutionHistoryReverseRequest,
+};
 
 use super::end::End;
+use super::patience::Patience;
 use super::{AgentRun, AgentRuns};
 use crate::agent_version::AgentVersion;
 use crate::wait::Waits;
@@ -39,7 +43,7 @@ pub(super) struct Chain {
 }
 
 impl AgentRuns {
-    /// Describes a run. Its worker is asked for what it waits for, and has this long to answer.
+    /// Describes a run. Its worker is asked for what it waits for.
     ///
     /// # Errors
     ///
@@ -47,7 +51,7 @@ impl AgentRuns {
     pub(super) async fn summarise(
         &self,
         chain: Chain,
-        patience: Duration,
+        patience: &Patience,
     ) -> Result<RunSummary, RpcStatus> {
         let Chain { info, created_at, continued } = chain;
         let id = info.execution.clone().unwrap_or_default().workflow_id;
@@ -73,24 +77,20 @@ impl AgentRuns {
     async fn summarise_running(
         &self,
         summary: &mut RunSummary,
-        patience: Duration,
+        patience: &Patience,
     ) -> Result<(), RpcStatus> {
         let run = self.get(&summary.id);
         let described = run.handle.describe(WorkflowDescribeOptions::default()).await;
         let described = described.map_err(rpc_status)?.into_raw();
         if let Some(task) = &described.pending_workflow_task {
-            let attempt = task.attempt;
-            summary.reason = if attempt > 1 { self.stalled(&summary.id).await? } else { None };
-            if summary.reason.is_none() && attempt >= MANY_ATTEMPTS {
-                let text = format!(
-                    "its workflow task failed or was lost {} times: the logs of its workers say why",
-                    attempt - 1
-                );
-                summary.reason = Some(text);
-            }
-            if summary.reason.is_some() {
-                summary.status = RunStatus::Stalled;
-            }
+            summary.reason = self.stalled(AgentRun::execution(&summary.id), task).await?;
+        } else if !described.pending_children.is_empty() {
+            summary.reason = self.stalled_inside(described.pending_children.clone()).await?;
+        }
+        if summary.reason.is_some() {
+            summary.status = RunStatus::Stalled;
+        }
+        if summary.reason.is_some() || described.pending_workflow_task.is_some() {
             return Ok(());
         }
         if described.pending_activities.is_empty() && described.pending_children.is_empty() {
@@ -106,12 +106,58 @@ impl AgentRuns {
         Ok(())
     }
 
-    /// The reason why the newest workflow task of a run failed. `None` if it did not.
-    async fn stalled(&self, id: &str) -> Result<Option<String>, RpcStatus> {
+    /// The reason why an execution with this task stands still. `None` if it does not.
+    async fn stalled(
+        &self,
+        execution: WorkflowExecution,
+        task: &PendingWorkflowTaskInfo,
+    ) -> Result<Option<String>, RpcStatus> {
+        let attempt = task.attempt;
+        let reason = if attempt > 1 { self.failure(execution).await? } else { None };
+        let many = || {
+            format!(
+                "its workflow task failed or was lost {} times: the logs of its workers say why",
+                attempt - 1
+            )
+        };
+        Ok(reason.or_else(|| (attempt >= MANY_ATTEMPTS).then(many)))
+    }
+
+    /// The reason why an agent inside a tool call stands still, at any depth. `None` if none does.
+    async fn stalled_inside(
+        &self,
+        mut children: Vec<PendingChildExecutionInfo>,
+    ) -> Result<Option<String>, RpcStatus> {
+        let mut client = self.client.clone();
+        while let Some(PendingChildExecutionInfo { workflow_id, run_id, .. }) = children.pop() {
+            let execution = WorkflowExecution { workflow_id, run_id };
+            let request = DescribeWorkflowExecutionRequest {
+                namespace: client.namespace(),
+                execution: Some(execution.clone()),
+            };
+            let described = client.describe_workflow_execution(request.into_request()).await;
+            let described = match described {
+                Ok(described) => described.into_inner(),
+                // It is not begun, or its record is gone.
+                Err(status) if status.code() == Code::NotFound => continue,
+                Err(status) => return Err(status),
+            };
+            if let Some(task) = &described.pending_workflow_task
+                && let Some(reason) = self.stalled(execution, task).await?
+            {
+                return Ok(Some(format!("an agent inside a tool call stands still: {reason}")));
+            }
+            children.extend(described.pending_children);
+        }
+        Ok(None)
+    }
+
+    /// The reason why the newest workflow task of an execution failed. `None` if it did not.
+    async fn failure(&self, execution: WorkflowExecution) -> Result<Option<String>, RpcStatus> {
         let mut client = self.client.clone();
         let request = GetWorkflowExecutionHistoryReverseRequest {
             namespace: client.namespace(),
-            execution: Some(AgentRun::execution(id)),
+            execution: Some(execution),
             maximum_page_size: NEWEST_EVENTS,
             ..Default::default()
         };
@@ -135,16 +181,15 @@ impl AgentRuns {
 
 impl AgentRun {
     /// Asks the run's worker for its waits. `None` if no worker answers in time, or it is of an older release.
-    pub(super) async fn waits(&self, patience: Duration) -> Option<Waits> {
+    pub(super) async fn waits(&self, patience: &Patience) -> Option<Waits> {
         let options = WorkflowQueryOptions::default();
-        let asked = self.handle.query(AgentWorkflow::waits_for, (), options);
-        match tokio::time::timeout(patience, asked).await {
-            Ok(Ok(waits)) => Some(waits),
-            Ok(Err(error)) => {
+        let asked = patience.wait(self.handle.query(AgentWorkflow::waits_for, (), options)).await?;
+        match asked {
+            Ok(waits) => Some(waits),
+            Err(error) => {
                 tracing::debug!(id = self.id, %error, "a run does not say what it waits for");
                 None
             }
-            Err(_) => None,
         }
     }
 }

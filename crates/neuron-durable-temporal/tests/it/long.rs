@@ -54,6 +54,19 @@ async fn a_run_continues_as_new_and_keeps_its_usage_and_its_signals() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn signals_that_nobody_takes_and_leave_no_room_do_not_end_a_run() {
+    let options = options().continue_as_new_after(3).record_limit(20_000);
+    let Some(bench) = Bench::new("no-room", &options).await else { return };
+    let run = bench.runs.start(&bench.queue, "go").await.unwrap();
+    for _ in 0..3 {
+        run.signal("nobody", &"x".repeat(8_000)).await.unwrap();
+    }
+    let _worker = bench.serve(echoes(6, 10, 10), echo, Agent::new(echo), &options);
+    let outcome = run.result().await.unwrap();
+    assert_eq!((outcome.result.turns, outcome.is_cut), (7, false));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_long_run_with_large_messages_needs_a_store_and_says_so() {
     let options = options().continue_as_new_after(20);
     let Some(bench) = Bench::new("long", &options).await else { return };

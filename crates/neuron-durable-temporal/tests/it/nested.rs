@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use neuron_durable_temporal::TemporalError;
 use neuron_loop::ApprovalSignal;
-use neuron_runtime::{DurableRuns, RunSummary, WaitEvent};
+use neuron_runtime::{DurableRuns, RunStatus, RunSummary, WaitEvent};
 use neuron_subagent::{SubAgentConfig, SubAgentManager};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
@@ -44,36 +44,44 @@ fn model() -> Model {
 
 type Calls = Arc<Mutex<Vec<&'static str>>>;
 
-fn tools(calls: &Calls) -> ToolRegistry {
+/// The tools, of which `pay` takes this long, and the cashier with this system prompt.
+fn tools(calls: &Calls, pause: Duration, prompt: &str) -> ToolRegistry {
     let mut tools = ToolRegistry::new();
     for name in ["pay", "wire"] {
         let calls = calls.clone();
         tools.register_dyn(Does::new(name, ToolEffect::AtMostOnce, move |_, _| {
             calls.lock().unwrap().push(name);
-            async { Ok(ToolOutput::text("paid")) }
+            async move {
+                tokio::time::sleep(pause).await;
+                Ok(ToolOutput::text("paid"))
+            }
         }));
     }
     let mut agents = SubAgentManager::new();
     let tools_of_cashier = vec!["pay".into(), "wire".into()];
-    agents.register("cashier", SubAgentConfig { tools: tools_of_cashier, ..Default::default() });
+    let system_prompt = prompt.into();
+    let config = SubAgentConfig { tools: tools_of_cashier, system_prompt, ..Default::default() };
+    agents.register("cashier", config);
     agents.add_to(&mut tools, model()).unwrap();
     tools
 }
 
-/// Runs an agent whose approvals have this long.
-async fn check_paid_once(name: &str, timeout: Duration) {
+/// Runs an agent whose approvals have this long. The run has an id of at least this length.
+async fn check_paid_once(name: &str, length: usize, timeout: Duration) {
     let options = options();
     let Some(bench) = Bench::new(name, &options).await else { return };
-    let (runs, id) = (&bench.runs, &*bench.queue);
+    let id = &*format!("{:l<length$}", bench.queue);
+    let runs = &bench.runs;
     let calls = Calls::default();
     let agent = neuron_loop::Agent::builder(model())
-        .tools(tools(&calls))
+        .tools(tools(&calls, Duration::ZERO, ""))
         .permission_policy(AsksAboutWires)
         .config(|config| {
             config.approval_signal = Some(ApprovalSignal { name: "approve".into(), timeout });
         })
         .build();
-    let _worker = bench.serve_with(model(), tools(&calls).into(), agent, &options);
+    let _worker =
+        bench.serve_with(model(), tools(&calls, Duration::ZERO, "").into(), agent, &options);
     let run = runs.start(id, "go").await.unwrap();
     let pending = |run: RunSummary| match run.waits_for.map(|wait| wait.event) {
         Some(WaitEvent::Approval { signal, pending: Some(pending) }) => (signal, *pending),
@@ -96,10 +104,47 @@ async fn check_paid_once(name: &str, timeout: Duration) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn agent_inside_a_call_pays_once_around_an_approval() {
-    check_paid_once("nested", Duration::from_secs(600)).await;
+    check_paid_once("nested", 0, Duration::from_secs(600)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn agent_inside_a_call_pays_once_around_a_revival() {
-    check_paid_once("nested-revived", Duration::ZERO).await;
+    check_paid_once("nested-revived", 0, Duration::ZERO).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agent_inside_a_call_of_a_run_with_a_long_id_runs() {
+    check_paid_once("nested-long", 990, Duration::from_secs(600)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn run_with_an_agent_inside_a_call_that_changed_is_stalled() {
+    let options = options();
+    let Some(bench) = Bench::new("nested-changed", &options).await else { return };
+    let calls = Calls::default();
+    let serve = |prompt: &str| {
+        let tools = tools(&calls, Duration::from_secs(3), prompt);
+        let agent = neuron_loop::Agent::builder(model()).tools(tools.clone()).build();
+        bench.serve_with(model(), tools.into(), agent, &options)
+    };
+    let worker = serve("You pay.");
+    let id = &*bench.queue;
+    let run = bench.runs.start(id, "go").await.unwrap();
+    let has_begun = async {
+        while calls.lock().unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), has_begun).await.expect("it pays");
+    assert_eq!(bench.runs.inspect(id).await.unwrap().status, RunStatus::Running);
+    tokio::task::block_in_place(|| drop(worker));
+    let worker = serve("You refuse.");
+    let is_stalled = |run: &RunSummary| run.status == RunStatus::Stalled;
+    let reason = inspected(&bench, id, is_stalled).await.reason.unwrap();
+    assert!(reason.contains("You pay.") && reason.contains("You refuse."), "{reason}");
+    assert!(bench.runs.list().await.unwrap().iter().all(is_stalled));
+    tokio::task::block_in_place(|| drop(worker));
+    let _worker = serve("You pay.");
+    assert_eq!(run.result().await.unwrap().result.response, "done");
+    assert_eq!(calls.lock().unwrap()[0], "pay");
 }

@@ -11,7 +11,7 @@ use neuron_loop::ApprovalSignal;
 use neuron_runtime::{DurableRuns, RunStatus, RunSummary, RunsError, WaitEvent};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    AgentResult, ApprovalDecisions, BoxError, Durability, DurableContext, LoopError,
+    AgentResult, ApprovalDecisions, BoxError, Durability, DurableAgent, DurableContext, LoopError,
     PendingApproval, PermissionDecision, ProviderError, Start, ToolEffect, ToolOutput,
     WasmBoxedFuture,
 };
@@ -191,6 +191,38 @@ async fn decisions_after_their_deadline_are_refused_and_a_plain_signal_waits() {
     assert_eq!(response, "None None Some(Number(2)) Some(Number(1))");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn decisions_after_a_deadline_that_passed_without_a_worker_are_refused() {
+    let options = options();
+    let Some(bench) = Bench::new("nobody", &options).await else { return };
+    let (runs, id) = (&bench.runs, &*bench.queue);
+    let wired = Wired::default();
+    let wire = || Model::script(vec![vec![call("w", "wire", json!({}))], vec![text("done")]]);
+    let serve = || {
+        let agent = asks(Duration::from_secs(3));
+        bench.serve_with(wire(), wires(&wired).into(), agent, &options)
+    };
+    let worker = serve();
+    let run = runs.start(id, "go").await.unwrap();
+    let waits = inspected(&bench, id, |run| run.waits_for.is_some()).await.waits_for.unwrap();
+    tokio::task::block_in_place(|| drop(worker));
+    // Other signals wait, also after it.
+    runs.signal(id, "other", json!(1)).await.unwrap();
+    let decisions = json!(ApprovalDecisions::new().approve("w"));
+    // The server's timer may fire a second later.
+    let end = waits.deadline.unwrap() + chrono::TimeDelta::seconds(2);
+    while chrono::Utc::now() < end {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    runs.signal(id, "other", json!(2)).await.unwrap();
+    let late = runs.signal(id, "approve", decisions).await.unwrap_err();
+    let RunsError::Ended { reason, .. } = late else { panic!("{late}") };
+    assert!(reason.contains("\"approve\"") && reason.contains("deadline"), "{reason}");
+    let _worker = serve();
+    assert!(matches!(run.result().await, Err(TemporalError::Failed(_))));
+    assert!(wired.lock().unwrap().is_empty());
+}
+
 /// Wires, and settles the same before and after it.
 fn plans() -> Model {
     Model::script(vec![
@@ -249,6 +281,42 @@ async fn a_late_decision_is_refused_and_revives_the_run_once() {
     let arguments: Vec<_> = wired.iter().map(|(arguments, _)| arguments.clone()).collect();
     assert_eq!(arguments, [json!({"key": 17}), json!({"amount": 7})]);
     assert!(wired[1].1.starts_with(&pending.run_id), "{wired:?}");
+}
+
+/// Asks, and waits for a signal once it goes on with the decisions.
+struct AsksAndWaits;
+
+impl DurableAgent for AsksAndWaits {
+    fn run<'d>(
+        &'d self,
+        start: Start,
+        context: Durability<'d>,
+    ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
+        Box::pin(async move {
+            match start {
+                Start::Resume { .. } => {
+                    let other: Option<Value> = context.wait_for_signal("other", LONG).await?;
+                    said(format!("{other:?}"))
+                }
+                start => asks(SHORT).run(start, context).await,
+            }
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signals_that_a_run_did_not_take_are_there_when_it_is_revived() {
+    let options = options();
+    let Some(bench) = Bench::new("untaken", &options).await else { return };
+    let (runs, id) = (&bench.runs, &*bench.queue);
+    let run = runs.start(id, "go").await.unwrap();
+    run.signal("other", &"secret").await.unwrap();
+    let tools = wires(&Wired::default());
+    let _worker = bench.serve_with(plans(), tools.into(), AsksAndWaits, &options);
+    let Err(TemporalError::Failed(failure)) = run.result().await else { panic!("it waits") };
+    assert!(!format!("{failure:?}").contains("secret"), "{failure:?}");
+    runs.revive(id, ApprovalDecisions::new().approve("w")).await.unwrap();
+    assert_eq!(run.result().await.unwrap().result.response, "Some(String(\"secret\"))");
 }
 
 #[tokio::test(flavor = "multi_thread")]

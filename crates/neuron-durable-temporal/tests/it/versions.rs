@@ -78,6 +78,45 @@ async fn a_pinned_run_stands_still_until_its_version_takes_it() {
     drop(first);
 }
 
+/// An agent that asks whether it may call its tool.
+fn asks() -> Agent {
+    let mut agent = Agent::new(echo);
+    agent.config.approval_signal =
+        Some(ApprovalSignal { name: "go".into(), timeout: Duration::from_secs(600) });
+    agent.policy = Some(|_, _| PermissionDecision::Ask("may it?".into()));
+    agent
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_about_a_pinned_run_that_waits_does_no_harm_to_a_worker_of_another_version() {
+    let Some(bench) = Bench::new("asked-about", &options()).await else { return };
+    let serve = |name| bench.serve(model(name), echo, asks(), &version(name));
+    let worker = serve("1");
+    let id = |name: &str| format!("{}-{name}", bench.queue);
+    pinned(&bench, "1").start(id("old"), "go").await.unwrap();
+    inspected(&bench, &id("old"), |run| run.waits_for.is_some()).await;
+    tokio::task::block_in_place(|| drop(worker));
+    let _worker = serve("2");
+    for _ in 0..3 {
+        let old = bench.runs.inspect(&id("old")).await.unwrap();
+        assert_eq!((old.status, old.waits_for), (RunStatus::Waiting, None));
+    }
+    pinned(&bench, "2").start(id("new"), "go").await.unwrap();
+    inspected(&bench, &id("new"), |run| run.waits_for.is_some()).await;
+    // It does not hide what other runs wait for.
+    let is_known = async {
+        loop {
+            let listed = bench.runs.list().await.unwrap();
+            let waits: Vec<_> = listed.iter().map(|run| run.waits_for.is_some()).collect();
+            if waits == [false, true] {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), is_known).await.expect("one is known");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_stands_still_also_if_its_first_task_was_lost() {
     let Some(bench) = Bench::new("lost-task", &options()).await else { return };

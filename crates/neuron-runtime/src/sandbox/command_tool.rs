@@ -187,6 +187,10 @@ impl<T: CommandTool> ToolDyn for Confined<T> {
         }))
     }
 
+    fn runs_program(&self) -> bool {
+        true
+    }
+
     fn command_output(&self, output: CommandOutput) -> Result<ToolOutput, ToolError> {
         self.0.output(output)
     }

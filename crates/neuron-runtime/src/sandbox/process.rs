@@ -172,17 +172,22 @@ impl Sandbox for ProcessSandbox {
         ctx: &ToolContext,
     ) -> Result<ToolOutput, SandboxError> {
         let Some(command) = tool.command_dyn(&input, ctx) else {
-            return match self.0.is_strict() {
-                false => Ok(tool.call_dyn(input, ctx).await?),
-                true => Err(SandboxError::SetupFailed(format!(
-                    "`{}` runs in this process and cannot be confined, and this sandbox takes only tools that run a \
-                     program (`programs_only`)",
-                    tool.name()
-                ))),
-            };
+            self.check_tool(tool)?;
+            return Ok(tool.call_dyn(input, ctx).await?);
         };
         let output = self.0.run(command?, ctx).await?;
         Ok(tool.command_output(output)?)
+    }
+
+    fn check_tool(&self, tool: &dyn ToolDyn) -> Result<(), SandboxError> {
+        match self.0.is_strict() && !tool.runs_program() {
+            false => Ok(()),
+            true => Err(SandboxError::SetupFailed(format!(
+                "`{}` runs in this process and cannot be confined, and this sandbox takes only tools that run a program \
+                 (`programs_only`)",
+                tool.name()
+            ))),
+        }
     }
 }
 
@@ -250,7 +255,8 @@ impl ProcessSandboxBuilder {
         self
     }
 
-    /// Refuses tools whose own code runs in this process, with [`SandboxError::SetupFailed`] when one is called.
+    /// Refuses tools whose own code runs in this process, with [`SandboxError::SetupFailed`]. An agent with such a tool is
+    /// an error of its builder's `try_build`.
     pub fn programs_only(mut self) -> Self {
         self.0.is_strict = true;
         self

@@ -44,6 +44,12 @@ async fn tool_of_this_process_runs_beside_a_sandbox_unless_only_programs_may() {
     assert_eq!(ran.unwrap(), ToolOutput::text("ran"));
     let Some(strict) = build(builder(&folder).programs_only()) else { return };
     registry.set_sandbox(strict);
+    let build = |registry: ToolRegistry| {
+        let provider = neuron_testing::ScriptedProvider::new(["hi"]);
+        neuron_loop::Agent::builder(provider).tools(registry).try_build().map(drop)
+    };
+    let error = build(registry.clone()).unwrap_err().to_string();
+    assert!(error.starts_with("the tool `in_process` cannot run: "), "{error}");
     let error =
         registry.execute("in_process", json!({}), &ToolContext::default()).await.unwrap_err();
     assert_eq!(
@@ -62,12 +68,20 @@ async fn a_command_runs_in_a_sandbox_and_nowhere_else() {
     let expected = "sandbox setup failed: `runs` runs a program, and there is no sandbox for it";
     let error = registry.execute("runs", json!({}), &ctx).await.unwrap_err();
     assert_eq!(error.to_string(), format!("execution failed: {expected}"));
+    let unconfined = "the tool `runs` cannot run: it runs a program, and there is no sandbox";
+    assert_eq!(registry.check_runnable().unwrap_err().to_string(), unconfined);
+    let mut outer = ToolRegistry::new();
+    outer.merge_prefixed("x", registry.clone()).unwrap();
+    assert_eq!(outer.check_runnable().unwrap_err().to_string(), unconfined);
     let error = NoOpSandbox.execute_tool(&*tool(), json!({}), &ctx).await.unwrap_err();
     assert_eq!(error.to_string(), format!("execution failed: {expected}"));
 
     let folder = Folder::new();
     let Some(sandbox) = build(builder(&folder)) else { return };
-    registry.set_sandbox(sandbox);
+    registry.set_sandbox(sandbox.clone());
+    registry.check_runnable().unwrap();
+    outer.set_sandbox(sandbox);
+    outer.check_runnable().unwrap();
     let output = registry.execute("runs", json!({}), &ctx).await.unwrap();
     assert_eq!(output, ToolOutput::text("hi\n"));
 }

@@ -97,4 +97,12 @@ pub enum RegistryError {
         /// The name.
         name: String,
     },
+    /// Calls of the tool could never run.
+    #[error("the tool `{name}` cannot run: {reason}")]
+    CannotRun {
+        /// The name.
+        name: String,
+        /// Text that says what is missing or refuses it.
+        reason: String,
+    },
 }
