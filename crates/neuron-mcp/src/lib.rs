@@ -205,10 +205,13 @@
 //! [`ToolContext::progress_reporter`]: neuron_types::ToolContext::progress_reporter
 
 mod bridge;
+mod causes;
 mod client;
 mod completion;
 mod config;
 mod elicitation;
+mod erased;
+mod lines;
 mod log;
 mod page;
 mod peer_info;

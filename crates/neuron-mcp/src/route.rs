@@ -3,6 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
+use http::HeaderName;
+
+/// The header that names a session.
+pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+
 /// The way between a client and a server.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Route {

@@ -255,25 +255,15 @@ impl RequestSpan {
 
     /// Tells the span of a tool call. At the end, because what is recorded twice is there twice.
     fn tell(&self, Facts { version, route }: &Facts) {
-        let span = &self.span;
+        let (span, server) = (&self.span, route.server.as_ref());
         span.record("mcp.method.name", "tools/call");
         span.record("mcp.protocol.version", version.as_str());
-        if let Some(session) = route.session.get() {
-            span.record("mcp.session.id", shortened(session));
-        }
-        if let Some(id) = self.id.get() {
-            span.record("jsonrpc.request.id", id.as_str());
-        }
-        if let Some(transport) = route.transport {
-            span.record("network.transport", transport);
-        }
-        if let Some(protocol) = route.protocol {
-            span.record("network.protocol.name", protocol);
-        }
-        if let Some((host, port)) = &route.server {
-            span.record("server.address", &**host);
-            span.record("server.port", i64::from(*port));
-        }
+        span.record("mcp.session.id", route.session.get().map(shortened));
+        span.record("jsonrpc.request.id", self.id.get().map(String::as_str));
+        span.record("network.transport", route.transport);
+        span.record("network.protocol.name", route.protocol);
+        span.record("server.address", server.map(|(host, _)| &**host));
+        span.record("server.port", server.map(|(_, port)| i64::from(*port)));
     }
 }
 

@@ -1,11 +1,12 @@
 //! What a server may want before it lets us in: nothing without the feature `oauth`.
 
 use std::error::Error;
-use std::fmt;
+use std::future::Future;
 #[cfg(feature = "oauth")]
 use std::sync::Arc;
 
 use neuron_types::McpError;
+use rmcp::transport::streamable_http_client::StreamableHttpError;
 
 #[cfg(feature = "oauth")]
 use super::oauth::{self, OAuth};
@@ -15,12 +16,6 @@ use super::oauth::{self, OAuth};
 pub(super) struct Authorization {
     #[cfg(feature = "oauth")]
     oauth: Option<Arc<OAuth>>,
-}
-
-impl fmt::Debug for Authorization {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authorization").finish_non_exhaustive()
-    }
 }
 
 impl Authorization {
@@ -40,6 +35,23 @@ impl Authorization {
     #[expect(clippy::unused_self, reason = "with the feature it is used")]
     pub(super) fn attempt(&self) -> Attempt<'_> {
         Attempt { nothing: std::marker::PhantomData }
+    }
+}
+
+impl Authorization {
+    /// Sends a request, with the token if there is one.
+    pub(super) async fn send<T, F>(
+        &self,
+        request: impl Fn(Option<String>) -> F,
+    ) -> Result<T, StreamableHttpError<reqwest::Error>>
+    where
+        F: Future<Output = Result<T, StreamableHttpError<reqwest::Error>>>,
+    {
+        #[cfg(feature = "oauth")]
+        if let Some(oauth) = &self.oauth {
+            return oauth.send(request).await;
+        }
+        request(None).await
     }
 }
 

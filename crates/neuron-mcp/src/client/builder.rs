@@ -8,8 +8,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::McpClient;
 use super::handlers::Handlers;
-#[cfg(feature = "oauth")]
-use super::http::AuthorizedConnector;
 use super::http::HttpConnector;
 use super::io::StreamConnector;
 use super::program::StdioConnector;
@@ -106,14 +104,14 @@ impl McpClientBuilder {
     /// Sets the maximum number of questions of the server, for the model or the person, that are answered at once. Further
     /// ones are refused. By default 8.
     pub fn max_questions_at_once(mut self, questions: usize) -> Self {
-        self.handlers.limit_at_once(questions);
+        self.handlers.limits.at_once = questions;
         self
     }
 
     /// Sets the maximum number of questions of the server, for the model or the person, within any 60 seconds. Further
     /// ones are refused, and reach no handler. By default 60.
     pub fn max_questions_per_minute(mut self, questions: usize) -> Self {
-        self.handlers.limit_per_minute(questions);
+        self.handlers.limits.per_minute = questions;
         self
     }
 
@@ -227,15 +225,14 @@ impl McpClientBuilder {
     ///
     /// Dropping the future ends the connection.
     pub async fn connect_http(self, config: HttpConfig) -> Result<McpClient, McpError> {
+        #[cfg_attr(not(feature = "oauth"), expect(unused_mut, reason = "with the feature it is"))]
+        let mut connector = HttpConnector::new(&config, &self.settings)?;
         #[cfg(feature = "oauth")]
         if let Some(oauth) = self.oauth {
-            let connector = AuthorizedConnector::new(&config, &self.settings, oauth).await?;
-            let mut shared = Shared::new(self.settings, self.handlers, self.log_level);
-            shared.authorization = connector.authorization();
-            return McpClient::connect(connector, shared).await;
+            connector.authorize(&config, &self.settings, oauth).await?;
         }
-        let connector = HttpConnector::new(&config, &self.settings)?;
-        let shared = Shared::new(self.settings, self.handlers, self.log_level);
+        let mut shared = Shared::new(self.settings, self.handlers, self.log_level);
+        shared.authorization = connector.authorization();
         McpClient::connect(connector, shared).await
     }
 

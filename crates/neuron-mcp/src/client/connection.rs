@@ -4,7 +4,6 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use neuron_types::McpError;
 use rmcp::model::{ClientConfig, ServerPeerInfo};
 use rmcp::service::{
@@ -16,9 +15,11 @@ use rmcp::transport::Transport;
 use super::callbacks::Callbacks;
 use super::listen::Listener;
 use super::settings::{Settings, Shared};
+use super::stdio::ExitReport;
 use super::task::Task;
 use super::watch::{Watch, Watched};
 use crate::McpVersion;
+use crate::erased::erased;
 use crate::route::Route;
 use crate::wire;
 
@@ -28,7 +29,7 @@ const DISCOVERY: Duration = Duration::from_secs(10);
 const CLOSING: Duration = Duration::from_secs(10);
 
 /// A way to a server that can be taken again.
-pub(super) trait Connector: Send + Sync + 'static {
+pub(super) trait Connector: Sized + Send + Sync + 'static {
     /// How messages go to and fro.
     type Transport: Transport<RoleClient> + 'static;
 
@@ -37,6 +38,14 @@ pub(super) trait Connector: Send + Sync + 'static {
 
     /// Opens a new connection, on which nothing was said yet.
     fn open(&self) -> impl Future<Output = Result<Opened<Self::Transport>, McpError>> + Send;
+
+    /// Makes a connection: the whole of it ends within the time limit.
+    fn connect(
+        &self,
+        shared: &Arc<Shared>,
+    ) -> impl Future<Output = Result<Connection, McpError>> + Send {
+        connect(self, shared)
+    }
 }
 
 /// A connection on which nothing was said yet.
@@ -44,49 +53,37 @@ pub(super) struct Opened<T> {
     pub(super) transport: T,
     pub(super) route: Route,
     /// What may say why the server failed.
-    pub(super) last_words: Option<LastWords>,
+    pub(super) last_words: Option<ExitReport>,
 }
 
-/// Tells how a server ended and what it wrote elsewhere, as far as that is known.
-pub(super) type LastWords = Arc<dyn Fn() -> BoxFuture<'static, Option<String>> + Send + Sync>;
-
-/// [`Connector`], whatever its type.
-pub(super) trait Connect: Send + Sync {
-    /// Makes a connection: the whole of it ends within the time limit.
-    fn connect<'a>(
-        &'a self,
-        shared: &'a Arc<Shared>,
-    ) -> BoxFuture<'a, Result<Connection, McpError>>;
+erased! {
+    /// [`Connector`], whatever its type.
+    pub(super) trait Connect<'a>: Connector {
+        async fn connect(shared: &'a Arc<Shared>) -> Result<Connection, McpError>;
+    }
 }
 
-impl<C: Connector> Connect for C {
-    fn connect<'a>(
-        &'a self,
-        shared: &'a Arc<Shared>,
-    ) -> BoxFuture<'a, Result<Connection, McpError>> {
-        Box::pin(async move {
-            let limit = shared.settings.connect_timeout;
-            let mut access = shared.authorization.attempt();
-            loop {
-                let mut last_words = None;
-                let work = negotiate(self, shared, &mut last_words);
-                let error = match tokio::time::timeout(limit, work).await {
-                    Ok(Ok(connection)) => return Ok(connection),
-                    Ok(Err(Failure::Ours(error))) => error,
-                    Ok(Err(Failure::Sdk(error))) => {
-                        // A person who lets us in may take longer than a server.
-                        if access.answer(wire::error::cause_of_initialize(&error)).await? {
-                            continue;
-                        }
-                        wire::error::from_initialize(self.name(), &error)
-                    }
-                    Err(_) => {
-                        McpError::Connection(format!("{}: no answer within {limit:?}", self.name()))
-                    }
-                };
-                return Err(with_last_words(error, last_words.as_ref()).await);
+async fn connect(connector: &impl Connector, shared: &Arc<Shared>) -> Result<Connection, McpError> {
+    let limit = shared.settings.connect_timeout;
+    let mut access = shared.authorization.attempt();
+    loop {
+        let mut last_words = None;
+        let work = negotiate(connector, shared, &mut last_words);
+        let error = match tokio::time::timeout(limit, work).await {
+            Ok(Ok(connection)) => return Ok(connection),
+            Ok(Err(Failure::Ours(error))) => error,
+            Ok(Err(Failure::Sdk(error))) => {
+                // A person who lets us in may take longer than a server.
+                if access.answer(wire::error::cause_of_initialize(&error)).await? {
+                    continue;
+                }
+                wire::error::from_initialize(connector.name(), &error)
             }
-        })
+            Err(_) => {
+                McpError::Connection(format!("{}: no answer within {limit:?}", connector.name()))
+            }
+        };
+        return Err(with_last_words(error, last_words.as_ref()).await);
     }
 }
 
@@ -97,9 +94,9 @@ enum Failure {
 }
 
 /// Says how the server ended and what it wrote, too.
-pub(super) async fn with_last_words(error: McpError, last_words: Option<&LastWords>) -> McpError {
+pub(super) async fn with_last_words(error: McpError, last_words: Option<&ExitReport>) -> McpError {
     let Some(last_words) = last_words else { return error };
-    let Some(words) = last_words().await else { return error };
+    let Some(words) = last_words.describe().await else { return error };
     match error {
         McpError::Connection(text) => McpError::Connection(format!("{text}; {words}")),
         McpError::Initialization(text) => McpError::Initialization(format!("{text}; {words}")),
@@ -112,7 +109,7 @@ pub(super) async fn with_last_words(error: McpError, last_words: Option<&LastWor
 async fn negotiate<C: Connector>(
     connector: &C,
     shared: &Arc<Shared>,
-    last_words: &mut Option<LastWords>,
+    last_words: &mut Option<ExitReport>,
 ) -> Result<Connection, Failure> {
     let wanted = &shared.settings.versions;
     let preferred_versions: Vec<_> = wanted
@@ -163,7 +160,7 @@ async fn serve<C: Connector>(
     connector: &C,
     shared: &Arc<Shared>,
     mode: ClientLifecycleMode,
-    last_words: &mut Option<LastWords>,
+    last_words: &mut Option<ExitReport>,
 ) -> Result<Service, Failure> {
     let opened = connector.open().await.map_err(Failure::Ours)?;
     *last_words = opened.last_words;
@@ -207,7 +204,7 @@ pub(super) struct Connection {
     pub(super) server: Arc<ServerPeerInfo>,
     pub(super) listener: Listener,
     /// What may say why the connection was lost.
-    pub(super) last_words: Option<LastWords>,
+    pub(super) last_words: Option<ExitReport>,
     /// Ends the connection when it is dropped.
     service: Mutex<Option<Service>>,
 }
@@ -217,7 +214,7 @@ impl Connection {
         name: &str,
         shared: &Shared,
         service: Service,
-        last_words: Option<LastWords>,
+        last_words: Option<ExitReport>,
     ) -> Result<Self, McpError> {
         let Some(server) = service.peer().peer_info() else {
             return Err(McpError::Initialization(format!(
@@ -234,12 +231,13 @@ impl Connection {
         };
         let watch = Arc::clone(&service.service().watch);
         watch.settle();
+        let peer = service.peer().clone();
         Ok(Self {
-            peer: service.peer().clone(),
+            listener: Listener::new(peer.clone(), Arc::clone(&watch), Arc::clone(&server)),
+            peer,
             watch,
             version,
             server,
-            listener: Listener::default(),
             last_words,
             service: Mutex::new(Some(service)),
         })

@@ -9,7 +9,6 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use neuron_types::McpError;
 use rmcp::model::{
     CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams, ElicitResult, ErrorData,
@@ -18,6 +17,7 @@ use rmcp::model::{
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::erased::erased;
 use crate::wire::capabilities::Abilities;
 use crate::wire::{self, error::handler_failed};
 use crate::{
@@ -34,15 +34,15 @@ pub(super) struct Handlers {
     sampling: Option<Box<dyn Sampling>>,
     elicitation: Option<Box<dyn Elicitation>>,
     roots: Option<Mutex<Vec<McpRoot>>>,
-    limits: QuestionLimits,
+    pub(super) limits: QuestionLimits,
     questions: Mutex<Questions>,
 }
 
 /// The questions of a server that reach a handler.
 #[derive(Debug, Clone, Copy)]
-struct QuestionLimits {
-    at_once: usize,
-    per_minute: usize,
+pub(super) struct QuestionLimits {
+    pub(super) at_once: usize,
+    pub(super) per_minute: usize,
 }
 
 #[derive(Debug, Default)]
@@ -82,14 +82,6 @@ impl Handlers {
 
     pub(super) fn set_elicitation(&mut self, handler: impl ElicitationHandler + 'static) {
         self.elicitation = Some(Box::new(handler));
-    }
-
-    pub(super) fn limit_at_once(&mut self, questions: usize) {
-        self.limits.at_once = questions;
-    }
-
-    pub(super) fn limit_per_minute(&mut self, questions: usize) {
-        self.limits.per_minute = questions;
     }
 
     pub(super) fn declare_roots(&mut self, roots: Vec<McpRoot>) {
@@ -158,7 +150,7 @@ impl Handlers {
             }
             _ => {}
         }
-        let response = self.guarded(async { handler.elicit(request, trace).await }).await?;
+        let response = self.guarded(async { handler.elicit_traced(request, trace).await }).await?;
         Ok(wire::elicitation::response_to_sdk(response))
     }
 
@@ -230,51 +222,20 @@ fn not_offered(what: &str) -> ErrorData {
     ErrorData::new(code, format!("this client offers no {what}"), None)
 }
 
-/// [`SamplingHandler`], whatever its type.
-trait Sampling: Send + Sync {
-    fn sample(&self, request: SamplingRequest)
-    -> BoxFuture<'_, Result<SamplingResponse, McpError>>;
-}
-
-impl<T: SamplingHandler> Sampling for T {
-    fn sample(
-        &self,
-        request: SamplingRequest,
-    ) -> BoxFuture<'_, Result<SamplingResponse, McpError>> {
-        Box::pin(SamplingHandler::sample(self, request))
+erased! {
+    /// [`SamplingHandler`], whatever its type.
+    trait Sampling<'a>: SamplingHandler {
+        async fn sample(request: SamplingRequest) -> Result<SamplingResponse, McpError>;
     }
 }
 
-/// [`ElicitationHandler`], whatever its type.
-trait Elicitation: Send + Sync {
-    fn elicit(
-        &self,
-        request: ElicitationRequest,
-        trace: Option<TraceContext>,
-    ) -> BoxFuture<'_, Result<ElicitationResponse, McpError>>;
-    fn supports_forms(&self) -> bool;
-    fn supports_urls(&self) -> bool;
-    fn completed(&self, id: &str);
-}
-
-impl<T: ElicitationHandler> Elicitation for T {
-    fn elicit(
-        &self,
-        request: ElicitationRequest,
-        trace: Option<TraceContext>,
-    ) -> BoxFuture<'_, Result<ElicitationResponse, McpError>> {
-        Box::pin(self.elicit_traced(request, trace))
-    }
-
-    fn supports_forms(&self) -> bool {
-        ElicitationHandler::supports_forms(self)
-    }
-
-    fn supports_urls(&self) -> bool {
-        ElicitationHandler::supports_urls(self)
-    }
-
-    fn completed(&self, id: &str) {
-        ElicitationHandler::completed(self, id);
+erased! {
+    /// [`ElicitationHandler`], whatever its type.
+    trait Elicitation<'a>: ElicitationHandler {
+        async fn elicit_traced(request: ElicitationRequest, trace: Option<TraceContext>)
+            -> Result<ElicitationResponse, McpError>;
+        fn supports_forms() -> bool;
+        fn supports_urls() -> bool;
+        fn completed(id: &str) -> ();
     }
 }

@@ -12,16 +12,15 @@ use neuron_types::McpError;
 use reqwest::{Client, ClientBuilder, Url};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::{
-    StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpClientWorker,
+    StreamableHttpClientTransportConfig, StreamableHttpClientWorker,
 };
 use tokio_util::sync::CancellationToken;
 
 use self::tied::Tied;
-#[cfg(feature = "oauth")]
 use super::authorization::Authorization;
 use super::connection::{Connector, Opened, patience};
 #[cfg(feature = "oauth")]
-use super::oauth::{AuthorizedClient, OAuth, OAuthConfig};
+use super::oauth::{OAuth, OAuthConfig};
 use super::settings::Settings;
 use crate::HttpConfig;
 use crate::route::Route;
@@ -47,11 +46,11 @@ const RESERVED: [&str; 11] = [
 ];
 
 /// A server that is spoken to over HTTP.
-#[derive(Debug)]
 pub(super) struct HttpConnector {
     name: String,
     client: Client,
     transport: StreamableHttpClientTransportConfig,
+    authorization: Authorization,
     patience: Duration,
     /// The host and the port.
     server: Option<(Arc<str>, u16)>,
@@ -89,86 +88,70 @@ impl HttpConnector {
             .max_sse_event_size(settings.max_message_bytes);
         let host = url.host_str().map(|host| host.trim_matches(['[', ']']).into());
         let server = host.zip(url.port_or_known_default());
-        Ok(Self { name, client, transport, patience: patience(settings), server })
+        Ok(Self {
+            name,
+            client,
+            transport,
+            authorization: Authorization::default(),
+            patience: patience(settings),
+            server,
+        })
     }
 
-    /// Opens a connection; all that it does ends with it.
-    fn open_with<C: StreamableHttpClient + Sync>(
-        &self,
-        client: C,
-    ) -> Opened<StreamableHttpClientTransport<Tied<C>>> {
-        let route = Route { server: self.server.clone(), ..Route::http() };
-        let ended = CancellationToken::new();
-        let client = Tied::new(client, ended.clone(), self.patience, route.session.clone());
-        let worker = StreamableHttpClientWorker::new(client, self.transport.clone());
-        let transport = StreamableHttpClientTransport::spawn_with_ct(worker, ended);
-        Opened { transport, route, last_words: None }
-    }
-}
-
-impl Connector for HttpConnector {
-    type Transport = StreamableHttpClientTransport<Tied<Client>>;
-
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    async fn open(&self) -> Result<Opened<Self::Transport>, McpError> {
-        Ok(self.open_with(self.client.clone()))
-    }
-}
-
-/// A server that is spoken to over HTTP, and wants to be shown a token.
-#[cfg(feature = "oauth")]
-pub(super) struct AuthorizedConnector {
-    http: HttpConnector,
-    oauth: Arc<OAuth>,
-}
-
-#[cfg(feature = "oauth")]
-impl AuthorizedConnector {
-    /// Checks a configuration.
+    /// Shows the server a token.
     ///
     /// # Errors
     ///
-    /// [`McpError::Connection`] as without authorization, or for two authorizations. [`McpError::Other`] with
-    /// an [`OAuthError`](crate::OAuthError).
-    pub(super) async fn new(
+    /// [`McpError::Connection`] for two authorizations, or without TLS. [`McpError::Other`] with an
+    /// [`OAuthError`](crate::OAuthError).
+    #[cfg(feature = "oauth")]
+    pub(super) async fn authorize(
+        &mut self,
         config: &HttpConfig,
         settings: &Settings,
         oauth: OAuthConfig,
-    ) -> Result<Self, McpError> {
-        let http = HttpConnector::new(config, settings)?;
-        if http.transport.custom_headers.contains_key(&header::AUTHORIZATION) {
+    ) -> Result<(), McpError> {
+        if self.transport.custom_headers.contains_key(&header::AUTHORIZATION) {
             let text = "there is an authorization header, and OAuth would set another".to_owned();
             return Err(McpError::Connection(text));
         }
         let url = address(&config.url)?;
         // Whoever authorizes for a server on this machine may be elsewhere.
         let builder = builder(&url, settings.connect_timeout, Trust::System)
-            .map_err(|error| McpError::Connection(format!("{}: TLS: {error}", http.name)))?;
-        let oauth = OAuth::new(oauth, url.as_str(), builder)
-            .await
-            .map_err(|error| McpError::Other(Box::new(error)))?;
-        Ok(Self { http, oauth: Arc::new(oauth) })
+            .map_err(|error| McpError::Connection(format!("{}: TLS: {error}", self.name)))?;
+        let oauth = OAuth::new(oauth, url.as_str(), builder).await?;
+        self.authorization = Authorization::by(Arc::new(oauth));
+        Ok(())
     }
 
     pub(super) fn authorization(&self) -> Authorization {
-        Authorization::by(Arc::clone(&self.oauth))
+        self.authorization.clone()
     }
 }
 
-#[cfg(feature = "oauth")]
-impl Connector for AuthorizedConnector {
-    type Transport = StreamableHttpClientTransport<Tied<AuthorizedClient<Client>>>;
+impl Connector for HttpConnector {
+    type Transport = StreamableHttpClientTransport<Tied>;
 
     fn name(&self) -> &str {
-        &self.http.name
+        &self.name
     }
 
+    /// Opens a connection; all that it does ends with it.
     async fn open(&self) -> Result<Opened<Self::Transport>, McpError> {
-        let client = self.oauth.wrap(self.http.client.clone());
-        Ok(self.http.open_with(client))
+        let route = Route { server: self.server.clone(), ..Route::http() };
+        let ended = CancellationToken::new();
+        let client = Tied {
+            client: self.client.clone(),
+            authorization: self.authorization.clone(),
+            max_message_bytes: self.transport.max_sse_event_size,
+            ended: ended.clone(),
+            patience: self.patience,
+            begun: Arc::default(),
+            session: route.session.clone(),
+        };
+        let worker = StreamableHttpClientWorker::new(client, self.transport.clone());
+        let transport = StreamableHttpClientTransport::spawn_with_ct(worker, ended);
+        Ok(Opened { transport, route, last_words: None })
     }
 }
 

@@ -1,9 +1,6 @@
-//! Messages as lines of JSON on two streams (MCP specification, "Transports", stdio): one a line, UTF-8, in
-//! bounded memory.
+//! Messages to and from a server, as lines on two streams.
 
 mod inbox;
-mod lines;
-mod outbox;
 mod response_id;
 
 use std::collections::VecDeque;
@@ -16,9 +13,10 @@ use rmcp::transport::Transport;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use self::inbox::{Inbox, Incoming};
-pub(super) use self::lines::{LineReader, Piece};
-use self::outbox::Outbox;
+use crate::lines::LineWriter;
 
+/// The bytes that may wait for a server that does not read.
+const WAITING_BYTES: usize = 64 * 1024 * 1024;
 /// After so many messages without a pause, other tasks get a turn: what a flood of notifications starts
 /// must be able to end.
 const MESSAGES_WITHOUT_PAUSE: u32 = 32;
@@ -32,7 +30,7 @@ pub(super) struct LineTransport<R> {
     /// Messages given out since the last pause.
     without_pause: u32,
     is_closed: bool,
-    outbox: Outbox,
+    outbox: LineWriter,
 }
 
 impl<R: AsyncRead + Unpin + Send> LineTransport<R> {
@@ -47,7 +45,7 @@ impl<R: AsyncRead + Unpin + Send> LineTransport<R> {
             ready: VecDeque::new(),
             without_pause: 0,
             is_closed: false,
-            outbox: Outbox::new(writer),
+            outbox: LineWriter::new("server", writer),
         }
     }
 
@@ -57,7 +55,7 @@ impl<R: AsyncRead + Unpin + Send> LineTransport<R> {
             Incoming::Messages(messages) => self.ready.extend(messages),
             Incoming::Refused(answer) => {
                 // Nobody waits for it, and a server that does not read is noticed by requests.
-                if let Err(error) = self.outbox.push(&answer) {
+                if let Err(error) = self.outbox.push(&answer, WAITING_BYTES) {
                     tracing::debug!(%error, "a request of the server cannot be refused");
                 }
             }
@@ -90,7 +88,7 @@ impl<R: AsyncRead + Unpin + Send> Transport<RoleClient> for LineTransport<R> {
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let written = self.outbox.push(&message);
+        let written = self.outbox.push(&message, WAITING_BYTES);
         async move { written?.wait().await }
     }
 

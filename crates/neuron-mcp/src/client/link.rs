@@ -1,6 +1,6 @@
 //! The connection of a client, made anew when it was lost.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
 
 use neuron_types::McpError;
 use tokio::sync::watch;
@@ -39,23 +39,20 @@ struct Loss {
 
 struct Teller {
     events: Arc<EventSender>,
-    /// Locked while it is told, so that nothing is told in between.
-    is_told: Mutex<bool>,
+    /// Done once it is told, or need not be. Whoever comes meanwhile waits.
+    told: Once,
 }
 
 impl Teller {
     fn tell(&self) {
-        let mut is_told = self.is_told.lock().unwrap_or_else(PoisonError::into_inner);
-        if !std::mem::replace(&mut *is_told, true) {
-            self.events.send(McpEvent::Disconnected);
-        }
+        self.told.call_once(|| self.events.send(McpEvent::Disconnected));
     }
 }
 
 impl Loss {
     fn of(connection: &Connection, shared: &Shared) -> Self {
-        let is_told = Mutex::new(false);
-        let teller = Arc::new(Teller { events: Arc::clone(&shared.events), is_told });
+        let teller = Teller { events: Arc::clone(&shared.events), told: Once::new() };
+        let teller = Arc::new(teller);
         let watch = Arc::clone(&connection.watch);
         let telling = Arc::clone(&teller);
         let waiting = Task::detached(async move {
@@ -67,7 +64,7 @@ impl Loss {
 
     /// The connection is ended on purpose.
     fn forgo(&self) {
-        *self.teller.is_told.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.teller.told.call_once(|| ());
     }
 }
 

@@ -5,25 +5,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use neuron_types::McpError;
-use rmcp::model::SubscriptionFilter;
-use rmcp::service::{Peer, RoleClient, ServiceError, Subscription};
+use rmcp::model::{ServerCapabilities, ServerPeerInfo, SubscriptionFilter};
+use rmcp::service::{Peer, RoleClient, Subscription};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::connection::Connection;
 use super::events::{EventSender, McpEvent};
 use super::settings::Shared;
 use super::task::Task;
 use super::watch::Watch;
-use crate::{McpNotSubscribed, McpTimeout, wire};
+use crate::McpNotSubscribed;
 
 /// A stream that ended is opened again after this time, which doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// What a connection hears of, and its stream, if it has one.
-#[derive(Debug, Default)]
 pub(super) struct Listener {
+    peer: Peer<RoleClient>,
+    watch: Arc<Watch>,
+    server: Arc<ServerPeerInfo>,
     slot: Mutex<Slot>,
     resources: Arc<Resources>,
 }
@@ -50,6 +51,14 @@ impl Resources {
 }
 
 impl Listener {
+    pub(super) fn new(
+        peer: Peer<RoleClient>,
+        watch: Arc<Watch>,
+        server: Arc<ServerPeerInfo>,
+    ) -> Self {
+        Self { peer, watch, server, slot: Mutex::default(), resources: Arc::default() }
+    }
+
     /// Whether the server said that it tells the updates of this resource.
     pub(super) fn hears_of(&self, uri: &str) -> bool {
         self.resources.lock().contains(uri)
@@ -67,12 +76,8 @@ impl Listener {
 
     /// Opens the stream of a new connection, if there is anything to tell on it, now or whenever the server
     /// lets it. The receiver hears when it was opened, or could not be.
-    pub(super) fn start(
-        &self,
-        connection: &Connection,
-        shared: &Shared,
-    ) -> Option<oneshot::Receiver<()>> {
-        let stream = self.stream(connection, shared, shared.subscriptions())?;
+    pub(super) fn start(&self, shared: &Shared) -> Option<oneshot::Receiver<()>> {
+        let stream = self.stream(shared, shared.subscriptions())?;
         let (sender, opened) = oneshot::channel();
         self.replace(Some(Task::detached(stream.begin(sender))));
         Some(opened)
@@ -82,12 +87,11 @@ impl Listener {
     /// needed and the server leaves it out, that is an error, and the stream before stays.
     pub(super) async fn renew(
         &self,
-        connection: &Connection,
         shared: &Shared,
         uris: Vec<String>,
         needed: Option<&str>,
     ) -> Result<(), McpError> {
-        let Some(stream) = self.stream(connection, shared, uris) else {
+        let Some(stream) = self.stream(shared, uris) else {
             self.replace(None);
             self.resources.lock().clear();
             return Ok(());
@@ -119,16 +123,11 @@ impl Listener {
     }
 
     /// A stream for the lists and these resources, not yet open; `None` if there is nothing to tell on it.
-    fn stream(
-        &self,
-        connection: &Connection,
-        shared: &Shared,
-        uris: Vec<String>,
-    ) -> Option<Stream> {
-        let wanted = wanted(connection, uris);
+    fn stream(&self, shared: &Shared, uris: Vec<String>) -> Option<Stream> {
+        let wanted = wanted(&self.server.capabilities, uris);
         (wanted != SubscriptionFilter::default()).then(|| Stream {
-            peer: connection.peer.clone(),
-            watch: Arc::clone(&connection.watch),
+            peer: self.peer.clone(),
+            watch: Arc::clone(&self.watch),
             events: Arc::clone(&shared.events),
             resources: Arc::clone(&self.resources),
             wanted,
@@ -138,8 +137,7 @@ impl Listener {
 }
 
 /// All lists that the server says may change, and these resources.
-fn wanted(connection: &Connection, uris: Vec<String>) -> SubscriptionFilter {
-    let server = &connection.server.capabilities;
+fn wanted(server: &ServerCapabilities, uris: Vec<String>) -> SubscriptionFilter {
     let mut filter = SubscriptionFilter::new();
     let tools = server.tools.as_ref().and_then(|tools| tools.list_changed);
     filter.tools_list_changed = tools.filter(|told| *told);
@@ -164,17 +162,7 @@ struct Stream {
 impl Stream {
     async fn open(&self) -> Result<Subscription, McpError> {
         const METHOD: &str = "subscriptions/listen";
-        let opened = tokio::select! {
-            biased;
-            () = self.watch.ended() => Err(ServiceError::TransportClosed),
-            opened = tokio::time::timeout(self.limit, self.peer.listen(self.wanted.clone())) => {
-                opened.map_err(|_| {
-                    let method = METHOD.to_owned();
-                    McpError::Other(Box::new(McpTimeout { method, limit: self.limit }))
-                })?
-            }
-        };
-        opened.map_err(|error| wire::error::from_service(METHOD, error))
+        self.watch.within(self.limit, METHOD, self.peer.listen(self.wanted.clone())).await
     }
 
     /// From now on, this one tells.

@@ -4,11 +4,7 @@ use std::collections::HashSet;
 use std::io;
 
 use neuron_types::{McpError, ToolDefinition};
-use rmcp::model::{
-    ClientRequest, CustomResult, ListPromptsRequest, ListResourceTemplatesRequest,
-    ListResourcesRequest, ListToolsRequest, PaginatedRequestParams, ServerResult, Tool,
-};
-
+use rmcp::model::{self, ClientRequest, CustomResult, PaginatedRequestParams, ServerResult, Tool};
 use serde_json::Value;
 
 use super::request::Scope;
@@ -164,10 +160,7 @@ impl McpClient {
         let limit = self.shared.settings.max_request_time;
         match tokio::time::timeout(limit, self.pages(offered, ask, read)).await {
             Ok(items) => items,
-            Err(_) => {
-                let method = ask(None).method().to_owned();
-                Err(McpError::Other(Box::new(McpTimeout { method, limit })))
-            }
+            Err(_) => Err(McpTimeout::error(ask(None).method(), limit)),
         }
     }
 
@@ -219,7 +212,7 @@ fn page(cursor: Option<&str>) -> PaginatedRequestParams {
 }
 
 fn ask_tools(cursor: Option<&str>) -> ClientRequest {
-    ClientRequest::ListToolsRequest(ListToolsRequest::with_param(page(cursor)))
+    ClientRequest::ListToolsRequest(model::ListToolsRequest::with_param(page(cursor)))
 }
 
 fn tools(answer: ServerResult) -> Result<PaginatedList<ToolDefinition>, McpError> {
@@ -251,49 +244,30 @@ fn tool(value: Value) -> Option<Tool> {
     }
 }
 
-fn ask_resources(cursor: Option<&str>) -> ClientRequest {
-    ClientRequest::ListResourcesRequest(ListResourcesRequest::with_param(page(cursor)))
-}
+/// How one kind of list is asked for and read.
+macro_rules! list {
+    ($ask:ident, $read:ident -> $Item:ty: $Request:ident,
+        $Result:ident.$items:ident, $from_sdk:path) => {
+        fn $ask(cursor: Option<&str>) -> ClientRequest {
+            ClientRequest::$Request(model::$Request::with_param(page(cursor)))
+        }
 
-fn resources(answer: ServerResult) -> Result<PaginatedList<McpResource>, McpError> {
-    let ServerResult::ListResourcesResult(result) = answer else {
-        return Err(unexpected("resources/list"));
+        fn $read(answer: ServerResult) -> Result<PaginatedList<$Item>, McpError> {
+            let ServerResult::$Result(result) = answer else {
+                return Err(unexpected($ask(None).method()));
+            };
+            let items = result.$items.into_iter().map($from_sdk).collect();
+            Ok(PaginatedList { items, next_cursor: result.next_cursor })
+        }
     };
-    Ok(PaginatedList {
-        items: result.resources.into_iter().map(wire::content::link_from_sdk).collect(),
-        next_cursor: result.next_cursor,
-    })
 }
 
-fn ask_templates(cursor: Option<&str>) -> ClientRequest {
-    let asked = ListResourceTemplatesRequest::with_param(page(cursor));
-    ClientRequest::ListResourceTemplatesRequest(asked)
-}
-
-fn templates(answer: ServerResult) -> Result<PaginatedList<McpResourceTemplate>, McpError> {
-    let ServerResult::ListResourceTemplatesResult(result) = answer else {
-        return Err(unexpected("resources/templates/list"));
-    };
-    let items = result.resource_templates.into_iter();
-    Ok(PaginatedList {
-        items: items.map(wire::resource::template_from_sdk).collect(),
-        next_cursor: result.next_cursor,
-    })
-}
-
-fn ask_prompts(cursor: Option<&str>) -> ClientRequest {
-    ClientRequest::ListPromptsRequest(ListPromptsRequest::with_param(page(cursor)))
-}
-
-fn prompts(answer: ServerResult) -> Result<PaginatedList<McpPrompt>, McpError> {
-    let ServerResult::ListPromptsResult(result) = answer else {
-        return Err(unexpected("prompts/list"));
-    };
-    Ok(PaginatedList {
-        items: result.prompts.into_iter().map(wire::prompt::from_sdk).collect(),
-        next_cursor: result.next_cursor,
-    })
-}
+list!(ask_resources, resources -> McpResource: ListResourcesRequest,
+    ListResourcesResult.resources, wire::content::link_from_sdk);
+list!(ask_templates, templates -> McpResourceTemplate: ListResourceTemplatesRequest,
+    ListResourceTemplatesResult.resource_templates, wire::resource::template_from_sdk);
+list!(ask_prompts, prompts -> McpPrompt: ListPromptsRequest,
+    ListPromptsResult.prompts, wire::prompt::from_sdk);
 
 /// How long an answer is as JSON, which is about what it takes in memory.
 fn size(answer: &ServerResult) -> usize {

@@ -1,13 +1,11 @@
 //! Authorization by OAuth 2.1: what a request that the server refuses leads to.
 //!
-//! The SDK knows the protocol; here is when it is used. A transport's client is [wrapped](OAuth::wrap), so
-//! that requests carry the token and a token that has expired is renewed. What the wrapper cannot do without
-//! a person comes out of it as an error, and whoever sent the request gives that to an [`Attempt`], which
-//! obtains a new token and says whether to try again.
+//! The SDK knows the protocol; here is when it is used. The transport [sends](OAuth::send) its requests with
+//! the token, and a token that has expired is renewed. What takes a person comes out of that as an error, and
+//! whoever sent the request gives it to an [`Attempt`], which obtains a new token and says whether to try again.
 
 mod addresses;
 mod callback;
-mod client;
 mod config;
 mod error;
 mod flow;
@@ -15,6 +13,7 @@ mod http;
 mod loopback;
 mod redirect;
 mod storage;
+mod token;
 
 use std::error::Error;
 use std::sync::Arc;
@@ -23,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use reqwest::Url;
 use rmcp::transport::auth::{AuthorizationManager, OAuthHttpClient, WWWAuthenticateParams};
 use rmcp::transport::streamable_http_client::{
-    AuthRequiredError, InsufficientScopeError, StreamableHttpClient, StreamableHttpError,
+    AuthRequiredError, InsufficientScopeError, StreamableHttpError,
 };
 use tokio::sync::Mutex;
 
@@ -33,7 +32,6 @@ pub use loopback::LoopbackRedirect;
 pub use redirect::OAuthRedirect;
 pub use storage::{MemoryOAuthStorage, OAuthCredentials, OAuthStorage};
 
-pub(crate) use client::AuthorizedClient;
 use flow::Flow;
 use http::AuthorizationHttp;
 
@@ -75,14 +73,6 @@ impl OAuth {
             generation: AtomicU64::new(0),
             authorizing: Mutex::new(()),
         })
-    }
-
-    /// A client whose requests carry the token, and which renews it.
-    pub(crate) fn wrap<C>(&self, client: C) -> AuthorizedClient<C>
-    where
-        C: StreamableHttpClient + Sync,
-    {
-        AuthorizedClient::new(client, Arc::clone(&self.manager))
     }
 
     /// To be taken before a request is sent for the first time.

@@ -1,7 +1,5 @@
 //! The way to a server that is a program: started anew for each connection.
 
-use std::sync::Arc;
-
 use neuron_types::McpError;
 
 use super::connection::{Connector, Opened};
@@ -31,11 +29,7 @@ impl Connector for StdioConnector {
 
     async fn open(&self) -> Result<Opened<Self::Transport>, McpError> {
         let transport = StdioTransport::spawn(&self.config, &self.options)?;
-        let report = transport.exit_report();
-        let last_words = Arc::new(move || {
-            let report = report.clone();
-            Box::pin(async move { report.describe().await }) as _
-        });
-        Ok(Opened { transport, route: Route::pipe(), last_words: Some(last_words) })
+        let last_words = Some(transport.exit_report());
+        Ok(Opened { transport, route: Route::pipe(), last_words })
     }
 }

@@ -159,10 +159,8 @@ async fn rounds(
                     tools_are_known = true;
                     let limit = shared.settings.max_request_time;
                     let work = learn_tools(connection, shared, scope, span);
-                    tokio::time::timeout(limit, work).await.map_err(|_| {
-                        let method = "tools/list".to_owned();
-                        McpError::Other(Box::new(McpTimeout { method, limit }))
-                    })??;
+                    let learned = tokio::time::timeout(limit, work).await;
+                    learned.map_err(|_| McpTimeout::error("tools/list", limit))??;
                     continue;
                 }
                 if wire::error::is_forgotten_session(&error) {
@@ -327,7 +325,7 @@ async fn round(
             Ok(()) = questions.changed() => {}
             limit = clock.expired() => {
                 abandoned.because("it took too long");
-                return Err(Failure::Ours(McpError::Other(Box::new(McpTimeout { method, limit }))));
+                return Err(Failure::Ours(McpTimeout::error(&method, limit)));
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use neuron_types::McpError;
 use serde_json::Value;
 
 /// A server refused a request: a JSON-RPC error, inside [`McpError::Other`](crate::McpError::Other).
@@ -30,6 +31,12 @@ pub struct McpTimeout {
     pub method: String,
     /// The limit that was reached: of the time without progress, or of the whole request.
     pub limit: Duration,
+}
+
+impl McpTimeout {
+    pub(super) fn error(method: &str, limit: Duration) -> McpError {
+        McpError::Other(Box::new(Self { method: method.to_owned(), limit }))
+    }
 }
 
 /// A request was cancelled by its caller; the server was told to stop. Inside

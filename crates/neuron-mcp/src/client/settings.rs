@@ -48,7 +48,6 @@ impl Default for Settings {
 }
 
 /// What every connection of a client uses, one after the other.
-#[derive(Debug)]
 pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) handlers: Arc<Handlers>,

@@ -1,19 +1,18 @@
 //! What passes on a connection, in its order: progress, notifications, the end.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use neuron_types::ProgressReporter;
+use neuron_types::{McpError, ProgressReporter};
 use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, GetExtensions, GetMeta,
     JsonRpcMessage, ProgressNotificationParam, ProgressToken, RequestId, ServerJsonRpcMessage,
     ServerNotification,
 };
-use rmcp::service::RoleClient;
+use rmcp::service::{RoleClient, ServiceError};
 use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
@@ -22,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::events::{EventSender, McpEvent};
 use super::handlers::{Handlers, survive};
+use super::request_error::McpTimeout;
 use crate::route::Route;
 use crate::wire;
 
@@ -76,6 +76,23 @@ impl Watch {
 
     pub(super) fn is_ended(&self) -> bool {
         self.ended.is_cancelled()
+    }
+
+    /// Waits for what the SDK does, within a limit and as long as the connection lasts.
+    pub(super) async fn within<T>(
+        &self,
+        limit: Duration,
+        method: &str,
+        work: impl Future<Output = Result<T, ServiceError>>,
+    ) -> Result<T, McpError> {
+        let done = tokio::select! {
+            biased;
+            () = self.ended() => Err(ServiceError::TransportClosed),
+            done = tokio::time::timeout(limit, work) => {
+                done.map_err(|_| McpTimeout::error(method, limit))?
+            }
+        };
+        done.map_err(|error| wire::error::from_service(method, error))
     }
 
     /// The connection is of no use any more.
@@ -207,12 +224,6 @@ impl Progress {
             });
         }
         self.made.notify_one();
-    }
-}
-
-impl fmt::Debug for Progress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Progress").field("reporter", &self.reporter.is_some()).finish()
     }
 }
 

@@ -13,14 +13,13 @@ use rmcp::model::{
     ClientRequest, SetLevelRequest, SubscribeRequest, SubscribeRequestParams, UnsubscribeRequest,
     UnsubscribeRequestParams,
 };
-use rmcp::service::ServiceError;
 use tokio::sync::oneshot;
 
 use super::connection::Connection;
 use super::request::{Scope, request};
 use super::settings::Shared;
 use super::task::Task;
-use crate::{LogLevel, McpRequestError, McpTimeout, wire};
+use crate::{LogLevel, McpRequestError, wire};
 
 /// A new server gets so long to confirm what it is told. Then it may be used, and what is missing comes later.
 const RESTORING: Duration = Duration::from_secs(5);
@@ -40,7 +39,7 @@ pub(super) async fn restore(connection: &Arc<Connection>, shared: &Arc<Shared>) 
             };
             (Some(Task::spawn(work)), confirmed)
         }
-        false => (None, connection.listener.start(connection, shared)?),
+        false => (None, connection.listener.start(shared)?),
     };
     if tokio::time::timeout(RESTORING, confirmed).await.is_err() {
         tracing::warn!(target: "neuron_mcp", "the server does not say whether it will tell what changes");
@@ -107,7 +106,7 @@ pub(super) async fn subscribe(
             true => ask_to_subscribe(&connection, &shared, &uri).await?,
             false => {
                 let uris = shared.subscriptions();
-                connection.listener.renew(&connection, &shared, uris, Some(&uri)).await?;
+                connection.listener.renew(&shared, uris, Some(&uri)).await?;
             }
         }
         wish.grant();
@@ -139,7 +138,7 @@ pub(super) async fn unsubscribe(
         }
         let mut uris = shared.subscriptions();
         uris.retain(|other| *other != uri);
-        connection.listener.renew(&connection, &shared, uris, None).await?;
+        connection.listener.renew(&shared, uris, None).await?;
         shared.remove_subscription(&uri);
         Ok(())
     });
@@ -206,14 +205,6 @@ pub(super) async fn roots_changed(
     }
     let limit = shared.settings.request_timeout;
     // The SDK waits until it is sent: a server that reads nothing would make that for ever.
-    let told = tokio::select! {
-        biased;
-        () = connection.watch.ended() => Err(ServiceError::TransportClosed),
-        told = tokio::time::timeout(limit, connection.peer.notify_roots_list_changed()) => {
-            told.map_err(|_| {
-                McpError::Other(Box::new(McpTimeout { method: METHOD.to_owned(), limit }))
-            })?
-        }
-    };
-    told.map_err(|error| wire::error::from_service(METHOD, error))
+    let told = connection.peer.notify_roots_list_changed();
+    connection.watch.within(limit, METHOD, told).await
 }

@@ -14,10 +14,10 @@ use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
-use super::Serving;
 use super::inputs::Inputs;
 use super::peer::{self, McpPeer};
 use super::rounds::{self, Round};
+use super::serving::Serving;
 use super::session::{Closing, Session};
 
 /// How long a tool has to end by itself when the server shuts down.

@@ -6,6 +6,9 @@ use neuron_types::ToolError;
 
 use crate::PaginatedList;
 
+/// How many items a page of a list has, unless it is said otherwise. Many clients ask for the first page only.
+pub(super) const PAGE_SIZE: usize = 1000;
+
 /// What a client is told.
 pub(crate) const INVALID_CURSOR: &str = "invalid cursor: begin anew without one";
 

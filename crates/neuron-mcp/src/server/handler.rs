@@ -22,8 +22,9 @@ use super::call::{Call, Ending, Target};
 use super::peer::version_of;
 use super::prompts::DynPrompts;
 use super::resources::DynResources;
+use super::serving::Serving;
 use super::session::{Closing, Session};
-use super::{Serving, cursor, tool_result};
+use super::{cursor, tool_result};
 use crate::propagation::Propagation;
 use crate::{CompletionTarget, McpVersion, wire};
 
@@ -98,6 +99,27 @@ impl Handler {
             _ => false,
         }
     }
+}
+
+/// Lists that are asked of the user's resources or prompts.
+macro_rules! lists {
+    ($($list:ident -> $Result:ty: $method:literal, $source:ident.$page:ident, $to_sdk:path;)*) => {$(
+        async fn $list(
+            &self,
+            request: Option<PaginatedRequestParams>,
+            context: RequestContext<RoleServer>,
+        ) -> Result<$Result, ErrorData> {
+            let source = self.$source($method)?;
+            let call = self.call(context, Target::list($method))?;
+            let cursor = cursor_of(request);
+            let work = source.$page(cursor.as_deref(), call.peer());
+            let page = call.run(&self.serving, work).await?.map_err(|error| refusal(&error))?;
+            let mut result = <$Result>::with_all_items(page.items.iter().map($to_sdk).collect());
+            result.next_cursor = page.next_cursor;
+            result.ttl_ms = self.list_ttl(call.peer().version());
+            Ok(result)
+        }
+    )*};
 }
 
 impl ServerHandler for Handler {
@@ -217,38 +239,12 @@ impl ServerHandler for Handler {
         Ok(wire::tool::output_to_sdk(&output, version).into())
     }
 
-    async fn list_resources(
-        &self,
-        request: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ListResourcesResult, ErrorData> {
-        let resources = self.resources("resources/list")?;
-        let call = self.call(context, Target::list("resources/list"))?;
-        let cursor = cursor_of(request);
-        let work = resources.list_dyn(cursor.as_deref(), call.peer());
-        let page = call.run(&self.serving, work).await?.map_err(|error| refusal(&error))?;
-        let items = page.items.iter().map(wire::content::link_to_sdk).collect();
-        let mut result = ListResourcesResult::with_all_items(items);
-        result.next_cursor = page.next_cursor;
-        result.ttl_ms = self.list_ttl(call.peer().version());
-        Ok(result)
-    }
-
-    async fn list_resource_templates(
-        &self,
-        request: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let resources = self.resources("resources/templates/list")?;
-        let call = self.call(context, Target::list("resources/templates/list"))?;
-        let cursor = cursor_of(request);
-        let work = resources.templates_dyn(cursor.as_deref(), call.peer());
-        let page = call.run(&self.serving, work).await?.map_err(|error| refusal(&error))?;
-        let items = page.items.iter().map(wire::resource::template_to_sdk).collect();
-        let mut result = ListResourceTemplatesResult::with_all_items(items);
-        result.next_cursor = page.next_cursor;
-        result.ttl_ms = self.list_ttl(call.peer().version());
-        Ok(result)
+    lists! {
+        list_resources -> ListResourcesResult:
+            "resources/list", resources.list, wire::content::link_to_sdk;
+        list_resource_templates -> ListResourceTemplatesResult:
+            "resources/templates/list", resources.templates, wire::resource::template_to_sdk;
+        list_prompts -> ListPromptsResult: "prompts/list", prompts.list, wire::prompt::to_sdk;
     }
 
     async fn read_resource(
@@ -265,7 +261,7 @@ impl ServerHandler for Handler {
             state: request.request_state,
         };
         let call = self.call(context, target)?;
-        let work = resources.read_dyn(&request.uri, call.peer());
+        let work = resources.read(&request.uri, call.peer());
         match call.run(&self.serving, work).await? {
             Ok(contents) => {
                 let contents = contents.iter().map(wire::content::contents_to_sdk).collect();
@@ -286,23 +282,6 @@ impl ServerHandler for Handler {
         }
     }
 
-    async fn list_prompts(
-        &self,
-        request: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ListPromptsResult, ErrorData> {
-        let prompts = self.prompts("prompts/list")?;
-        let call = self.call(context, Target::list("prompts/list"))?;
-        let cursor = cursor_of(request);
-        let work = prompts.list_dyn(cursor.as_deref(), call.peer());
-        let page = call.run(&self.serving, work).await?.map_err(|error| refusal(&error))?;
-        let items = page.items.iter().map(wire::prompt::to_sdk).collect();
-        let mut result = ListPromptsResult::with_all_items(items);
-        result.next_cursor = page.next_cursor;
-        result.ttl_ms = self.list_ttl(call.peer().version());
-        Ok(result)
-    }
-
     async fn get_prompt(
         &self,
         request: GetPromptRequestParams,
@@ -318,7 +297,7 @@ impl ServerHandler for Handler {
             state: request.request_state,
         };
         let call = self.call(context, target)?;
-        let work = prompts.get_dyn(&request.name, &arguments, call.peer());
+        let work = prompts.get(&request.name, &arguments, call.peer());
         match call.run(&self.serving, work).await? {
             Ok(prompt) => Ok(wire::prompt::result_to_sdk(&prompt, call.peer().version()).into()),
             Err(error) => match call.ending(&self.serving, &tool_result::text(&error))? {
@@ -345,10 +324,10 @@ impl ServerHandler for Handler {
         let call = self.call(context, Target::list("completion/complete"))?;
         let work = match query.target {
             CompletionTarget::Prompt(_) => {
-                self.prompts("completion/complete")?.complete_dyn(&query, call.peer())
+                self.prompts("completion/complete")?.complete(&query, call.peer())
             }
             CompletionTarget::Resource(_) => {
-                self.resources("completion/complete")?.complete_dyn(&query, call.peer())
+                self.resources("completion/complete")?.complete(&query, call.peer())
             }
         };
         let completion = call.run(&self.serving, work).await?.map_err(|error| refusal(&error))?;

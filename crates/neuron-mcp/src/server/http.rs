@@ -1,6 +1,6 @@
 //! A server over Streamable HTTP, by itself or within another HTTP server.
 
-mod authenticate;
+pub(super) mod authenticate;
 mod bearer;
 mod body;
 mod config;
@@ -13,19 +13,17 @@ mod service;
 mod sessions;
 mod shutdown;
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use neuron_types::McpError;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::McpServer;
+use super::mcp_server::McpServer;
 pub use authenticate::{HttpIdentity, HttpRefusal, HttpRequestHead};
 pub use body::McpHttpBody;
 pub use config::HttpServerConfig;
 pub use service::McpHttpService;
-pub(crate) use service::SESSION_ID;
 
 impl McpServer {
     /// Serves over HTTP at an address, for programs on this machine, until it is shut down: the endpoint is
@@ -128,6 +126,7 @@ impl McpServer {
 ///
 /// Speaks HTTP/1.1 without TLS. Where others can listen in, put a proxy before it that speaks TLS, or use
 /// [`McpServer::http_service`] in a server that does.
+#[derive(Debug)]
 pub struct McpHttpServer {
     listener: TcpListener,
     addr: SocketAddr,
@@ -176,14 +175,5 @@ impl McpHttpServer {
     pub async fn serve(self) -> Result<(), McpError> {
         connections::serve(self.listener, self.service, &self.config).await;
         Ok(())
-    }
-}
-
-impl fmt::Debug for McpHttpServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("McpHttpServer")
-            .field("addr", &self.addr)
-            .field("config", &self.config)
-            .finish_non_exhaustive()
     }
 }

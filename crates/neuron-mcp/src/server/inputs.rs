@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::form;
-use super::input::{InputAnswer, InputRequest};
+use super::question::{InputAnswer, InputRequest};
 use crate::wire;
 use crate::{ElicitationRequest, ElicitationResponse};
 

@@ -1,7 +1,6 @@
 //! Telling all connected clients what changed.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use neuron_tool::ToolRegistry;
@@ -15,7 +14,7 @@ const MAX_SUBSCRIPTIONS: usize = 10_000;
 /// Nothing waits for a client: what a slow one was not told yet is told once. Made by
 /// [`McpServer::notifier`](crate::McpServer::notifier) and [`McpPeer::notifier`](crate::McpPeer::notifier).
 /// It does not keep the server alive: a tool can hold one.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct McpNotifier(Weak<Hub>);
 
 impl McpNotifier {
@@ -58,12 +57,6 @@ impl McpNotifier {
     }
 }
 
-impl fmt::Debug for McpNotifier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("McpNotifier").finish_non_exhaustive()
-    }
-}
-
 /// What can change.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Change {
@@ -100,14 +93,7 @@ impl Hub {
 
     fn tell(&self, change: &Change) {
         // Not told while locked: a listener may be the last owner of something that ends here.
-        let mut listening = Vec::new();
-        lock(&self.listeners).retain(|listener| match listener.upgrade() {
-            Some(listener) => {
-                listening.push(listener);
-                true
-            }
-            None => false,
-        });
+        let listening: Vec<_> = lock(&self.listeners).iter().filter_map(Weak::upgrade).collect();
         for listener in listening {
             listener.tell(change);
         }

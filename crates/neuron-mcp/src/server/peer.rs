@@ -12,14 +12,14 @@ use rmcp::service::RequestContext;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::http::{HttpIdentity, SESSION_ID};
+use super::http::authenticate::HttpIdentity;
 use super::inputs::Inputs;
 use super::notifier::McpNotifier;
 use super::outbox::Outbox;
 use super::progress::Progress;
 use super::session::Session;
 use crate::propagation::Propagation;
-use crate::route::Route;
+use crate::route::{Route, SESSION_ID};
 use crate::span::{RequestSpan, Subject};
 use crate::wire;
 use crate::{LogLevel, McpImplementation, McpLogMessage, McpVersion, TraceContext};

@@ -10,6 +10,7 @@ use neuron_types::ToolError;
 
 use super::cursor;
 use super::peer::McpPeer;
+use crate::erased::erased;
 use crate::{CompletionQuery, McpCompletion, McpPrompt, McpPromptResult, PaginatedList};
 
 /// The prompts of a server. [`McpPromptSet`] is a ready-made one.
@@ -88,52 +89,15 @@ pub trait McpPrompts: Send + Sync {
     }
 }
 
-/// [`McpPrompts`] behind a pointer.
-pub(crate) trait DynPrompts: Send + Sync {
-    fn list_dyn<'a>(
-        &'a self,
-        cursor: Option<&'a str>,
-        peer: &'a McpPeer,
-    ) -> BoxFuture<'a, Result<PaginatedList<McpPrompt>, ToolError>>;
-
-    fn get_dyn<'a>(
-        &'a self,
-        name: &'a str,
-        arguments: &'a HashMap<String, String>,
-        peer: &'a McpPeer,
-    ) -> BoxFuture<'a, Result<McpPromptResult, ToolError>>;
-
-    fn complete_dyn<'a>(
-        &'a self,
-        query: &'a CompletionQuery,
-        peer: &'a McpPeer,
-    ) -> BoxFuture<'a, Result<McpCompletion, ToolError>>;
-}
-
-impl<P: McpPrompts> DynPrompts for P {
-    fn list_dyn<'a>(
-        &'a self,
-        cursor: Option<&'a str>,
-        peer: &'a McpPeer,
-    ) -> BoxFuture<'a, Result<PaginatedList<McpPrompt>, ToolError>> {
-        Box::pin(self.list(cursor, peer))
-    }
-
-    fn get_dyn<'a>(
-        &'a self,
-        name: &'a str,
-        arguments: &'a HashMap<String, String>,
-        peer: &'a McpPeer,
-    ) -> BoxFuture<'a, Result<McpPromptResult, ToolError>> {
-        Box::pin(self.get(name, arguments, peer))
-    }
-
-    fn complete_dyn<'a>(
-        &'a self,
-        query: &'a CompletionQuery,
-        peer: &'a McpPeer,
-    ) -> BoxFuture<'a, Result<McpCompletion, ToolError>> {
-        Box::pin(self.complete(query, peer))
+erased! {
+    /// [`McpPrompts`] behind a pointer.
+    pub(crate) trait DynPrompts<'a>: McpPrompts {
+        async fn list(cursor: Option<&'a str>, peer: &'a McpPeer)
+            -> Result<PaginatedList<McpPrompt>, ToolError>;
+        async fn get(name: &'a str, arguments: &'a HashMap<String, String>, peer: &'a McpPeer)
+            -> Result<McpPromptResult, ToolError>;
+        async fn complete(query: &'a CompletionQuery, peer: &'a McpPeer)
+            -> Result<McpCompletion, ToolError>;
     }
 }
 
@@ -190,7 +154,7 @@ impl McpPromptSet {
             prompts: Vec::new(),
             fills: HashMap::new(),
             completions: HashMap::new(),
-            page_size: super::PAGE_SIZE,
+            page_size: cursor::PAGE_SIZE,
         }
     }
 

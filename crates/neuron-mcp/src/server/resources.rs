@@ -11,6 +11,7 @@ use neuron_types::ToolError;
 use super::cursor;
 use super::peer::McpPeer;
 use super::uri_template::UriTemplate;
+use crate::erased::erased;
 use crate::{
     CompletionQuery, McpCompletion, McpResource, McpResourceContents, McpResourceTemplate,
     PaginatedList,
@@ -98,64 +99,17 @@ pub trait McpResources: Send + Sync {
     }
 }
 
-/// [`McpResources`] behind a pointer.
-pub(crate) trait DynResources: Send + Sync {
-    fn list_dyn<'a>(
-        &'a self,
-        cursor: Option<&'a str>,
-        peer: &'a McpPeer,
-    ) -> BoxFuture<'a, Result<PaginatedList<McpResource>, ToolError>>;
-
-    fn templates_dyn<'a>(
-        &'a self,
-        cursor: Option<&'a str>,
-        peer: &'a McpPeer,
-    ) -> BoxFuture<'a, Result<PaginatedList<McpResourceTemplate>, ToolError>>;
-
-    fn read_dyn<'a>(
-        &'a self,
-        uri: &'a str,
-        peer: &'a McpPeer,
-    ) -> BoxFuture<'a, Result<Vec<McpResourceContents>, ToolError>>;
-
-    fn complete_dyn<'a>(
-        &'a self,
-        query: &'a CompletionQuery,
-        peer: &'a McpPeer,
-    ) -> BoxFuture<'a, Result<McpCompletion, ToolError>>;
-}
-
-impl<R: McpResources> DynResources for R {
-    fn list_dyn<'a>(
-        &'a self,
-        cursor: Option<&'a str>,
-        peer: &'a McpPeer,
-    ) -> BoxFuture<'a, Result<PaginatedList<McpResource>, ToolError>> {
-        Box::pin(self.list(cursor, peer))
-    }
-
-    fn templates_dyn<'a>(
-        &'a self,
-        cursor: Option<&'a str>,
-        peer: &'a McpPeer,
-    ) -> BoxFuture<'a, Result<PaginatedList<McpResourceTemplate>, ToolError>> {
-        Box::pin(self.templates(cursor, peer))
-    }
-
-    fn read_dyn<'a>(
-        &'a self,
-        uri: &'a str,
-        peer: &'a McpPeer,
-    ) -> BoxFuture<'a, Result<Vec<McpResourceContents>, ToolError>> {
-        Box::pin(self.read(uri, peer))
-    }
-
-    fn complete_dyn<'a>(
-        &'a self,
-        query: &'a CompletionQuery,
-        peer: &'a McpPeer,
-    ) -> BoxFuture<'a, Result<McpCompletion, ToolError>> {
-        Box::pin(self.complete(query, peer))
+erased! {
+    /// [`McpResources`] behind a pointer.
+    pub(crate) trait DynResources<'a>: McpResources {
+        async fn list(cursor: Option<&'a str>, peer: &'a McpPeer)
+            -> Result<PaginatedList<McpResource>, ToolError>;
+        async fn templates(cursor: Option<&'a str>, peer: &'a McpPeer)
+            -> Result<PaginatedList<McpResourceTemplate>, ToolError>;
+        async fn read(uri: &'a str, peer: &'a McpPeer)
+            -> Result<Vec<McpResourceContents>, ToolError>;
+        async fn complete(query: &'a CompletionQuery, peer: &'a McpPeer)
+            -> Result<McpCompletion, ToolError>;
     }
 }
 
@@ -221,7 +175,7 @@ impl McpResourceSet {
             templates: Vec::new(),
             patterns: Vec::new(),
             completions: HashMap::new(),
-            page_size: super::PAGE_SIZE,
+            page_size: cursor::PAGE_SIZE,
         }
     }
 

@@ -1,6 +1,5 @@
 //! A server over standard input and output, or any other pair of streams.
 
-mod backlog;
 mod lines;
 mod pipes;
 
@@ -10,7 +9,8 @@ use neuron_types::McpError;
 use rmcp::service::{QuitReason, ServerInitializeError, serve_server};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::McpServer;
+use super::mcp_server::McpServer;
+use super::traced::Traced;
 use lines::LineTransport;
 
 /// How long a client that says hello may go on to after the server was shut down.
@@ -99,7 +99,7 @@ impl McpServer {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        let handler = self.handlers()?.connect(transport);
+        let handler = Traced::connect(&self.serving()?, transport);
         let closing = handler.closing();
         let lines = LineTransport::new(input, output, self.shutdown.clone(), closing);
         let late = async {

@@ -4,15 +4,9 @@
 #![expect(deprecated, reason = "logging and subscriptions of older versions of the protocol")]
 
 use std::future::Future;
+use std::sync::Arc;
 
-use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, CustomRequest,
-    CustomResult, DiscoverResult, ErrorCode, ErrorData, GetPromptRequestParams, GetPromptResponse,
-    InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
-    ReadResourceResponse, ServerConfig, SetLevelRequestParams, SubscribeRequestParams,
-    SubscriptionFilter, Tool, UnsubscribeRequestParams,
-};
+use rmcp::model::{self, CallToolResponse, ErrorCode, ErrorData, InitializeResult};
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 use tokio_util::sync::CancellationToken;
@@ -20,6 +14,7 @@ use tracing::{Instrument, Span};
 
 use super::handler::Handler;
 use super::peer::{route_of, version_of};
+use super::serving::Serving;
 use super::session::Closing;
 use crate::span::{Failure, RequestSpan, Subject};
 use crate::wire;
@@ -47,8 +42,9 @@ struct Answering {
 }
 
 impl Traced {
-    pub(crate) fn new(handler: Handler) -> Self {
-        Self(handler)
+    /// A handler for a new connection, or for a session over HTTP. Its clones are of the same one.
+    pub(super) fn connect(serving: &Arc<Serving>, transport: Option<&'static str>) -> Self {
+        Self(Handler::new(Arc::clone(serving), transport))
     }
 
     /// What the end of the connection is told to.
@@ -104,14 +100,51 @@ impl Answering {
     }
 }
 
+/// Methods of [`ServerHandler`] whose answers say nothing more of their spans.
+macro_rules! in_spans {
+    ($($method:ident($($request:ident: $Request:ty)?) -> $Answer:ty, $subject:expr;)*) => {$(
+        async fn $method(
+            &self,
+            $($request: $Request,)?
+            mut context: RequestContext<RoleServer>,
+        ) -> Result<$Answer, ErrorData> {
+            let answering = self.begin(&$subject, &mut context);
+            answering.run(self.0.$method($($request,)? context)).await
+        }
+    )*};
+}
+
 impl ServerHandler for Traced {
-    fn get_info(&self) -> ServerConfig {
+    fn get_info(&self) -> model::ServerConfig {
         self.0.get_info()
+    }
+
+    in_spans! {
+        discover() -> model::DiscoverResult, Subject::method("server/discover");
+        set_level(request: model::SetLevelRequestParams) -> (), Subject::method("logging/setLevel");
+        list_tools(request: Option<model::PaginatedRequestParams>) -> model::ListToolsResult,
+            Subject::method("tools/list");
+        list_resources(request: Option<model::PaginatedRequestParams>) -> model::ListResourcesResult,
+            Subject::method("resources/list");
+        list_resource_templates(request: Option<model::PaginatedRequestParams>)
+            -> model::ListResourceTemplatesResult, Subject::method("resources/templates/list");
+        read_resource(request: model::ReadResourceRequestParams) -> model::ReadResourceResponse,
+            Subject::resource("resources/read", &request.uri);
+        list_prompts(request: Option<model::PaginatedRequestParams>) -> model::ListPromptsResult,
+            Subject::method("prompts/list");
+        get_prompt(request: model::GetPromptRequestParams) -> model::GetPromptResponse,
+            Subject::prompt("prompts/get", &request.name);
+        complete(request: model::CompleteRequestParams) -> model::CompleteResult,
+            wire::span::of_completion("completion/complete", &request.r#ref);
+        subscribe(request: model::SubscribeRequestParams) -> (),
+            Subject::resource("resources/subscribe", &request.uri);
+        unsubscribe(request: model::UnsubscribeRequestParams) -> (),
+            Subject::resource("resources/unsubscribe", &request.uri);
     }
 
     async fn initialize(
         &self,
-        request: InitializeRequestParams,
+        request: model::InitializeRequestParams,
         mut context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
         let answering = self.begin(&Subject::method("initialize"), &mut context);
@@ -124,43 +157,17 @@ impl ServerHandler for Traced {
         answering.run_and_look(work, agreed).await
     }
 
-    async fn discover(
-        &self,
-        mut context: RequestContext<RoleServer>,
-    ) -> Result<DiscoverResult, ErrorData> {
-        let answering = self.begin(&Subject::method("server/discover"), &mut context);
-        answering.run(self.0.discover(context)).await
-    }
-
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         self.0.on_initialized(context).await;
     }
 
-    async fn set_level(
-        &self,
-        request: SetLevelRequestParams,
-        mut context: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
-        let answering = self.begin(&Subject::method("logging/setLevel"), &mut context);
-        answering.run(self.0.set_level(request, context)).await
-    }
-
-    async fn list_tools(
-        &self,
-        request: Option<PaginatedRequestParams>,
-        mut context: RequestContext<RoleServer>,
-    ) -> Result<ListToolsResult, ErrorData> {
-        let answering = self.begin(&Subject::method("tools/list"), &mut context);
-        answering.run(self.0.list_tools(request, context)).await
-    }
-
-    fn get_tool(&self, name: &str) -> Option<Tool> {
+    fn get_tool(&self, name: &str) -> Option<model::Tool> {
         self.0.get_tool(name)
     }
 
     async fn call_tool(
         &self,
-        request: CallToolRequestParams,
+        request: model::CallToolRequestParams,
         mut context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         // What a client makes up is no name of a span.
@@ -176,86 +183,10 @@ impl ServerHandler for Traced {
         answering.run_and_look(self.0.call_tool(request, context), failed).await
     }
 
-    async fn list_resources(
-        &self,
-        request: Option<PaginatedRequestParams>,
-        mut context: RequestContext<RoleServer>,
-    ) -> Result<ListResourcesResult, ErrorData> {
-        let answering = self.begin(&Subject::method("resources/list"), &mut context);
-        answering.run(self.0.list_resources(request, context)).await
-    }
-
-    async fn list_resource_templates(
-        &self,
-        request: Option<PaginatedRequestParams>,
-        mut context: RequestContext<RoleServer>,
-    ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let answering = self.begin(&Subject::method("resources/templates/list"), &mut context);
-        answering.run(self.0.list_resource_templates(request, context)).await
-    }
-
-    async fn read_resource(
-        &self,
-        request: ReadResourceRequestParams,
-        mut context: RequestContext<RoleServer>,
-    ) -> Result<ReadResourceResponse, ErrorData> {
-        let answering =
-            self.begin(&Subject::resource("resources/read", &request.uri), &mut context);
-        answering.run(self.0.read_resource(request, context)).await
-    }
-
-    async fn list_prompts(
-        &self,
-        request: Option<PaginatedRequestParams>,
-        mut context: RequestContext<RoleServer>,
-    ) -> Result<ListPromptsResult, ErrorData> {
-        let answering = self.begin(&Subject::method("prompts/list"), &mut context);
-        answering.run(self.0.list_prompts(request, context)).await
-    }
-
-    async fn get_prompt(
-        &self,
-        request: GetPromptRequestParams,
-        mut context: RequestContext<RoleServer>,
-    ) -> Result<GetPromptResponse, ErrorData> {
-        let answering = self.begin(&Subject::prompt("prompts/get", &request.name), &mut context);
-        answering.run(self.0.get_prompt(request, context)).await
-    }
-
-    async fn complete(
-        &self,
-        request: CompleteRequestParams,
-        mut context: RequestContext<RoleServer>,
-    ) -> Result<CompleteResult, ErrorData> {
-        let subject = wire::span::of_completion("completion/complete", &request.r#ref);
-        let answering = self.begin(&subject, &mut context);
-        answering.run(self.0.complete(request, context)).await
-    }
-
-    async fn subscribe(
-        &self,
-        request: SubscribeRequestParams,
-        mut context: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
-        let subject = Subject::resource("resources/subscribe", &request.uri);
-        let answering = self.begin(&subject, &mut context);
-        answering.run(self.0.subscribe(request, context)).await
-    }
-
-    async fn unsubscribe(
-        &self,
-        request: UnsubscribeRequestParams,
-        mut context: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
-        let subject = Subject::resource("resources/unsubscribe", &request.uri);
-        let answering = self.begin(&subject, &mut context);
-        answering.run(self.0.unsubscribe(request, context)).await
-    }
-
     fn accepted_subscription_filter(
         &self,
-        requested: &SubscriptionFilter,
-    ) -> Option<SubscriptionFilter> {
+        requested: &model::SubscriptionFilter,
+    ) -> Option<model::SubscriptionFilter> {
         self.0.accepted_subscription_filter(requested)
     }
 
@@ -265,9 +196,9 @@ impl ServerHandler for Traced {
 
     async fn on_custom_request(
         &self,
-        request: CustomRequest,
+        request: model::CustomRequest,
         mut context: RequestContext<RoleServer>,
-    ) -> Result<CustomResult, ErrorData> {
+    ) -> Result<model::CustomResult, ErrorData> {
         // The conventions' name for what has none.
         let is_known = self.0.knows(&request.method, &context);
         let method = if is_known { request.method.clone() } else { "_OTHER".to_owned() };

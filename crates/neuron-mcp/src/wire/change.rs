@@ -8,7 +8,7 @@ use rmcp::model::{
     ToolListChangedNotification,
 };
 
-use crate::server::Change;
+use crate::server::notifier::Change;
 
 /// A change as it is sent.
 pub(crate) fn notification(change: Change) -> ServerNotification {

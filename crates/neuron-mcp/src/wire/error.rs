@@ -12,6 +12,7 @@ use rmcp::transport::streamable_http_client::{
 };
 
 use super::peer_info;
+use crate::causes::with_causes;
 use crate::{McpRequestError, McpVersion};
 
 /// What went wrong with a request.
@@ -145,9 +146,7 @@ fn is_about_access(error: &DynamicTransportError) -> bool {
         Some(StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_)) => {
             true
         }
-        Some(StreamableHttpError::UnexpectedServerResponse(text)) => {
-            text.starts_with("HTTP 401") || text.starts_with("HTTP 403")
-        }
+        Some(StreamableHttpError::UnexpectedServerResponse(text)) => refusal_in(text).is_some(),
         _ => false,
     }
 }
@@ -205,23 +204,17 @@ fn transport_text(error: &DynamicTransportError) -> String {
             },
         },
         Some(StreamableHttpError::AuthRequired(AuthRequiredError { .. })) => {
-            "the server wants another authorization (HTTP 401)".to_owned()
+            UNAUTHORIZED.to_owned()
         }
         Some(StreamableHttpError::InsufficientScope(InsufficientScopeError {
             required_scope,
             ..
         })) => match required_scope {
             Some(scope) => format!("the server wants an authorization for `{scope}` (HTTP 403)"),
-            None => "the server forbids this (HTTP 403)".to_owned(),
+            None => FORBIDDEN.to_owned(),
         },
         Some(StreamableHttpError::UnexpectedServerResponse(text)) => {
-            if text.starts_with("HTTP 401") {
-                "the server wants another authorization (HTTP 401)".to_owned()
-            } else if text.starts_with("HTTP 403") {
-                "the server forbids this (HTTP 403)".to_owned()
-            } else {
-                text.chars().take(500).collect()
-            }
+            refusal_in(text).map_or_else(|| text.chars().take(500).collect(), str::to_owned)
         }
         Some(StreamableHttpError::SessionExpired) => {
             "the server has forgotten the session (HTTP 404)".to_owned()
@@ -230,25 +223,18 @@ fn transport_text(error: &DynamicTransportError) -> String {
     }
 }
 
-fn refused_access(status: u16) -> Option<&'static str> {
-    match status {
-        401 => Some("the server wants another authorization (HTTP 401)"),
-        403 => Some("the server forbids this (HTTP 403)"),
-        _ => None,
-    }
+const UNAUTHORIZED: &str = "the server wants another authorization (HTTP 401)";
+const FORBIDDEN: &str = "the server forbids this (HTTP 403)";
+
+/// Reads the refusal of access from a text of the SDK.
+fn refusal_in(text: &str) -> Option<&'static str> {
+    refused_access(text.strip_prefix("HTTP ")?.get(..3)?.parse().ok()?)
 }
 
-/// An error and what is behind it, in one line.
-fn with_causes(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        cause = error.source();
+fn refused_access(status: u16) -> Option<&'static str> {
+    match status {
+        401 => Some(UNAUTHORIZED),
+        403 => Some(FORBIDDEN),
+        _ => None,
     }
-    text
 }

@@ -4,11 +4,12 @@
 use neuron_types::McpError;
 use rmcp::model::{
     self, ClientCapabilities, CreateMessageRequest, CreateMessageResult, ElicitRequest,
-    ElicitResult, ElicitationCapability, Extensions, FormElicitationCapability, ListRootsRequest,
-    ListRootsResult, RequestId, RequestMetaObject, RootsCapabilities, SamplingCapability,
-    ServerRequest, UrlElicitationCapability,
+    ElicitResult, ElicitationCapability, Extensions, FormElicitationCapability, GetExtensions,
+    ListRootsRequest, ListRootsResult, RequestId, RequestMetaObject, RootsCapabilities,
+    SamplingCapability, ServerRequest, UrlElicitationCapability,
 };
 use rmcp::service::OriginatingRequestId;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::{elicitation, root, sampling, trace};
@@ -67,37 +68,29 @@ pub(crate) fn to_server_request(
     request: model::InputRequest,
     belongs_to: &RequestId,
 ) -> Option<ServerRequest> {
-    let origin = OriginatingRequestId(belongs_to.clone());
-    Some(match request {
-        model::InputRequest::Elicitation(mut request) => {
-            request.extensions.insert(origin);
-            ServerRequest::ElicitRequest(request)
-        }
-        model::InputRequest::CreateMessage(mut request) => {
-            request.extensions.insert(origin);
-            ServerRequest::CreateMessageRequest(request)
-        }
-        model::InputRequest::ListRoots(mut request) => {
-            request.extensions.insert(origin);
-            ServerRequest::ListRootsRequest(request)
-        }
+    let mut request = match request {
+        model::InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
+        model::InputRequest::CreateMessage(request) => ServerRequest::CreateMessageRequest(request),
+        model::InputRequest::ListRoots(request) => ServerRequest::ListRootsRequest(request),
         _ => return None,
-    })
+    };
+    request.extensions_mut().insert(OriginatingRequestId(belongs_to.clone()));
+    Some(request)
 }
 
 /// A client's answer to a question, if it is one.
 pub(crate) fn answer_from_json(request: &InputRequest, answer: &Value) -> Option<InputAnswer> {
     Some(match request {
         InputRequest::Elicitation(_) => {
-            let result = serde_json::from_value::<ElicitResult>(answer.clone()).ok()?;
+            let result = ElicitResult::deserialize(answer).ok()?;
             InputAnswer::Elicitation(elicitation::response_from_sdk(result))
         }
         InputRequest::Sampling(_) => {
-            let result = serde_json::from_value::<CreateMessageResult>(answer.clone()).ok()?;
+            let result = CreateMessageResult::deserialize(answer).ok()?;
             InputAnswer::Sampling(Box::new(sampling::response_from_sdk(result)))
         }
         InputRequest::Roots => {
-            let result = serde_json::from_value::<ListRootsResult>(answer.clone()).ok()?;
+            let result = ListRootsResult::deserialize(answer).ok()?;
             InputAnswer::Roots(root::from_sdk(result))
         }
     })

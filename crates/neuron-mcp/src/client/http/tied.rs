@@ -15,6 +15,7 @@ use rmcp::transport::streamable_http_client::{
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::client::authorization::Authorization;
 use crate::client::watch::no_answer;
 use crate::route::SessionSlot;
 
@@ -23,32 +24,28 @@ use crate::route::SessionSlot;
 /// The SDK's transport sends the first messages of a connection without looking whether anybody still waits
 /// for it, and nothing else while it does.
 #[derive(Clone)]
-pub(in crate::client) struct Tied<C> {
-    client: C,
-    ended: CancellationToken,
-    patience: Duration,
+pub(in crate::client) struct Tied {
+    pub(super) client: reqwest::Client,
+    pub(super) authorization: Authorization,
+    pub(super) max_message_bytes: usize,
+    /// Gives up when this is cancelled.
+    pub(super) ended: CancellationToken,
+    /// A server that does not say sooner whether it knows `server/discover` is taken for one that does not.
+    pub(super) patience: Duration,
     /// Something else than `server/discover` was sent.
-    begun: Arc<AtomicBool>,
+    pub(super) begun: Arc<AtomicBool>,
     /// What is to learn the session.
-    session: SessionSlot,
+    pub(super) session: SessionSlot,
 }
 
-impl<C: StreamableHttpClient + Sync> Tied<C> {
-    /// Gives up when `ended` is cancelled, and sooner if a server does not say within `patience` whether it
-    /// knows `server/discover`: it is then taken for one that does not.
-    pub(super) fn new(
-        client: C,
-        ended: CancellationToken,
-        patience: Duration,
-        session: SessionSlot,
-    ) -> Self {
-        Self { client, ended, patience, begun: Arc::default(), session }
-    }
+type Headers = HashMap<HeaderName, HeaderValue>;
+type HttpError = StreamableHttpError<reqwest::Error>;
 
+impl Tied {
     async fn unless_ended<T>(
         &self,
-        exchange: impl Future<Output = Result<T, StreamableHttpError<C::Error>>>,
-    ) -> Result<T, StreamableHttpError<C::Error>> {
+        exchange: impl Future<Output = Result<T, HttpError>>,
+    ) -> Result<T, HttpError> {
         tokio::select! {
             biased;
             () = self.ended.cancelled() => Err(StreamableHttpError::TransportChannelClosed),
@@ -81,10 +78,8 @@ impl<C: StreamableHttpClient + Sync> Tied<C> {
     async fn exchange(
         &self,
         discovery: Option<RequestId>,
-        exchange: impl Future<
-            Output = Result<StreamableHttpPostResponse, StreamableHttpError<C::Error>>,
-        >,
-    ) -> Result<StreamableHttpPostResponse, StreamableHttpError<C::Error>> {
+        exchange: impl Future<Output = Result<StreamableHttpPostResponse, HttpError>>,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
         let Some(id) = discovery else {
             return Ok(match self.unless_ended(exchange).await? {
                 StreamableHttpPostResponse::Sse(stream, session) => {
@@ -103,43 +98,27 @@ impl<C: StreamableHttpClient + Sync> Tied<C> {
     }
 }
 
-impl<C: StreamableHttpClient + Sync> StreamableHttpClient for Tied<C> {
-    type Error = C::Error;
+/// The limit for messages is that of the transport, and none of the requests has a token already.
+impl StreamableHttpClient for Tied {
+    type Error = reqwest::Error;
 
     async fn post_message(
         &self,
         uri: Arc<str>,
         message: ClientJsonRpcMessage,
-        session_id: Option<Arc<str>>,
-        auth_header: Option<String>,
-        custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<StreamableHttpPostResponse, StreamableHttpError<Self::Error>> {
-        self.note(session_id.as_ref());
+        session: Option<Arc<str>>,
+        _token: Option<String>,
+        headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
+        self.note(session.as_ref());
         let discovery = self.discovery(&message);
-        let exchange =
-            self.client.post_message(uri, message, session_id, auth_header, custom_headers);
-        self.exchange(discovery, exchange).await
-    }
-
-    async fn post_message_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session_id: Option<Arc<str>>,
-        auth_header: Option<String>,
-        custom_headers: HashMap<HeaderName, HeaderValue>,
-        max_sse_event_size: usize,
-    ) -> Result<StreamableHttpPostResponse, StreamableHttpError<Self::Error>> {
-        self.note(session_id.as_ref());
-        let discovery = self.discovery(&message);
-        let exchange = self.client.post_message_with_max_sse_event_size(
-            uri,
-            message,
-            session_id,
-            auth_header,
-            custom_headers,
-            max_sse_event_size,
-        );
+        let (client, limit) = (&self.client, self.max_message_bytes);
+        let exchange = self.authorization.send(|token| {
+            let (uri, message, session) = (uri.clone(), message.clone(), session.clone());
+            let headers = headers.clone();
+            client
+                .post_message_with_max_sse_event_size(uri, message, session, token, headers, limit)
+        });
         self.exchange(discovery, exchange).await
     }
 
@@ -147,43 +126,31 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for Tied<C> {
     async fn delete_session(
         &self,
         uri: Arc<str>,
-        session_id: Arc<str>,
-        auth_header: Option<String>,
-        custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<(), StreamableHttpError<Self::Error>> {
-        self.client.delete_session(uri, session_id, auth_header, custom_headers).await
+        session: Arc<str>,
+        _token: Option<String>,
+        headers: Headers,
+    ) -> Result<(), HttpError> {
+        let request = |token| {
+            self.client.delete_session(uri.clone(), session.clone(), token, headers.clone())
+        };
+        self.authorization.send(request).await
     }
 
     async fn get_stream(
         &self,
         uri: Arc<str>,
-        session_id: Option<Arc<str>>,
-        last_event_id: Option<String>,
-        auth_header: Option<String>,
-        custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<BoxedSseResponse, StreamableHttpError<Self::Error>> {
-        let stream =
-            self.client.get_stream(uri, session_id, last_event_id, auth_header, custom_headers);
-        Ok(self.until_ended(self.unless_ended(stream).await?))
-    }
-
-    async fn get_stream_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        session_id: Option<Arc<str>>,
-        last_event_id: Option<String>,
-        auth_header: Option<String>,
-        custom_headers: HashMap<HeaderName, HeaderValue>,
-        max_sse_event_size: usize,
-    ) -> Result<BoxedSseResponse, StreamableHttpError<Self::Error>> {
-        let stream = self.client.get_stream_with_max_sse_event_size(
-            uri,
-            session_id,
-            last_event_id,
-            auth_header,
-            custom_headers,
-            max_sse_event_size,
-        );
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        _token: Option<String>,
+        headers: Headers,
+    ) -> Result<BoxedSseResponse, HttpError> {
+        let (client, limit) = (&self.client, self.max_message_bytes);
+        let stream = self.authorization.send(|token| {
+            let (uri, session, last_event) = (uri.clone(), session.clone(), last_event.clone());
+            let headers = headers.clone();
+            client
+                .get_stream_with_max_sse_event_size(uri, session, last_event, token, headers, limit)
+        });
         Ok(self.until_ended(self.unless_ended(stream).await?))
     }
 }

@@ -7,8 +7,8 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use serde_json::Value;
 use tokio::io::AsyncRead;
 
-use super::lines::{LineReader, Piece};
 use super::response_id::response_id;
+use crate::lines::{LineReader, Piece};
 
 /// How much of a line is logged.
 const SHOWN_CHARS: usize = 200;

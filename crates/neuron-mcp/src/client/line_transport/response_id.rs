@@ -3,9 +3,7 @@
 use rmcp::model::RequestId;
 use serde_json::{Map, Value};
 
-/// How much of each end is looked at. Servers write `{"jsonrpc":"2.0","id":7,"result":…` or, some, the id
-/// last.
-pub(super) const END_BYTES: usize = 512;
+use crate::lines::END_BYTES;
 
 /// The id of the response whose first bytes are `head`, and last bytes `tail`, if it is one.
 ///

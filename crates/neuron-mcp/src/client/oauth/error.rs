@@ -1,11 +1,11 @@
 //! Why an authorization did not come about.
 
-use std::error::Error;
-use std::fmt::Write;
 use std::time::Duration;
 
 use neuron_types::McpError;
 use rmcp::transport::AuthError;
+
+use crate::causes::with_causes;
 
 /// How many characters of a foreign text are shown.
 const SHOWN: usize = 500;
@@ -73,7 +73,8 @@ impl From<OAuthError> for McpError {
 /// The SDK's errors, sorted by what they mean to a user.
 impl From<AuthError> for OAuthError {
     fn from(error: AuthError) -> Self {
-        let text = with_sources(&error);
+        // The SDK names its causes only as sources.
+        let text = shortened(&with_causes(&error));
         match error {
             AuthError::RegistrationFailed(_) => Self::Registration(text),
             AuthError::AuthorizationServerMismatch { .. }
@@ -88,20 +89,6 @@ impl From<AuthError> for OAuthError {
             _ => Self::Discovery(text),
         }
     }
-}
-
-/// An error and its causes in one line. The SDK names its causes only as sources.
-fn with_sources(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            let _ = write!(text, ": {cause_text}");
-        }
-        source = cause.source();
-    }
-    shortened(&text)
 }
 
 /// The beginning of a foreign text: a server may answer with a whole page.

@@ -1,5 +1,6 @@
 //! One authorization, from a server's challenge to a token.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use reqwest::Url;
@@ -52,7 +53,7 @@ impl Flow {
     pub(super) async fn stored(&self) -> Result<Option<OAuthCredentials>, OAuthError> {
         self.config
             .storage
-            .load_erased(self.server.as_str())
+            .load(self.server.as_str())
             .await
             .map_err(|error| OAuthError::Storage(error.to_string()))
     }
@@ -80,7 +81,7 @@ impl Flow {
             // The SDK stores no secrets, so it has configured the client without one.
             manager.configure_client(client_config(
                 &Client { id: client_id, secret },
-                &redirect.uri_erased(),
+                &redirect.redirect_uri(),
             ))?;
         }
         Ok(manager)
@@ -101,7 +102,7 @@ impl Flow {
         let scopes = self.scopes(&manager, &metadata, before.as_ref(), wanted).await;
         match &self.config.grant {
             Grant::AuthorizationCode(redirect) => {
-                let uri = redirect.uri_erased();
+                let uri = redirect.redirect_uri();
                 let client = self.client(&mut manager, &metadata, before, &uri, &scopes).await?;
                 manager.configure_client(client_config(&client, &uri))?;
                 self.set_store(
@@ -140,13 +141,9 @@ impl Flow {
         if supported && !scopes.is_empty() {
             scopes.push(offline.to_owned());
         }
-        let mut once: Vec<String> = Vec::with_capacity(scopes.len());
-        for scope in scopes {
-            if !once.contains(&scope) {
-                once.push(scope);
-            }
-        }
-        once
+        let mut seen = HashSet::new();
+        scopes.retain(|scope| seen.insert(scope.clone()));
+        scopes
     }
 
     /// As whom to appear. The order is that of the MCP specification, "Client Registration".
@@ -215,7 +212,7 @@ impl Flow {
         let url = manager.get_authorization_url(&scopes).await?;
         let state = callback::state_of(&url)
             .ok_or_else(|| OAuthError::Discovery("an authorization URL without a state".into()))?;
-        let answer = tokio::time::timeout(self.config.timeout, redirect.authorize_erased(url))
+        let answer = tokio::time::timeout(self.config.timeout, redirect.authorize(url))
             .await
             .map_err(|_| OAuthError::TimedOut(self.config.timeout))?
             .map_err(OAuthError::Redirect)?;

@@ -1,9 +1,10 @@
 //! The way of the person to the authorization server and back.
 
 use std::future::Future;
-use std::pin::Pin;
 
 use neuron_types::McpError;
+
+use crate::erased::erased;
 
 /// Sends the person to a page of the authorization server, and learns where that page sends them afterwards.
 ///
@@ -30,24 +31,10 @@ pub trait OAuthRedirect: Send + Sync {
     ) -> impl Future<Output = Result<String, McpError>> + Send;
 }
 
-/// The erased form. Its names differ so that a call is never ambiguous.
-pub(super) trait ErasedRedirect: Send + Sync {
-    fn uri_erased(&self) -> String;
-    fn authorize_erased(
-        &self,
-        authorization_url: String,
-    ) -> Pin<Box<dyn Future<Output = Result<String, McpError>> + Send + '_>>;
-}
-
-impl<R: OAuthRedirect> ErasedRedirect for R {
-    fn uri_erased(&self) -> String {
-        self.redirect_uri()
-    }
-
-    fn authorize_erased(
-        &self,
-        authorization_url: String,
-    ) -> Pin<Box<dyn Future<Output = Result<String, McpError>> + Send + '_>> {
-        Box::pin(self.authorize(authorization_url))
+erased! {
+    /// [`OAuthRedirect`], whatever its type.
+    pub(super) trait ErasedRedirect<'a>: OAuthRedirect {
+        async fn authorize(authorization_url: String) -> Result<String, McpError>;
+        fn redirect_uri() -> String;
     }
 }

@@ -3,13 +3,15 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::future::BoxFuture;
 use neuron_types::McpError;
 use rmcp::transport::AuthError;
 use rmcp::transport::auth::{CredentialStore, StoredCredentials};
 use serde::{Deserialize, Serialize};
+
+use crate::erased::erased;
 
 /// What an authorization leaves behind: tokens, and the client as which they were obtained.
 ///
@@ -138,40 +140,12 @@ impl OAuthStorage for MemoryOAuthStorage {
     }
 }
 
-type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// The erased form. Its names differ so that a call is never ambiguous.
-pub(super) trait ErasedStorage: Send + Sync {
-    fn load_erased<'a>(
-        &'a self,
-        server: &'a str,
-    ) -> BoxFuture<'a, Result<Option<OAuthCredentials>, McpError>>;
-    fn save_erased<'a>(
-        &'a self,
-        server: &'a str,
-        credentials: OAuthCredentials,
-    ) -> BoxFuture<'a, Result<(), McpError>>;
-    fn clear_erased<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<(), McpError>>;
-}
-
-impl<S: OAuthStorage> ErasedStorage for S {
-    fn load_erased<'a>(
-        &'a self,
-        server: &'a str,
-    ) -> BoxFuture<'a, Result<Option<OAuthCredentials>, McpError>> {
-        Box::pin(self.load(server))
-    }
-
-    fn save_erased<'a>(
-        &'a self,
-        server: &'a str,
-        credentials: OAuthCredentials,
-    ) -> BoxFuture<'a, Result<(), McpError>> {
-        Box::pin(self.save(server, credentials))
-    }
-
-    fn clear_erased<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<(), McpError>> {
-        Box::pin(self.clear(server))
+erased! {
+    /// [`OAuthStorage`], whatever its type.
+    pub(super) trait ErasedStorage<'a>: OAuthStorage {
+        async fn load(server: &'a str) -> Result<Option<OAuthCredentials>, McpError>;
+        async fn save(server: &'a str, credentials: OAuthCredentials) -> Result<(), McpError>;
+        async fn clear(server: &'a str) -> Result<(), McpError>;
     }
 }
 
@@ -190,7 +164,7 @@ impl CredentialStore for SdkStore {
         Self: 'b,
     {
         Box::pin(async move {
-            let loaded = self.storage.load_erased(&self.server).await.map_err(store_error)?;
+            let loaded = self.storage.load(&self.server).await.map_err(store_error)?;
             Ok(loaded.map(|credentials| credentials.stored))
         })
     }
@@ -201,9 +175,9 @@ impl CredentialStore for SdkStore {
         Self: 'b,
     {
         let credentials = OAuthCredentials { stored, registration: self.registration.clone() };
-        Box::pin(async move {
-            self.storage.save_erased(&self.server, credentials).await.map_err(store_error)
-        })
+        Box::pin(
+            async move { self.storage.save(&self.server, credentials).await.map_err(store_error) },
+        )
     }
 
     fn clear<'a, 'b>(&'a self) -> BoxFuture<'b, Result<(), AuthError>>
@@ -211,7 +185,7 @@ impl CredentialStore for SdkStore {
         'a: 'b,
         Self: 'b,
     {
-        Box::pin(async move { self.storage.clear_erased(&self.server).await.map_err(store_error) })
+        Box::pin(async move { self.storage.clear(&self.server).await.map_err(store_error) })
     }
 }
 

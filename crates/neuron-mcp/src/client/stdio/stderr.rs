@@ -8,7 +8,7 @@ use tokio::process::ChildStderr;
 use tokio::sync::watch;
 
 use super::process::Life;
-use crate::client::line_transport::{LineReader, Piece};
+use crate::lines::{LineReader, Piece};
 
 /// How much of a line is kept and logged.
 const LINE_BYTES: usize = 4096;

@@ -32,9 +32,10 @@ pub struct HttpRequestHead {
 /// let identity = HttpIdentity::new("alice@example.com").with(Tenant(7));
 /// assert_eq!(identity.subject(), "alice@example.com");
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct HttpIdentity {
     subject: Arc<str>,
+    /// Shown without what is in it.
     values: Extensions,
 }
 
@@ -73,13 +74,6 @@ impl HttpIdentity {
     pub(super) fn enter(self, extensions: &mut Extensions) {
         extensions.extend(self.values.clone());
         extensions.insert(self);
-    }
-}
-
-/// Shows who it is, and no values.
-impl fmt::Debug for HttpIdentity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpIdentity").field("subject", &self.subject).finish_non_exhaustive()
     }
 }
 
@@ -181,6 +175,12 @@ type Asked = BoxFuture<'static, Result<HttpIdentity, HttpRefusal>>;
 /// The user's hook.
 #[derive(Clone)]
 pub(super) struct Authenticate(Arc<dyn Fn(HttpRequestHead) -> Asked + Send + Sync>);
+
+impl fmt::Debug for Authenticate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Authenticate")
+    }
+}
 
 impl Authenticate {
     pub(super) fn new<F, Fut>(hook: F) -> Self

@@ -1,6 +1,5 @@
 //! What can be set for a server over HTTP.
 
-use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -29,7 +28,7 @@ use super::bearer::BearerToken;
 /// # let _ = config;
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct HttpServerConfig {
     pub(super) addr: SocketAddr,
     pub(super) path: String,
@@ -235,7 +234,7 @@ impl HttpServerConfig {
     /// [`authenticate`](Self::authenticate).
     #[must_use]
     pub fn bearer_token(self, token: impl Into<String>) -> Self {
-        let token = BearerToken::new(token.into());
+        let token = BearerToken::new(&token.into());
         self.authenticate(move |request| std::future::ready(token.check(&request.headers)))
     }
 }
@@ -244,28 +243,5 @@ impl HttpServerConfig {
 impl Default for HttpServerConfig {
     fn default() -> Self {
         Self::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
-    }
-}
-
-impl fmt::Debug for HttpServerConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpServerConfig")
-            .field("addr", &self.addr)
-            .field("path", &self.path)
-            .field("allowed_hosts", &self.allowed_hosts)
-            .field("allowed_origins", &self.allowed_origins)
-            .field("max_body_bytes", &self.max_body_bytes)
-            .field("max_head_bytes", &self.max_head_bytes)
-            .field("head_timeout", &self.head_timeout)
-            .field("read_timeout", &self.read_timeout)
-            .field("write_timeout", &self.write_timeout)
-            .field("max_connections", &self.max_connections)
-            .field("max_connections_per_address", &self.max_connections_per_address)
-            .field("max_sessions", &self.max_sessions)
-            .field("max_sessions_per_client", &self.max_sessions_per_client)
-            .field("session_idle_timeout", &self.session_idle_timeout)
-            .field("shutdown_grace", &self.shutdown_grace)
-            .field("authenticate", &self.authenticate.is_some())
-            .finish()
     }
 }

@@ -20,7 +20,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::body::McpHttpBody;
 use super::config::HttpServerConfig;
-use super::patient::Patient;
+use super::patient::patient;
 use super::peers::{Entered, Peers};
 use super::service::{McpHttpService, text};
 
@@ -198,7 +198,7 @@ impl Endpoint {
         // Events are small, and somebody waits for them.
         let _ = stream.set_nodelay(true);
         let service = service_fn(|request| self.answer(request, peer, entered));
-        let stream = TokioIo::new(Patient::new(stream, self.write_timeout));
+        let stream = TokioIo::new(patient(stream, self.write_timeout));
         let connection = self.http.serve_connection(stream, service);
         tokio::select! {
             ended = watcher.watch(connection) => if let Err(error) = ended {

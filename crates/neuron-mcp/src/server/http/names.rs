@@ -78,8 +78,8 @@ impl AllowedNames {
     /// The origin of the page that sent a request, if it is allowed.
     pub(super) fn origin<'a>(&self, headers: &'a HeaderMap) -> Option<&'a HeaderValue> {
         let value = only(headers.get_all(ORIGIN).iter())?;
-        let origin = Origin::parse(value.to_str().ok()?)?;
-        self.origins.iter().any(|allowed| allowed.is(&origin)).then_some(value)
+        let (scheme, host, port) = parse_origin(value.to_str().ok()?)?;
+        self.origins.iter().any(|allowed| allowed.is(&scheme, &host, port)).then_some(value)
     }
 }
 
@@ -165,56 +165,41 @@ impl AllowedHost {
     }
 }
 
-/// Where a page comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Origin {
-    scheme: String,
-    host: Host,
-    port: u16,
+/// The scheme, the host and the port of an origin. `null`, which stands for every page without one, is none.
+fn parse_origin(text: &str) -> Option<(String, Host, u16)> {
+    let (scheme, authority) = text.split_once("://")?;
+    let scheme = scheme.to_ascii_lowercase();
+    let (host, port) = parse_authority(authority)?;
+    let port = match (port, scheme.as_str()) {
+        (Some(port), _) => port,
+        (None, "http") => 80,
+        (None, "https") => 443,
+        (None, _) => 0,
+    };
+    Some((scheme, host, port))
 }
 
-impl Origin {
-    /// `null`, which stands for every page without an origin, is none.
-    fn parse(text: &str) -> Option<Self> {
-        let (scheme, authority) = text.split_once("://")?;
-        let scheme = scheme.to_ascii_lowercase();
-        let (host, port) = parse_authority(authority)?;
-        let port = match (port, scheme.as_str()) {
-            (Some(port), _) => port,
-            (None, "http") => 80,
-            (None, "https") => 443,
-            (None, _) => 0,
-        };
-        Some(Self { scheme, host, port })
-    }
-}
-
-/// An origin of the user's list.
+/// An origin from which requests may come, with its port or with every one.
 #[derive(Clone, Debug)]
 struct AllowedOrigin {
-    origin: Origin,
-    every_port: bool,
+    scheme: String,
+    host: AllowedHost,
 }
 
 impl AllowedOrigin {
     fn parse(text: &str) -> Result<Self, String> {
-        let (written, every_port) = match text.strip_suffix(":*") {
-            Some(origin) => (origin, true),
-            None => (text, false),
-        };
-        let origin = Origin::parse(written).ok_or_else(|| {
+        let origin = text.strip_suffix(":*");
+        let (scheme, host, port) = parse_origin(origin.unwrap_or(text)).ok_or_else(|| {
             format!(
                 "`{text}` is no origin: name it as `https://example.com` or `http://localhost:*`"
             )
         })?;
-        Ok(Self { origin, every_port })
+        let port = origin.is_none().then_some(port);
+        Ok(Self { scheme, host: AllowedHost { host, port } })
     }
 
-    fn is(&self, origin: &Origin) -> bool {
-        let port = if self.every_port { origin.port } else { self.origin.port };
-        self.origin.scheme == origin.scheme
-            && self.origin.host == origin.host
-            && port == origin.port
+    fn is(&self, scheme: &str, host: &Host, port: u16) -> bool {
+        self.scheme == scheme && self.host.is(host, Some(port))
     }
 }
 

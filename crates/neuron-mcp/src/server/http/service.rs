@@ -32,10 +32,10 @@ use super::names::{AllowedNames, NameRefusal};
 use super::peers::{Carrying, Connection, network};
 use super::sessions::{AnothersSession, Client, SessionLimits, SessionUse, Sessions};
 use super::shutdown::Shutdown;
-use crate::McpServer;
+use crate::route::SESSION_ID;
+use crate::server::mcp_server::McpServer;
 use crate::server::traced::{RequestParent, Traced};
 
-pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 /// The method of a request, since 2026-07-28.
 const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
 
@@ -86,9 +86,9 @@ impl McpHttpService {
             .with_max_request_body_bytes(usize::MAX)
             .with_cancellation_token(shutdown.streams().clone());
         // Calls end later than the server begins to shut down.
-        let handlers = server.clone().with_shutdown(shutdown.calls().clone()).handlers()?;
+        let serving = server.clone().with_shutdown(shutdown.calls().clone()).serving()?;
         let sdk = StreamableHttpService::new(
-            move || Ok(handlers.connect(None)),
+            move || Ok(Traced::connect(&serving, None)),
             sessions.clone(),
             sdk_config,
         );
@@ -152,18 +152,14 @@ impl McpHttpService {
                 origin = ?parts.headers.get(http::header::ORIGIN),
                 "refused an HTTP request"
             );
-            Box::new(match refusal {
-                NameRefusal::Malformed => text(
-                    StatusCode::BAD_REQUEST,
-                    "Bad Request: there must be one valid Host header",
-                ),
-                NameRefusal::Host => {
-                    text(StatusCode::FORBIDDEN, "Forbidden: Host header is not allowed")
+            let (status, words) = match refusal {
+                NameRefusal::Malformed => {
+                    (StatusCode::BAD_REQUEST, "there must be one valid Host header")
                 }
-                NameRefusal::Origin => {
-                    text(StatusCode::FORBIDDEN, "Forbidden: Origin header is not allowed")
-                }
-            })
+                NameRefusal::Host => (StatusCode::FORBIDDEN, "Host header is not allowed"),
+                NameRefusal::Origin => (StatusCode::FORBIDDEN, "Origin header is not allowed"),
+            };
+            refused(status, words)
         })
     }
 
@@ -205,7 +201,7 @@ impl McpHttpService {
         }
         if is_json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
             // The SDK's answer to a body that is JSON by its type and no message by its content.
-            return Err(Box::new(no_message()));
+            return Err(no_message());
         }
         Ok(self.with_end(response, only_listens, (session, carrying)))
     }
@@ -245,23 +241,20 @@ impl McpHttpService {
     {
         let Shared { max_body_bytes, read_timeout, .. } = *self.shared;
         body::read(body, max_body_bytes, read_timeout).await.map_err(|unread| {
-            let mut response = match unread {
-                Unread::TooLong => text(
-                    StatusCode::PAYLOAD_TOO_LARGE,
-                    format!("Payload Too Large: a body may have {max_body_bytes} bytes"),
-                ),
-                Unread::TooSlow => text(
-                    StatusCode::REQUEST_TIMEOUT,
-                    "Request Timeout: the body did not come in time",
-                ),
-                Unread::Broken(error) => text(
-                    StatusCode::BAD_REQUEST,
-                    format!("Bad Request: the body could not be read: {error}"),
-                ),
+            let (status, words) = match unread {
+                Unread::TooLong => {
+                    let words = format!("a body may have {max_body_bytes} bytes");
+                    (StatusCode::PAYLOAD_TOO_LARGE, words)
+                }
+                Unread::TooSlow => {
+                    (StatusCode::REQUEST_TIMEOUT, "the body did not come in time".to_owned())
+                }
+                Unread::Broken(error) => {
+                    (StatusCode::BAD_REQUEST, format!("the body could not be read: {error}"))
+                }
             };
             // What is left of the body is not waited for.
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            Box::new(response)
+            with(refused(status, &words), CONNECTION, "close")
         })
     }
 
@@ -397,29 +390,33 @@ pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<McpHt
     response
 }
 
+/// A refusal in words, after those of its status.
+fn refused(status: StatusCode, words: &str) -> Refused {
+    let reason = status.canonical_reason().unwrap_or_default();
+    Box::new(text(status, format!("{reason}: {words}")))
+}
+
+fn with(mut response: Refused, name: HeaderName, value: &'static str) -> Refused {
+    response.headers_mut().insert(name, HeaderValue::from_static(value));
+    response
+}
+
 fn no_session() -> Refused {
-    Box::new(text(StatusCode::NOT_FOUND, "Not Found: Session not found"))
+    refused(StatusCode::NOT_FOUND, "Session not found")
 }
 
 fn closing() -> Refused {
-    let mut response =
-        text(StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable: the server shuts down");
-    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    Box::new(response)
+    let response = refused(StatusCode::SERVICE_UNAVAILABLE, "the server shuts down");
+    with(response, CONNECTION, "close")
 }
 
 fn no_room() -> Refused {
-    let mut response =
-        text(StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable: there are too many sessions");
-    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("30"));
-    Box::new(response)
+    let response = refused(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions");
+    with(response, RETRY_AFTER, "30")
 }
 
 /// JSON-RPC's answer to what is no message: "Parse error". There is no id that it could have.
-fn no_message() -> Response<McpHttpBody> {
+fn no_message() -> Refused {
     let body = r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"the body is no JSON-RPC message"},"id":null}"#;
-    let mut response = text(StatusCode::BAD_REQUEST, body);
-    let content_type = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(CONTENT_TYPE, content_type);
-    response
+    with(Box::new(text(StatusCode::BAD_REQUEST, body)), CONTENT_TYPE, "application/json")
 }

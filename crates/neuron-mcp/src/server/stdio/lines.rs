@@ -2,27 +2,26 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ErrorData, RequestId, ServerJsonRpcMessage,
 };
 use rmcp::transport::Transport;
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::backlog::Backlog;
+use crate::lines::{LineReader, LineWriter, Piece, Waiting};
 use crate::server::session::Closing;
 
 /// How long a line may be.
 const MAX_LINE: usize = 16 * 1024 * 1024;
+
+/// The bytes that may wait for a client that does not read, while more is read of it.
+const WAITING_BYTES: usize = 32 * 1024 * 1024;
 
 /// How long calls may go on after the end of the input.
 const GRACE: Duration = Duration::from_secs(5);
@@ -31,8 +30,12 @@ const GRACE: Duration = Duration::from_secs(5);
 const LAST: Duration = Duration::from_secs(2);
 
 /// A connection over a pair of streams.
-pub(super) struct LineTransport<R, W> {
-    input: R,
+pub(super) struct LineTransport<R> {
+    lines: LineReader<R>,
+    output: LineWriter,
+    /// An answer that the connection itself gives. It goes out before anything more is read, and is kept here
+    /// because `receive` may be dropped at any time.
+    answer: Option<Waiting>,
     /// What ends the input.
     until: CancellationToken,
     /// How far the connection's end has come.
@@ -42,77 +45,56 @@ pub(super) struct LineTransport<R, W> {
     told_at: Option<Instant>,
     /// The requests that were received and not answered, nor cancelled by the client.
     unanswered: HashSet<RequestId>,
-    /// What has been read and not been used. Never longer than a line may be, and a little.
-    read: BytesMut,
-    /// Up to where `read` holds no end of a line.
-    searched: usize,
-    /// The line that is being read is too long: up to its end, nothing of it is kept.
-    skipping: bool,
-    ended: bool,
-    /// Nothing once the connection is closed.
-    output: Arc<Mutex<Option<W>>>,
-    /// Whoever still writes gives up.
-    closed: CancellationToken,
-    backlog: Arc<Backlog>,
-    /// An answer that the connection itself gives. It goes out before anything more is read, and is kept here
-    /// because `receive` may be dropped at any time.
-    answer: Option<Pin<Box<dyn Future<Output = io::Result<()>> + Send>>>,
-    max_line: usize,
 }
 
-impl<R, W> LineTransport<R, W>
-where
-    R: AsyncRead + Send + Unpin + 'static,
-    W: AsyncWrite + Send + Unpin + 'static,
-{
+impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
     /// A connection whose input ends when a token is cancelled, if not before: so that what answers there is
     /// still gets out.
-    pub(super) fn new(input: R, output: W, until: CancellationToken, closing: Closing) -> Self {
+    pub(super) fn new(
+        input: R,
+        output: impl AsyncWrite + Send + Unpin + 'static,
+        until: CancellationToken,
+        closing: Closing,
+    ) -> Self {
         Self {
-            input,
+            lines: LineReader::new(input, MAX_LINE),
+            output: LineWriter::new("client", output),
+            answer: None,
             until,
             closing,
             ended_at: None,
             told_at: None,
             unanswered: HashSet::new(),
-            read: BytesMut::new(),
-            searched: 0,
-            skipping: false,
-            ended: false,
-            output: Arc::new(Mutex::new(Some(output))),
-            closed: CancellationToken::new(),
-            backlog: Arc::default(),
-            answer: None,
-            max_line: MAX_LINE,
         }
     }
 
-    /// The next message; nothing at the end of the input.
+    /// The next message; nothing at the end of the input. What is no message is refused or skipped.
     async fn next_message(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
             if let Some(answer) = &mut self.answer {
-                let sent = answer.await;
+                let sent = answer.wait().await;
                 self.answer = None;
                 if let Err(error) = sent {
                     tracing::debug!(%error, "the client reads no more");
                     return None;
                 }
             }
-            self.backlog.room().await;
-            let line = match self.next_line().await {
-                Ok(line) => line?,
+            self.output.room(WAITING_BYTES).await;
+            let piece = match self.lines.next().await {
+                Ok(piece) => piece?,
                 Err(error) => {
                     tracing::warn!(%error, "cannot read from the client");
                     return None;
                 }
             };
-            let content = match line {
-                Line::Whole(line) => Content::of(&line),
-                Line::TooLong => {
-                    let text = format!("a message may have {} bytes", self.max_line);
+            let content = match piece {
+                Piece::Line(line) => Content::of(&line),
+                Piece::TooLong { .. } => {
+                    let text = format!("a message may have {MAX_LINE} bytes");
                     self.refuse(ErrorData::invalid_request(text, None), None);
                     continue;
                 }
+                Piece::TooLongEnds { .. } => continue,
             };
             match content {
                 Content::Message(message) => return Some(*message),
@@ -121,74 +103,6 @@ where
                 }
                 Content::Nothing => {}
             }
-        }
-    }
-
-    /// The next line, without its end; nothing at the end of the input.
-    async fn next_line(&mut self) -> io::Result<Option<Line>> {
-        loop {
-            if let Some(line) = self.take_line() {
-                return Ok(Some(line));
-            }
-            if self.ended {
-                // The last line may be without its end.
-                let rest = self.read.split();
-                self.searched = 0;
-                let rest = (!rest.is_empty() && !self.skipping).then_some(Line::Whole(rest));
-                return Ok(rest);
-            }
-            self.read.reserve(8 * 1024);
-            self.ended = self.input.read_buf(&mut self.read).await? == 0;
-        }
-    }
-
-    /// A line out of what has been read.
-    fn take_line(&mut self) -> Option<Line> {
-        loop {
-            let unsearched = self.read.get(self.searched..).unwrap_or_default();
-            let end = unsearched.iter().position(|byte| *byte == b'\n');
-            let Some(end) = end.map(|end| self.searched + end) else {
-                self.searched = self.read.len();
-                if self.searched > self.max_line {
-                    self.read.clear();
-                    self.searched = 0;
-                    if !std::mem::replace(&mut self.skipping, true) {
-                        return Some(Line::TooLong);
-                    }
-                }
-                return None;
-            };
-            let mut line = self.read.split_to(end + 1);
-            self.searched = 0;
-            if std::mem::take(&mut self.skipping) {
-                continue;
-            }
-            line.truncate(end);
-            return Some(if end > self.max_line { Line::TooLong } else { Line::Whole(line) });
-        }
-    }
-
-    fn write(
-        &self,
-        message: &ServerJsonRpcMessage,
-    ) -> impl Future<Output = io::Result<()>> + Send + use<R, W> {
-        let line = serde_json::to_vec(message).map(|mut line| {
-            line.push(b'\n');
-            line
-        });
-        let waiting = self.backlog.count(line.as_ref().map_or(0, Vec::len));
-        let (output, closed) = (self.output.clone(), self.closed.clone());
-        async move {
-            let (line, _waiting) = (line?, waiting);
-            let gone = || io::Error::from(io::ErrorKind::NotConnected);
-            let write = async {
-                let mut output = output.lock().await;
-                let output = output.as_mut().ok_or_else(gone)?;
-                output.write_all(&line).await?;
-                output.flush().await
-            };
-            // The client may read nothing.
-            closed.run_until_cancelled(write).await.unwrap_or_else(|| Err(gone()))
         }
     }
 
@@ -211,14 +125,9 @@ where
 
     fn refuse(&mut self, error: ErrorData, id: Option<RequestId>) {
         let message = ServerJsonRpcMessage::error(error, id);
-        self.answer = Some(Box::pin(self.write(&message)));
+        // An error says that the connection is closed.
+        self.answer = self.output.push(&message, usize::MAX).ok();
     }
-}
-
-/// What was read.
-enum Line {
-    Whole(BytesMut),
-    TooLong,
 }
 
 /// What a line holds.
@@ -255,11 +164,7 @@ impl Content {
     }
 }
 
-impl<R, W> Transport<RoleServer> for LineTransport<R, W>
-where
-    R: AsyncRead + Send + Unpin + 'static,
-    W: AsyncWrite + Send + Unpin + 'static,
-{
+impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for LineTransport<R> {
     type Error = io::Error;
 
     fn send(
@@ -273,7 +178,8 @@ where
             }
             _ => false,
         };
-        self.write(&message)
+        let written = self.output.push(&message, usize::MAX);
+        async move { written?.wait().await }
     }
 
     /// The next message. The SDK takes what calls tell the client only while it waits for this: so there is no
@@ -311,20 +217,6 @@ where
     }
 
     async fn close(&mut self) -> io::Result<()> {
-        let output = self.output.clone();
-        let close = async move {
-            match output.lock().await.take() {
-                Some(mut output) => output.shutdown().await,
-                None => Ok(()),
-            }
-        };
-        let closed = tokio::time::timeout(LAST, close).await;
-        self.closed.cancel();
-        closed.unwrap_or_else(|_| {
-            tracing::debug!("the client does not read");
-            Ok(())
-        })?;
-        self.output.lock().await.take();
-        Ok(())
+        self.output.close(LAST).await
     }
 }

@@ -7,68 +7,41 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::thread;
 
-use bytes::{Buf as _, Bytes};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use bytes::Bytes;
+use futures_util::stream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::io::StreamReader;
 
 /// How much is read at once.
 const CHUNK: usize = 64 * 1024;
 
 /// Standard input and output.
-pub(super) fn standard() -> io::Result<(Input, Output)> {
-    Ok((Input::new()?, Output::new()?))
+pub(super) fn standard() -> io::Result<(impl AsyncRead + Send + Unpin + 'static, Output)> {
+    Ok((input()?, Output::new()?))
 }
 
 /// Standard input, read by a thread.
-pub(super) struct Input {
-    chunks: mpsc::Receiver<io::Result<Bytes>>,
-    /// What is left of the last chunk.
-    rest: Bytes,
-}
-
-impl Input {
-    fn new() -> io::Result<Self> {
-        // One: what is not asked for stays in the pipe.
-        let (sender, chunks) = mpsc::channel(1);
-        thread::Builder::new().name("mcp-stdin".to_owned()).spawn(move || {
-            let mut input = io::stdin();
-            let mut buffer = vec![0; CHUNK];
-            loop {
-                let chunk = match input.read(&mut buffer) {
-                    Ok(0) => return,
-                    Ok(length) => {
-                        Ok(Bytes::copy_from_slice(buffer.get(..length).unwrap_or_default()))
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                    Err(error) => Err(error),
-                };
-                let failed = chunk.is_err();
-                if sender.blocking_send(chunk).is_err() || failed {
-                    return;
-                }
-            }
-        })?;
-        Ok(Self { chunks, rest: Bytes::new() })
-    }
-}
-
-impl AsyncRead for Input {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.rest.is_empty() {
-            match ready!(self.chunks.poll_recv(cx)) {
-                Some(chunk) => self.rest = chunk?,
-                None => return Poll::Ready(Ok(())),
+fn input() -> io::Result<impl AsyncRead + Send + Unpin + 'static> {
+    // One: what is not asked for stays in the pipe.
+    let (sender, mut chunks) = mpsc::channel(1);
+    thread::Builder::new().name("mcp-stdin".to_owned()).spawn(move || {
+        let mut input = io::stdin();
+        let mut buffer = vec![0; CHUNK];
+        loop {
+            let chunk = match input.read(&mut buffer) {
+                Ok(0) => return,
+                Ok(length) => Ok(Bytes::copy_from_slice(buffer.get(..length).unwrap_or_default())),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => Err(error),
+            };
+            let failed = chunk.is_err();
+            if sender.blocking_send(chunk).is_err() || failed {
+                return;
             }
         }
-        let length = self.rest.len().min(buffer.remaining());
-        buffer.put_slice(self.rest.get(..length).unwrap_or_default());
-        self.rest.advance(length);
-        Poll::Ready(Ok(()))
-    }
+    })?;
+    Ok(StreamReader::new(stream::poll_fn(move |cx| chunks.poll_recv(cx))))
 }
 
 /// Standard output, written by a thread.

@@ -1,17 +1,17 @@
-//! Lines from a server, in bounded memory.
+//! Lines that are read, in bounded memory.
 
 use std::io;
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-use super::response_id::END_BYTES;
-
 /// As much as a pipe holds on Linux.
 const READ_BYTES: usize = 64 * 1024;
+/// The bytes that are kept of each end of a line that is too long.
+pub(crate) const END_BYTES: usize = 512;
 
 /// What was read.
 #[derive(Debug, PartialEq, Eq)]
-pub(in super::super) enum Piece {
+pub(crate) enum Piece {
     /// A line without its end. The last one may lack its end too.
     Line(Vec<u8>),
     /// A line has more bytes than are allowed: its first ones. The others are thrown away as they come.
@@ -30,7 +30,7 @@ pub(in super::super) enum Piece {
 
 /// Cuts a stream of bytes into lines that end with LF or CRLF.
 #[derive(Debug)]
-pub(in super::super) struct LineReader<R> {
+pub(crate) struct LineReader<R> {
     input: BufReader<R>,
     limit: usize,
     state: State,
@@ -46,7 +46,7 @@ enum State {
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
     /// Lines of at most `limit` bytes; LF does not count.
-    pub(in super::super) fn new(input: R, limit: usize) -> Self {
+    pub(crate) fn new(input: R, limit: usize) -> Self {
         Self {
             input: BufReader::with_capacity(READ_BYTES, input),
             limit,
@@ -57,7 +57,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     /// The next line that is not empty; `None` at the end of the stream, and again whenever it is asked then.
     ///
     /// Cancel safe: what was read stays in the reader.
-    pub(in super::super) async fn next(&mut self) -> io::Result<Option<Piece>> {
+    pub(crate) async fn next(&mut self) -> io::Result<Option<Piece>> {
         loop {
             let available = match self.input.fill_buf().await {
                 Ok(available) => available,

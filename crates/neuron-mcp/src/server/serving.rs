@@ -1,0 +1,58 @@
+//! A server that serves.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use neuron_types::McpError;
+
+use super::mcp_server::McpServer;
+use super::rounds::Rounds;
+
+impl McpServer {
+    /// Makes what the connections of this server share.
+    ///
+    /// # Errors
+    ///
+    /// [`McpError::Initialization`] for settings that do not make sense.
+    pub(super) fn serving(&self) -> Result<Arc<Serving>, McpError> {
+        Ok(Arc::new(Serving::new(self.clone())?))
+    }
+}
+
+/// A server that serves: what all its connections share.
+pub(super) struct Serving {
+    pub(super) server: McpServer,
+    /// What the ids of its calls begin with: no other process has it.
+    call_prefix: String,
+    calls: AtomicU64,
+    pub(super) rounds: Rounds,
+}
+
+impl Serving {
+    fn new(server: McpServer) -> Result<Self, McpError> {
+        let call_prefix = URL_SAFE_NO_PAD.encode(random::<12>()?);
+        let key = match &server.state_key {
+            Some(key) => key.clone(),
+            None => random::<32>()?.to_vec(),
+        };
+        let rounds = Rounds::new(key, server.state_ttl)?;
+        Ok(Self { server, call_prefix, calls: AtomicU64::default(), rounds })
+    }
+
+    /// An id for a call that no other call has.
+    pub(super) fn next_call_id(&self) -> String {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        format!("mcp-{}-{number}", self.call_prefix)
+    }
+}
+
+/// Bytes that nobody can guess.
+fn random<const N: usize>() -> Result<[u8; N], McpError> {
+    let mut bytes = [0; N];
+    let random = rustls::crypto::ring::default_provider().secure_random;
+    let failed = |_| McpError::Initialization("the system gives no random numbers".to_owned());
+    random.fill(&mut bytes).map_err(failed)?;
+    Ok(bytes)
+}
