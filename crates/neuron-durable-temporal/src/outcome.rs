@@ -111,7 +111,7 @@ impl RunFailure {
 }
 
 /// Cuts a text to at most this many bytes, between two characters.
-fn cut(text: &mut String, most: usize) {
+pub(crate) fn cut(text: &mut String, most: usize) {
     if text.len() > most {
         let end = (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
         text.truncate(end);

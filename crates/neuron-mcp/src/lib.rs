@@ -211,6 +211,7 @@ mod completion;
 mod config;
 mod elicitation;
 mod erased;
+mod json_length;
 mod lines;
 mod log;
 mod page;

@@ -14,6 +14,7 @@ use temporalio_sdk::{ActivityExecutionError, ChildWorkflowOptions, ParentClosePo
 use super::TemporalDurableContext;
 use crate::activities::{AgentActivities, BROKEN};
 use crate::json::Json;
+use crate::outcome::cut;
 use crate::sub_agent::{Pin, PinnedCall, SubAgentWorkflow};
 use crate::{HasMailbox, retry};
 
@@ -225,9 +226,7 @@ fn child_id(parent: &str, call: &str) -> String {
     if id.len() > LONGEST_ID {
         let digest = Sha256::digest(&id);
         let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        let end = LONGEST_ID.saturating_sub(digest.len() + 1);
-        let end = (0..=end).rev().find(|end| id.is_char_boundary(*end)).unwrap_or_default();
-        id.truncate(end);
+        cut(&mut id, LONGEST_ID.saturating_sub(digest.len() + 1));
         id.push('/');
         id.push_str(&digest);
     }

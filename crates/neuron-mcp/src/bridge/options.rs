@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use neuron_types::{ToolAnnotations, ToolDefinition, ToolEffect};
 
-use super::shown;
+use crate::json_length::json_length;
 
 type Filter = Arc<dyn Fn(&ToolDefinition) -> bool + Send + Sync>;
 
@@ -105,7 +105,7 @@ impl BridgeOptions {
 
     /// Returns why a tool is left out beside so many others.
     pub(super) fn refuses(&self, definition: &ToolDefinition, others: usize) -> Option<String> {
-        let (name, length) = (definition.name.len(), shown::length(definition));
+        let (name, length) = (definition.name.len(), json_length(definition));
         let most = self.max_tools.unwrap_or(MOST_TOOLS);
         let longest = self.max_definition_bytes.unwrap_or(LONGEST_DEFINITION);
         if name > LONGEST_NAME {

@@ -12,11 +12,6 @@ pub(super) fn cleaned(mut definition: ToolDefinition) -> ToolDefinition {
     definition
 }
 
-/// Returns the length of a definition in bytes, as JSON.
-pub(super) fn length(definition: &ToolDefinition) -> usize {
-    serde_json::to_vec(definition).map_or(usize::MAX, |json| json.len())
-}
-
 fn clean_schema(schema: &mut Value) {
     match schema {
         Value::Object(members) => {

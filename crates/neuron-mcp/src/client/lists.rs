@@ -1,7 +1,6 @@
 //! Lists: page by page, or all of it.
 
 use std::collections::HashSet;
-use std::io;
 
 use neuron_types::{McpError, ToolDefinition};
 use rmcp::model::{self, ClientRequest, CustomResult, PaginatedRequestParams, ServerResult, Tool};
@@ -9,6 +8,7 @@ use serde_json::Value;
 
 use super::request::Scope;
 use super::{McpClient, unexpected};
+use crate::json_length::json_length;
 use crate::wire;
 use crate::{McpPrompt, McpResource, McpResourceTemplate, McpTimeout, PaginatedList};
 
@@ -189,7 +189,7 @@ impl McpClient {
                 }
                 answer => answer?,
             };
-            bytes = bytes.saturating_add(size(&answer));
+            bytes = bytes.saturating_add(json_length(&answer));
             let page = read(answer)?;
             items.extend(page.items);
             let Some(following) = page.next_cursor else { return Ok(items) };
@@ -268,22 +268,3 @@ list!(ask_templates, templates -> McpResourceTemplate: ListResourceTemplatesRequ
     ListResourceTemplatesResult.resource_templates, wire::resource::template_from_sdk);
 list!(ask_prompts, prompts -> McpPrompt: ListPromptsRequest,
     ListPromptsResult.prompts, wire::prompt::from_sdk);
-
-/// How long an answer is as JSON, which is about what it takes in memory.
-fn size(answer: &ServerResult) -> usize {
-    struct Counter(usize);
-    impl io::Write for Counter {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 = self.0.saturating_add(bytes.len());
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut counter = Counter(0);
-    match serde_json::to_writer(&mut counter, answer) {
-        Ok(()) => counter.0,
-        Err(_) => usize::MAX,
-    }
-}

@@ -78,7 +78,8 @@ use linux::Ready;
 ///
 /// Linux 6.12 or newer with Landlock (ABI 6), x86-64, AArch64 or RISC-V 64, `/bin/sh`, and a `/proc` that
 /// hides no process (`hidepid`). So that the kernel counts processes, it needs a cgroup with the controller
-/// `pids` in which this process may make groups, or a user that is not root. This process must not ignore `SIGCHLD`, nor wait for all its children.
+/// `pids` in which this process may make groups, or a user that is not root. This process must not ignore
+/// `SIGCHLD`, nor wait for all its children.
 /// What is missing is an error of [`build`](ProcessSandboxBuilder::build); nothing is left out
 /// quietly. No privileges are needed.
 ///
@@ -132,9 +133,7 @@ impl ProcessSandbox {
             limits: Limits::default(),
         })
     }
-}
 
-impl ProcessSandbox {
     /// Returns who counts the processes of programs.
     #[must_use]
     pub fn process_counting(&self) -> ProcessCounting {

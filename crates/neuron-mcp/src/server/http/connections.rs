@@ -23,6 +23,7 @@ use super::config::HttpServerConfig;
 use super::patient::patient;
 use super::peers::{Entered, Peers};
 use super::service::{McpHttpService, text};
+use super::sessions::HANDSHAKE;
 
 /// How long the server waits before it accepts again, if the system had no room for a connection.
 const NO_ROOM: Duration = Duration::from_millis(100);
@@ -52,9 +53,8 @@ pub(super) async fn serve(
     };
     let shutdown = service.shutdown();
     let calls = GracefulShutdown::new();
-    let longest = Duration::from_secs(30);
     let shortest = Duration::from_millis(100);
-    let idle = config.session_idle_timeout.clamp(shortest, longest);
+    let idle = config.session_idle_timeout.clamp(shortest, HANDSHAKE);
     tokio::select! {
         () = shutdown.asked().cancelled() => {}
         () = connections.accept(&calls) => {}

@@ -23,7 +23,7 @@ use tokio::time::Instant;
 const CLOSING: Duration = Duration::from_secs(1);
 
 /// How long a session may be unused whose client has sent nothing after `initialize`.
-const HANDSHAKE: Duration = Duration::from_secs(30);
+pub(super) const HANDSHAKE: Duration = Duration::from_secs(30);
 
 /// The identity or address that a session counts for. `None` where neither is known.
 pub(super) type Client = Option<Arc<str>>;

@@ -84,14 +84,12 @@ impl Cgroup {
         if refused > 0 {
             return Some(SandboxLimit::Processes(limits.processes));
         }
-        let events = |memory: &PathBuf| {
-            let files = ["memory.events", "memory.oom_control"];
-            files.iter().any(|file| count(&memory.join(file), "oom_kill") > 0)
-        };
-        self.memory
-            .as_ref()
-            .filter(|memory| events(memory))
-            .map(|_| SandboxLimit::Memory(limits.memory))
+        let memory = self.memory.as_ref()?;
+        // Version 2 has the first file, and version 1 the second.
+        let killed = ["memory.events", "memory.oom_control"]
+            .iter()
+            .any(|file| count(&memory.join(file), "oom_kill") > 0);
+        killed.then_some(SandboxLimit::Memory(limits.memory))
     }
 
     fn directories(&self) -> impl Iterator<Item = &PathBuf> {

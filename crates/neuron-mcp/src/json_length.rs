@@ -1,0 +1,28 @@
+//! The length of a value as JSON.
+
+use std::io;
+
+use serde::Serialize;
+
+/// Returns the length of a value as JSON, in bytes. This is about what it takes in memory.
+pub(crate) fn json_length(value: &impl Serialize) -> usize {
+    let mut counter = Counter(0);
+    match serde_json::to_writer(&mut counter, value) {
+        Ok(()) => counter.0,
+        Err(_) => usize::MAX,
+    }
+}
+
+/// A writer that only counts.
+struct Counter(usize);
+
+impl io::Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.saturating_add(bytes.len());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
