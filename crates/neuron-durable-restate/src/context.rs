@@ -267,6 +267,9 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
             };
             together.run(&self.journal, batch).await
         };
+        if let Err(error) = self.journal.compared(self.effects.check(&batch, self).await) {
+            return batch.iter().map(|_| Err(error.again())).collect();
+        }
         self.effects.run(batch, run).await
     }
 

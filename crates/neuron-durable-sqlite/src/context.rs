@@ -366,6 +366,9 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         batch: Vec<ToolInvocation>,
         options: ActivityOptions,
     ) -> Vec<Result<ToolOutput, DurableError>> {
+        if let Err(error) = self.shared.effects.check(&batch, self).await {
+            return batch.iter().map(|_| Err(error.again())).collect();
+        }
         self.shared.effects.run(batch, |batch| self.call_tools(batch, options)).await
     }
 

@@ -203,7 +203,11 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         batch: Vec<ToolInvocation>,
         options: ActivityOptions,
     ) -> Vec<Result<ToolOutput, DurableError>> {
-        self.effects.run(batch, |batch| self.run_tools(batch, options)).await
+        match self.effects.check(&batch, self).await {
+            Ok(()) => self.effects.run(batch, |batch| self.run_tools(batch, options)).await,
+            Err(error @ DurableError::NonDeterminism { .. }) => stall(&self.ctx, &error),
+            Err(error) => batch.iter().map(|_| Err(error.again())).collect(),
+        }
     }
 
     /// Waits for a signal that the workflow got. One that came before counts. Each goes to one waiter,

@@ -38,11 +38,26 @@ const EFFECT_KEY: &str = "/effect_key=";
 /// [`DurableError::Other`] if the arguments cannot be JSON.
 pub fn recorded_digest(invocation: &ToolInvocation) -> Result<String, DurableError> {
     let digest = tool_digest(&invocation.call)?;
-    Ok(match &invocation.effect_key {
+    Ok(match recorded_key(invocation)? {
         None => digest,
-        Some(key) if key.len() <= LONGEST_KEY => format!("{digest}{EFFECT_KEY}{key}"),
-        Some(key) => format!("{digest}{EFFECT_KEY}{}", of(key)?),
+        Some(key) => format!("{digest}{EFFECT_KEY}{key}"),
     })
+}
+
+/// The effect key of a call as it stands in a record: the key, or the digest of a long key.
+pub(crate) fn recorded_key(invocation: &ToolInvocation) -> Result<Option<String>, DurableError> {
+    match &invocation.effect_key {
+        Some(key) if key.len() > LONGEST_KEY => of(key).map(Some),
+        key => Ok(key.clone()),
+    }
+}
+
+/// Names the effect key of a call for an error.
+pub(crate) fn named_key(tool: &str, key: Option<&str>) -> String {
+    match key {
+        Some(key) => format!("effect_key of `{tool}`: `{key}`"),
+        None => format!("effect_key of `{tool}`: none"),
+    }
 }
 
 /// Compares a tool call with the one that the journal has in its place: a name, and the [digest](recorded_digest) of the
@@ -62,8 +77,8 @@ pub fn check_tool_call(
         return Ok(());
     }
     let parts = |text: &str| match text.split_once(EFFECT_KEY) {
-        Some((digest, key)) => (digest.to_owned(), format!("`{key}`")),
-        None => (text.to_owned(), "none".to_owned()),
+        Some((digest, key)) => (digest.to_owned(), Some(key.to_owned())),
+        None => (text.to_owned(), None),
     };
     let (before, after) = (parts(recorded), parts(&now));
     let (expected, got) = if name != invocation.call.name {
@@ -72,8 +87,7 @@ pub fn check_tool_call(
         let arguments = |digest| format!("arguments of `{name}`: digest {digest}");
         (arguments(before.0), arguments(after.0))
     } else {
-        let effect_key = |key| format!("effect_key of `{name}`: {key}");
-        (effect_key(before.1), effect_key(after.1))
+        (named_key(name, before.1.as_deref()), named_key(name, after.1.as_deref()))
     };
     Err(DurableError::NonDeterminism { expected: format!("{key} with {expected}"), got })
 }

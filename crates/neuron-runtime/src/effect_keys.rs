@@ -1,16 +1,18 @@
 //! [`EffectKeys`]: calls that are one effect, because their tool gives them the same key.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use neuron_types::{
-    DurableError, KnownEffect, ResumedApproval, Start, ToolContext, ToolEffect, ToolInvocation,
-    ToolOutput, WasmCompatSend,
+    DurableContext, DurableError, KnownEffect, ResumedApproval, Start, ToolContext, ToolEffect,
+    ToolInvocation, ToolOutput, WasmCompatSend,
 };
+use serde_json::json;
 
 use neuron_tool::panic_output;
 
+use crate::digest::{named_key, recorded_key};
 use crate::outcome_unknown;
 
 /// The most bytes of a result that later calls get whole.
@@ -23,8 +25,13 @@ const LONGEST_OUTPUT: usize = 4096;
 #[derive(Debug, Default)]
 pub struct EffectKeys(Mutex<Known>);
 
-/// The result of each effect, by tool and key. `None` if nobody knows it.
-type Known = BTreeMap<(String, String), Option<ToolOutput>>;
+#[derive(Debug, Default)]
+struct Known {
+    /// The result of each effect, by tool and key. `None` if nobody knows it.
+    results: BTreeMap<(String, String), Option<ToolOutput>>,
+    /// The tools with effects of an earlier execution.
+    earlier: BTreeSet<String>,
+}
 
 /// Where the result of a call comes from.
 enum Source {
@@ -53,24 +60,62 @@ impl EffectKeys {
     }
 
     fn replace(&self, effects: &[KnownEffect]) {
-        let mut known = self.lock();
-        known.clear();
         let entry = |effect: &KnownEffect| {
             ((effect.tool.clone(), effect.key.clone()), effect.output.clone())
         };
-        known.extend(effects.iter().map(entry));
+        *self.lock() = Known {
+            results: effects.iter().map(entry).collect(),
+            earlier: effects.iter().map(|effect| effect.tool.clone()).collect(),
+        };
     }
 
     /// Returns the effects, for [`DurableContext::known_effects`](neuron_types::DurableContext::known_effects).
     #[must_use]
     pub fn to_stored(&self) -> Vec<KnownEffect> {
         let known = self.lock();
-        let stored = known.iter().map(|((tool, key), output)| KnownEffect {
+        let stored = known.results.iter().map(|((tool, key), output)| KnownEffect {
             tool: tool.clone(),
             key: key.clone(),
             output: output.clone(),
         });
         stored.collect()
+    }
+
+    /// Compares the keys of a batch with the journal, for the tools with effects of an earlier execution. Engines call it
+    /// before [`run`](Self::run). A call whose effect is known leaves no step, so the journal has its key in a
+    /// [value](DurableContext::record).
+    ///
+    /// # Errors
+    ///
+    /// [`DurableError::NonDeterminism`] that names a key that changed. The errors of [`DurableContext::record`].
+    ///
+    /// # Cancel safety
+    ///
+    /// That of [`DurableContext::record`].
+    pub async fn check(
+        &self,
+        batch: &[ToolInvocation],
+        ctx: &impl DurableContext,
+    ) -> Result<(), DurableError> {
+        let earlier = self.lock().earlier.clone();
+        let of_earlier = batch.iter().filter(|invocation| earlier.contains(&invocation.call.name));
+        let key = |invocation: &ToolInvocation| {
+            Ok((invocation.call.name.clone(), recorded_key(invocation)?))
+        };
+        let keys: Result<Vec<(String, Option<String>)>, DurableError> =
+            of_earlier.map(key).collect();
+        let keys = keys?;
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let recorded = ctx.record("effect_keys", json!(keys)).await?;
+        let recorded: Vec<(String, Option<String>)> =
+            serde_json::from_value(recorded).map_err(|error| DurableError::Other(error.into()))?;
+        let mut pairs = recorded.iter().zip(&keys);
+        let named = |(tool, key): &(String, Option<String>)| named_key(tool, key.as_deref());
+        pairs.find(|(before, now)| before != now).map_or(Ok(()), |(before, now)| {
+            Err(DurableError::NonDeterminism { expected: named(before), got: named(now) })
+        })
     }
 
     /// Runs the calls of a batch whose effect is new, with `run`. The others have the results of the calls that had the
@@ -139,7 +184,7 @@ impl EffectKeys {
         if let Some(number) = before.iter().position(|earlier| earlier.as_ref() == Some(key)) {
             return Some(Source::Same(number));
         }
-        match self.lock().get(key)? {
+        match self.lock().results.get(key)? {
             Some(output) => Some(Source::Known(output.clone())),
             None => {
                 (effect == ToolEffect::AtMostOnce).then(|| Source::Known(outcome_unknown(&key.0)))
@@ -154,7 +199,7 @@ impl EffectKeys {
             Err(DurableError::Tool(error)) if error.is_uncertain() => None,
             _ => return,
         };
-        self.lock().insert(key, known);
+        self.lock().results.insert(key, known);
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {

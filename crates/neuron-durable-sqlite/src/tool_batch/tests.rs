@@ -10,8 +10,8 @@ use std::task::Poll;
 use neuron_runtime::UnknownOutcome;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    ActivityOptions, DurableContext, DurableError, ToolContext, ToolDefinition, ToolDyn,
-    ToolEffect, ToolError, ToolInvocation, ToolOutput, WasmBoxedFuture,
+    ActivityOptions, DurableContext, DurableError, KnownEffect, RunSnapshot, Start, ToolContext,
+    ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolInvocation, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 
@@ -93,6 +93,43 @@ async fn replay_with_another_effect_key_is_an_error_that_names_it() {
     let durable = open(&runs, &tools, UnknownOutcome::Fail).await;
     assert_eq!(texts(&durable, keyed(Some("invoice 17"))).await.len(), 1);
     assert_eq!(tools[0].ran(), 1);
+}
+
+#[tokio::test]
+async fn effect_key_that_changes_after_a_new_execution_is_named() {
+    let tools = [Echo::new("pay", ToolEffect::AtMostOnce)];
+    let keyed = |key: Option<&str>| {
+        let mut calls = batch(&tools);
+        calls[0].effect_key = key.map(str::to_owned);
+        calls
+    };
+    let known = KnownEffect { tool: "pay".into(), key: "17".into(), output: None };
+    let state = || {
+        let mut snapshot = RunSnapshot::new("run", Vec::new());
+        snapshot.effects = vec![known.clone()];
+        Start::from(snapshot)
+    };
+    let shown = |key: Option<&str>| {
+        let key = key.map_or("none".into(), |key| format!("`{key}`"));
+        format!("effect_key of `pay`: {key}")
+    };
+    for (before, after) in [(Some("17"), Some("18")), (Some("18"), Some("17")), (None, Some("17"))]
+    {
+        let runs = SqliteRuns::open(":memory:").await.unwrap();
+        let first = open(&runs, &tools, UnknownOutcome::TellModel).await;
+        first.start(state()).await.unwrap();
+        let calls = texts(&first, keyed(before)).await;
+        drop(first);
+        let second = open(&runs, &tools, UnknownOutcome::TellModel).await;
+        second.start(state()).await.unwrap();
+        let error = texts(&second, keyed(after)).await.remove(0);
+        assert!(error.contains(&shown(before)) && error.contains(&shown(after)), "{error}");
+        drop(second);
+        let third = open(&runs, &tools, UnknownOutcome::TellModel).await;
+        third.start(state()).await.unwrap();
+        assert_eq!(texts(&third, keyed(before)).await, calls);
+    }
+    assert_eq!(tools[0].ran(), 2);
 }
 
 #[tokio::test]
