@@ -69,6 +69,6 @@ pub use permission_rules::{
 pub use runs::{DurableRuns, RunStatus, RunSummary, RunsError, WaitEvent, WaitsFor};
 pub use sandbox::{CommandTool, Confined, NoOpSandbox};
 #[cfg(feature = "process-sandbox")]
-pub use sandbox::{ProcessCounting, ProcessSandbox, ProcessSandboxBuilder};
+pub use sandbox::{Confinement, ProcessCounting, ProcessSandbox, ProcessSandboxBuilder};
 pub use steps::{DEFAULT_RECORD_LIMIT, StepRecord, ToolRequest, UnknownOutcome, outcome_unknown};
 pub use tracing_hook::TracingHook;

@@ -8,4 +8,4 @@ mod process;
 pub use command_tool::{CommandTool, Confined};
 pub use no_op::NoOpSandbox;
 #[cfg(feature = "process-sandbox")]
-pub use process::{ProcessCounting, ProcessSandbox, ProcessSandboxBuilder};
+pub use process::{Confinement, ProcessCounting, ProcessSandbox, ProcessSandboxBuilder};

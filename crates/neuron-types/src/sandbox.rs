@@ -144,6 +144,8 @@ pub enum SandboxLimit {
     Processes(u64),
     /// The bytes of one file that it wrote.
     FileSize(u64),
+    /// The disk space above the bytes that must stay free.
+    DiskReserve(u64),
 }
 
 impl fmt::Display for SandboxLimit {
@@ -154,6 +156,9 @@ impl fmt::Display for SandboxLimit {
             Self::Memory(bytes) => write!(f, "{bytes} bytes of memory"),
             Self::Processes(count) => write!(f, "{count} processes and threads"),
             Self::FileSize(bytes) => write!(f, "{bytes} bytes in one file"),
+            Self::DiskReserve(bytes) => {
+                write!(f, "the disk has while {bytes} bytes of it stay free")
+            }
         }
     }
 }
@@ -174,6 +179,8 @@ mod tests {
         let cpu = SandboxLimit::CpuTime(Duration::from_secs(2));
         assert_eq!(text(cpu), after("2s of processor time"));
         assert_eq!(text(SandboxLimit::Memory(1024)), after("1024 bytes of memory"));
+        let reserve = SandboxLimit::DiskReserve(1024);
+        assert_eq!(text(reserve), after("the disk has while 1024 bytes of it stay free"));
         assert_eq!(text(SandboxLimit::Processes(3)), after("3 processes and threads"));
         assert_eq!(text(SandboxLimit::FileSize(5)), after("5 bytes in one file"));
     }

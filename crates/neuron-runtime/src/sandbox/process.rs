@@ -63,7 +63,8 @@ use linux::Ready;
 /// - Names: whether a file exists, its size, owner and times can be found out by its path, and the kind
 ///   and size of the file system that holds it. `SHLVL` may be set in the environment, by a shell before
 ///   the program.
-/// - The sum of what is written to the disk is not limited; the size of each file is.
+/// - The sum of what a program writes to the disk is not limited. The size of each file is, and a
+///   [reserve](ProcessSandboxBuilder::disk_reserve) of the disk stays free. Many small files use up inodes.
 /// - Without a cgroup, memory that the kernel shows for no process is not counted: files in a memory file
 ///   system, what waits in pipes and sockets, and shared memory of which a program keeps a part and gives
 ///   the pages back.
@@ -77,7 +78,8 @@ use linux::Ready;
 /// # What it needs
 ///
 /// Linux 6.12 or newer with Landlock (ABI 6), x86-64, AArch64 or RISC-V 64, `/bin/sh`, and a `/proc` that
-/// hides no process (`hidepid`). So that the kernel counts processes, it needs a cgroup with the controller
+/// hides no process (`hidepid`). Linux from 5.13 on confines less, and has to be
+/// [asked for](ProcessSandboxBuilder::accept_older_kernel). Other systems are refused: use a container there. So that the kernel counts processes, it needs a cgroup with the controller
 /// `pids` in which this process may make groups, or a user that is not root. This process must not ignore
 /// `SIGCHLD`, nor wait for all its children.
 /// What is missing is an error of [`build`](ProcessSandboxBuilder::build); nothing is left out
@@ -129,9 +131,16 @@ impl ProcessSandbox {
             env: Vec::new(),
             inherited_env: Vec::new(),
             accepts_watching: false,
+            accepts_older_kernel: false,
             is_strict: false,
             limits: Limits::default(),
         })
+    }
+
+    /// Returns how firmly the kernel confines programs.
+    #[must_use]
+    pub fn confinement(&self) -> Confinement {
+        self.0.confinement()
     }
 
     /// Returns who counts the processes of programs.
@@ -139,6 +148,18 @@ impl ProcessSandbox {
     pub fn process_counting(&self) -> ProcessCounting {
         self.0.process_counting()
     }
+}
+
+/// How firmly the kernel confines programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Confinement {
+    /// Programs can do nothing of what [`ProcessSandbox`] says that they cannot.
+    Full,
+    /// The kernel is older than Linux 6.12. Programs can send signals to all processes of this user, so they can end this
+    /// process too. Before Linux 6.10 they can control the devices that the builder allows. Before Linux 5.19 they cannot
+    /// move files between directories. Only with [`accept_older_kernel`](ProcessSandboxBuilder::accept_older_kernel).
+    OlderKernel,
 }
 
 /// Who counts the processes and threads of a program, for [`process_limit`](ProcessSandboxBuilder::process_limit).
@@ -308,6 +329,20 @@ impl ProcessSandboxBuilder {
         self
     }
 
+    /// Accepts kernels from Linux 5.13 on, which [confine programs less](Confinement::OlderKernel). Without this such kernels
+    /// are refused. Landlock must be turned on there too.
+    pub fn accept_older_kernel(mut self) -> Self {
+        self.0.accepts_older_kernel = true;
+        self
+    }
+
+    /// Sets how many bytes must stay free on each file system with a path that may be written. A program is ended when
+    /// there are fewer, whoever wrote. Default: 5 % of the file system, and at most 256 MiB. 0 means no reserve.
+    pub fn disk_reserve(mut self, bytes: u64) -> Self {
+        self.0.limits.disk_reserve = Some(bytes);
+        self
+    }
+
     /// Limits the size of each file that is written, in bytes. Default: 256 MiB.
     pub fn file_size_limit(mut self, bytes: u64) -> Self {
         self.0.limits.file_size = bytes;
@@ -345,6 +380,7 @@ struct Settings {
     env: Vec<(OsString, OsString)>,
     inherited_env: Vec<String>,
     accepts_watching: bool,
+    accepts_older_kernel: bool,
     is_strict: bool,
     limits: Limits,
 }
@@ -363,6 +399,7 @@ impl fmt::Debug for Settings {
             .field("env", &self.env.iter().map(|(name, _)| name).collect::<Vec<_>>())
             .field("inherited_env", &self.inherited_env)
             .field("accepts_watching", &self.accepts_watching)
+            .field("accepts_older_kernel", &self.accepts_older_kernel)
             .field("is_strict", &self.is_strict)
             .field("limits", &self.limits)
             .finish()
@@ -377,6 +414,8 @@ struct Limits {
     memory: u64,
     processes: u64,
     file_size: u64,
+    /// `None` for a part of the file system.
+    disk_reserve: Option<u64>,
     output: usize,
 }
 
@@ -388,6 +427,7 @@ impl Default for Limits {
             memory: 1 << 30,
             processes: 256,
             file_size: 256 << 20,
+            disk_reserve: None,
             output: 1 << 20,
         }
     }

@@ -143,7 +143,10 @@ async fn host() {
     if std::env::var_os("HOST_ADOPTS").is_some() {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
     }
-    let builder = neuron_runtime::ProcessSandbox::builder(&folder).write(&folder).read("/proc");
+    let builder = neuron_runtime::ProcessSandbox::builder(&folder)
+        .accept_older_kernel()
+        .write(&folder)
+        .read("/proc");
     match builder.build() {
         Ok(sandbox) => println!("{:?}", run(&sandbox, shell(&script)).await),
         Err(error) => println!("{error:?}"),

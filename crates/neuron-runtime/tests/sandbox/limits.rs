@@ -196,6 +196,27 @@ async fn a_file_that_grows_without_end_is_stopped() {
 }
 
 #[tokio::test]
+async fn a_program_is_stopped_when_the_reserve_of_the_disk_is_reached() {
+    let folder = Folder::new();
+    let path = folder.path().join("small");
+    let small = path.to_str().unwrap();
+    let disk = rustix::fs::statvfs(folder.path()).unwrap();
+    let free = disk.f_bavail * disk.f_frsize;
+    let with = |reserve| build(builder(&folder).write(folder.path()).disk_reserve(reserve));
+    let Some(all) = with(u64::MAX) else { return };
+    let stopped = run(&all, attack("large_file", &[small, "65536"])).await;
+    assert_eq!(exceeded(stopped).0, SandboxLimit::DiskReserve(u64::MAX));
+    // Other programs write meanwhile.
+    for reserve in [0, free / 2] {
+        let half = with(reserve).unwrap();
+        assert!(run(&half, attack("large_file", &[small, "65536"])).await.is_ok());
+    }
+    // A disk that is only read has no reserve.
+    let reads = build(builder(&folder).disk_reserve(u64::MAX)).unwrap();
+    assert!(run(&reads, shell("exit 0")).await.is_ok());
+}
+
+#[tokio::test]
 async fn a_flood_of_output_is_counted_and_does_not_stop_the_program() {
     let folder = Folder::new();
     let Some(sandbox) = build(builder(&folder).output_limit(1000)) else { return };

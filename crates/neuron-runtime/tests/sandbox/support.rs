@@ -58,9 +58,11 @@ pub(crate) fn build(builder: ProcessSandboxBuilder) -> Option<ProcessSandbox> {
     }
 }
 
-/// The sandbox of a test: the attacker may run, and work in the folder.
+/// The sandbox of a test: the attacker may run, and work in the folder. A test of what an older kernel does not confine
+/// asks for the [confinement](ProcessSandbox::confinement).
 pub(crate) fn builder(folder: &Folder) -> ProcessSandboxBuilder {
-    ProcessSandbox::builder(folder.path()).execute(std::env::current_exe().unwrap())
+    let attacker = std::env::current_exe().unwrap();
+    ProcessSandbox::builder(folder.path()).execute(attacker).accept_older_kernel()
 }
 
 /// A tool that runs what a test says.

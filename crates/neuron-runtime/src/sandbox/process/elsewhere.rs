@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use neuron_types::{CommandOutput, SandboxError, ToolCommand, ToolContext};
 
-use super::{ProcessCounting, Settings};
+use super::{Confinement, ProcessCounting, Settings};
 
 /// There is none.
 #[derive(Clone)]
@@ -18,6 +18,10 @@ impl Ready {
     }
 
     pub(super) fn is_strict(&self) -> bool {
+        match self.0 {}
+    }
+
+    pub(super) fn confinement(&self) -> Confinement {
         match self.0 {}
     }
 

@@ -11,6 +11,7 @@ mod cgroup;
 mod confine;
 mod counting;
 mod cpu_times;
+mod disk;
 mod filter;
 mod gate;
 mod group;

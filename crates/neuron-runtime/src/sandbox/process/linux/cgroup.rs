@@ -34,11 +34,25 @@ impl Hierarchy {
     pub(super) fn find() -> Option<Self> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
         let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-        let usable = |controller: &str| {
-            let mut found = candidates(&mounts, &own, controller).into_iter();
-            found.find(|directory| can_hold_programs(directory))
-        };
-        Some(Self { pids: usable("pids")?, memory: usable("memory") })
+        let found = |controller| candidates(&mounts, &own, controller);
+        Self::choose(&found("pids"), &found("memory"), can_hold_programs)
+    }
+
+    /// Chooses a directory for each controller, or one for both where both are there.
+    fn choose(
+        pids: &[PathBuf],
+        memory: &[PathBuf],
+        is_usable: impl Fn(&Path) -> bool,
+    ) -> Option<Self> {
+        let both = pids.iter().find(|directory| memory.contains(directory) && is_usable(directory));
+        if let Some(both) = both {
+            return Some(Self { pids: both.clone(), memory: Some(both.clone()) });
+        }
+        let pids = pids.iter().find(|directory| is_usable(directory))?;
+        // A process is in one group of version 2.
+        let is_other = |directory: &Path| !(is_version_2(directory) && is_version_2(pids));
+        let memory = memory.iter().find(|directory| is_other(directory) && is_usable(directory));
+        Some(Self { pids: pids.clone(), memory: memory.cloned() })
     }
 
     /// Creates a control group with these limits.
@@ -155,6 +169,10 @@ fn candidates(mounts: &str, own: &str, controller: &str) -> Vec<PathBuf> {
         Err(_) => directory.join("tasks").exists(),
     });
     found
+}
+
+fn is_version_2(directory: &Path) -> bool {
+    directory.join("cgroup.subtree_control").exists()
 }
 
 /// Returns where this process is in a hierarchy, by a line such as `8:cpu,pids:/user.slice`.
@@ -280,6 +298,29 @@ mod tests {
         {
             assert_eq!(candidates(mounts, places, "pids"), Vec::<PathBuf>::new());
         }
+    }
+
+    #[test]
+    fn program_of_version_2_is_in_one_group() {
+        let mount = Mount::new("choice");
+        let app = mount.directory("app", "cgroup.subtree_control", "pids");
+        let root = mount.directory("", "cgroup.subtree_control", "memory pids");
+        let old = mount.directory("old", "tasks", "");
+        let choose = |memory: &[&PathBuf], usable: &[&PathBuf]| {
+            let memory: Vec<PathBuf> = memory.iter().copied().cloned().collect();
+            let is_usable = |path: &Path| usable.iter().any(|usable| **usable == path);
+            let found = Hierarchy::choose(&[app.clone(), root.clone()], &memory, is_usable);
+            found.map(|found| (found.pids, found.memory))
+        };
+        let both = Some((root.clone(), Some(root.clone())));
+        assert_eq!(choose(&[&root], &[&app, &root]), both);
+        assert_eq!(choose(&[&root], &[&app]), Some((app.clone(), None)));
+        assert_eq!(choose(&[&old], &[&app, &old]), Some((app.clone(), Some(old.clone()))));
+        assert_eq!(choose(&[], &[&root]), Some((root.clone(), None)));
+        assert_eq!(choose(&[&root], &[]), None);
+        // The same, if both could be used but are not the same.
+        let other = mount.directory("other", "cgroup.subtree_control", "memory");
+        assert_eq!(choose(&[&other], &[&app, &other]), Some((app.clone(), None)));
     }
 
     #[test]

@@ -11,11 +11,12 @@ use neuron_types::SandboxError;
 use rustix::process::Pid;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
+use super::super::Confinement;
 use super::filter::Filters;
 use super::{Settings, setup_failed};
 
-/// The first that keeps signals inside; what is older is refused.
-const OLDEST: ABI = ABI::V6;
+/// The version of Landlock that a full confinement needs. It is the first that confines signals.
+pub(super) const FULL: ABI = ABI::V6;
 
 /// What programs run from by default.
 const SYSTEM_EXECUTE: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
@@ -43,38 +44,50 @@ const NICENESS: i32 = 10;
 /// The rules of a sandbox, ready to be put on threads.
 pub(super) struct Rules {
     files: RulesetCreated,
+    /// How firmly the kernel enforces the rules.
+    pub(super) confinement: Confinement,
     has_network: bool,
     may_change_attributes: bool,
 }
 
 impl Rules {
-    /// Opens the paths.
-    pub(super) fn new(settings: &Settings) -> Result<Self, SandboxError> {
+    /// Opens the paths. `newest` is the newest version of Landlock to use, which is [`FULL`] outside of tests.
+    pub(super) fn new(settings: &Settings, newest: ABI) -> Result<Self, SandboxError> {
+        let full = files(settings, FULL, CompatLevel::HardRequirement);
+        let (files, confinement) = match full {
+            Ok(files) if newest == FULL => (files, Confinement::Full),
+            Err(error) if !settings.accepts_older_kernel => return Err(error),
+            _ => (files(settings, newest, CompatLevel::BestEffort)?, Confinement::OlderKernel),
+        };
         Ok(Self {
-            files: files(settings)?,
+            files,
+            confinement,
             has_network: settings.has_network,
             may_change_attributes: settings.may_change_attributes,
         })
     }
 
     /// Makes what confines a thread whose children belong to a process group.
-    pub(super) fn for_group(&self, group: Pid) -> Result<Confinement, SandboxError> {
+    pub(super) fn for_group(&self, group: Pid) -> Result<ThreadRules, SandboxError> {
         let files = self.files.try_clone();
-        Ok(Confinement {
+        let filters =
+            Filters::new(group, self.has_network, self.may_change_attributes, self.confinement);
+        Ok(ThreadRules {
             files: files.map_err(|error| setup_failed("the Landlock ruleset", error))?,
-            filters: Filters::new(group, self.has_network, self.may_change_attributes)
-                .map_err(|error| setup_failed("the seccomp filter", error))?,
+            filters: filters.map_err(|error| setup_failed("the seccomp filter", error))?,
+            confinement: self.confinement,
         })
     }
 }
 
-/// What confines one thread.
-pub(super) struct Confinement {
+/// The rules for one thread.
+pub(super) struct ThreadRules {
     files: RulesetCreated,
     filters: Filters,
+    confinement: Confinement,
 }
 
-impl Confinement {
+impl ThreadRules {
     /// Confines the calling thread for the rest of its life, and what is started from it.
     pub(super) fn enforce(self) -> Result<(), SandboxError> {
         // Whoever watches must get a processor also when all want one.
@@ -90,28 +103,39 @@ impl Confinement {
             .map_err(|error| setup_failed("capabilities cannot be dropped", error))?;
         let status = self.files.restrict_self();
         let status = status.map_err(|error| setup_failed("Landlock cannot be enforced", error))?;
-        if status.ruleset != RulesetStatus::FullyEnforced || !status.no_new_privs {
-            return Err(setup_failed("Landlock is not enforced in full", format!("{status:?}")));
+        let is_enforced = match self.confinement {
+            Confinement::Full => status.ruleset == RulesetStatus::FullyEnforced,
+            Confinement::OlderKernel => status.ruleset != RulesetStatus::NotEnforced,
+        };
+        if !is_enforced || !status.no_new_privs {
+            return Err(setup_failed("Landlock is not enforced", format!("{status:?}")));
         }
         self.filters.apply().map_err(|error| setup_failed("seccomp cannot be enforced", error))
     }
 }
 
-fn files(settings: &Settings) -> Result<RulesetCreated, SandboxError> {
+fn files(
+    settings: &Settings,
+    newest: ABI,
+    level: CompatLevel,
+) -> Result<RulesetCreated, SandboxError> {
     let failed = |error: landlock::RulesetError| {
         setup_failed(
             "this kernel cannot confine programs, which needs Linux 6.12 or newer with Landlock \
-             turned on (ABI 6)",
+             turned on (ABI 6). Linux from 5.13 on can confine them less: see `accept_older_kernel`",
             error,
         )
     };
     let mut ruleset = Ruleset::default()
-        .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_all(OLDEST))
-        .and_then(|ruleset| ruleset.scope(Scope::from_all(OLDEST)))
+        .set_compatibility(level)
+        .handle_access(AccessFs::from_all(newest))
         .map_err(failed)?;
-    if !settings.has_network {
-        ruleset = ruleset.handle_access(AccessNet::from_all(OLDEST)).map_err(failed)?;
+    // The versions before have no such rules, and no set of rules may be empty.
+    if newest >= ABI::V6 {
+        ruleset = ruleset.scope(Scope::from_all(newest)).map_err(failed)?;
+    }
+    if !settings.has_network && newest >= ABI::V4 {
+        ruleset = ruleset.handle_access(AccessNet::from_all(newest)).map_err(failed)?;
     }
     let mut ruleset = ruleset.create().map_err(failed)?;
     let mut allow = |path: &Path, access: BitFlags<AccessFs>, is_required: bool| {
@@ -121,8 +145,8 @@ fn files(settings: &Settings) -> Result<RulesetCreated, SandboxError> {
             Err(error) => return Err(setup_failed(path.display(), error)),
         };
         let access = match is_directory {
-            true => access,
-            false => access & AccessFs::from_file(OLDEST),
+            true => access & AccessFs::from_all(newest),
+            false => access & AccessFs::from_file(newest),
         };
         let opened = PathFd::new(path).map_err(|error| setup_failed(path.display(), error))?;
         (&mut ruleset)

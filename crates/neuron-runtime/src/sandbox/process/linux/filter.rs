@@ -13,6 +13,8 @@ use seccompiler::{
     SeccompCondition, SeccompFilter, SeccompRule, TargetArch, sock_filter,
 };
 
+use super::super::Confinement;
+
 /// For all architectures, numbers from 424 on are the same; this one and all above are unknown.
 const FIRST_UNKNOWN: u32 = 470;
 // Names that the libc crate does not have everywhere yet.
@@ -159,6 +161,9 @@ const ABSENT: &[c_long] = &[
     libc::SYS_memfd_secret,
 ];
 
+/// The same on kernels whose Landlock does not confine how files are cut. The flags of the first lie behind a pointer.
+const ABSENT_ON_OLDER: &[c_long] = &[libc::SYS_openat2];
+
 /// Requests to file systems, by the kind in their second byte, and those that are let through.
 type Requests = (u64, &'static [u64]);
 /// Those that make, move and remove directories, which Landlock does not see: of btrfs and bcachefs. All
@@ -201,7 +206,9 @@ impl Filters {
         group: Pid,
         has_network: bool,
         may_change_attributes: bool,
+        confinement: Confinement,
     ) -> Result<Self, BackendError> {
+        let is_older = confinement == Confinement::OlderKernel;
         let mut rules = BTreeMap::new();
         for call in REFUSED.iter().chain(REFUSED_HERE) {
             rules.insert(*call, Vec::new());
@@ -211,12 +218,17 @@ impl Filters {
                 rules.insert(*call, Vec::new());
             }
         }
-        for (call, conditions) in conditional(group, has_network, may_change_attributes)? {
+        let mut conditional = conditional(group, has_network, may_change_attributes)?;
+        if is_older {
+            conditional.extend(cutting()?);
+        }
+        for (call, conditions) in conditional {
             let new = conditions.into_iter().map(SeccompRule::new);
             let rules: &mut Vec<_> = rules.entry(call).or_default();
             rules.extend(new.collect::<Result<Vec<_>, _>>()?);
         }
-        let absent = ABSENT.iter().map(|call| (*call, Vec::new())).collect();
+        let older = ABSENT_ON_OLDER.iter().filter(|_| is_older);
+        let absent = ABSENT.iter().chain(older).map(|call| (*call, Vec::new())).collect();
         Ok(Self {
             refused: compile(rules, libc::EPERM)?,
             absent: without_unknown(compile(absent, libc::ENOSYS)?),
@@ -281,6 +293,21 @@ fn conditional(
         // 1 is `IOPRIO_WHO_PROCESS`.
         (libc::SYS_ioprio_set, vec![vec![ne(0, 1)?], vec![ne(1, 0)?]]),
     ])
+}
+
+/// Refuses to cut files that are not opened for writing. Before version 3, Landlock does not confine that.
+fn cutting() -> Result<Conditional, BackendError> {
+    // With both bits of the mode, a file is opened for neither.
+    let mask = (libc::O_ACCMODE | libc::O_TRUNC).unsigned_abs().into();
+    let flags = [libc::O_TRUNC, libc::O_ACCMODE | libc::O_TRUNC];
+    let without_writing = |argument| {
+        let value = |flags: i32| Ok(vec![masked(argument, mask, flags.unsigned_abs().into())?]);
+        flags.into_iter().map(value).collect::<Result<Vec<_>, BackendError>>()
+    };
+    let mut calls = vec![(libc::SYS_truncate, Vec::new()), (libc::SYS_openat, without_writing(2)?)];
+    #[cfg(target_arch = "x86_64")]
+    calls.push((libc::SYS_open, without_writing(1)?));
+    Ok(calls)
 }
 
 /// Matches the requests of a kind but those that are let through.

@@ -19,7 +19,7 @@ use std::time::Duration;
 use neuron_types::SandboxError;
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 
-use super::confine::Confinement;
+use super::confine::ThreadRules;
 use super::program::Program;
 use super::{Limits, setup_failed};
 
@@ -63,7 +63,7 @@ pub(super) struct Gate {
 impl Gate {
     /// Starts a gate in a group, from a thread of its own which is confined and ends.
     pub(super) fn start(
-        confinement: Confinement,
+        rules: ThreadRules,
         group: Pid,
         program: &Program,
     ) -> Result<Self, SandboxError> {
@@ -75,7 +75,7 @@ impl Gate {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(group.as_raw_nonzero().get());
         let spawn = move || {
-            confinement.enforce()?;
+            rules.enforce()?;
             command.spawn().map_err(|error| setup_failed(format!("{shell} in the sandbox"), error))
         };
         let child = on_a_thread(spawn)??;
@@ -204,8 +204,8 @@ fn same(resource: Resource, limit: u64) -> (Resource, u64, u64) {
 }
 
 /// Confines a thread and lets it end: what the kernel cannot enforce is known then.
-pub(super) fn try_confinement(confinement: Confinement) -> Result<(), SandboxError> {
-    on_a_thread(move || confinement.enforce())?
+pub(super) fn try_confinement(rules: ThreadRules) -> Result<(), SandboxError> {
+    on_a_thread(move || rules.enforce())?
 }
 
 fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, SandboxError> {

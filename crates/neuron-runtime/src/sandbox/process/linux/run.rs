@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
+use landlock::ABI;
 use neuron_types::{
     CommandOutput, CommandStatus, SandboxError, SandboxLimit, ToolCommand, ToolContext, ToolError,
 };
@@ -18,9 +19,10 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags};
 use tokio::sync::oneshot;
 
-use super::super::ProcessCounting;
+use super::super::{Confinement, ProcessCounting};
 use super::confine::{self, Rules};
 use super::counting::Counting;
+use super::disk::Disks;
 use super::gate::{self, Gate};
 use super::group::Group;
 use super::output::Captured;
@@ -41,21 +43,28 @@ struct Inner {
     rules: Rules,
     /// The paths from which programs may run.
     executable: Vec<PathBuf>,
+    disks: Disks,
     counting: Counting,
 }
 
 impl Ready {
-    pub(in super::super) fn new(mut settings: Settings) -> Result<Self, SandboxError> {
+    pub(in super::super) fn new(settings: Settings) -> Result<Self, SandboxError> {
+        Self::with_landlock(settings, confine::FULL)
+    }
+
+    /// `newest` is the newest version of Landlock to use.
+    fn with_landlock(mut settings: Settings, newest: ABI) -> Result<Self, SandboxError> {
         requirements::check_processes_are_seen()?;
         requirements::check_ends_are_kept()?;
         let directory = settings.directory.canonicalize();
         settings.directory =
             directory.map_err(|error| setup_failed(settings.directory.display(), error))?;
-        let rules = Rules::new(&settings)?;
+        let rules = Rules::new(&settings, newest)?;
         gate::try_confinement(rules.for_group(rustix::process::getpid())?)?;
         let executable = confine::executable_paths(&settings);
+        let disks = Disks::new(&settings)?;
         let counting = Counting::find(settings.accepts_watching)?;
-        let inner = Inner { settings, rules, executable, counting };
+        let inner = Inner { settings, rules, executable, disks, counting };
         if matches!(inner.counting, Counting::UserLimit) {
             try_to_fork(&inner)?;
         }
@@ -64,6 +73,10 @@ impl Ready {
 
     pub(in super::super) fn is_strict(&self) -> bool {
         self.0.settings.is_strict
+    }
+
+    pub(in super::super) fn confinement(&self) -> Confinement {
+        self.0.rules.confinement
     }
 
     pub(in super::super) fn process_counting(&self) -> ProcessCounting {
@@ -125,7 +138,7 @@ fn run(
     inner.counting.hold(&gate, cgroup.as_ref(), &limits)?;
 
     let mut pipes = Pipes::new(&mut gate, gate::input(&mut program), limits.output)?;
-    let mut watch = Watch::new(limits, gate.pid, cgroup.as_ref());
+    let mut watch = Watch::new(limits, gate.pid, cgroup.as_ref(), &inner.disks);
     let end = pipes.follow(gate.pid, deadline, &limits, &mut watch, &mut group, cancelled);
     // Whatever the end was, none goes on.
     group.end(Some(gate.pid))?;
@@ -326,3 +339,6 @@ impl Pipes {
         output
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal};
 use super::Limits;
 use super::cgroup::Cgroup;
 use super::cpu_times::CpuTimes;
+use super::disk::Disks;
 use super::members::Members;
 
 /// The shortest time between two looks.
@@ -20,6 +21,7 @@ const LONGEST: Duration = Duration::from_millis(50);
 /// Looks at a group from time to time.
 pub(super) struct Watch<'a> {
     cgroup: Option<&'a Cgroup>,
+    disks: &'a Disks,
     limits: Limits,
     /// When to look next.
     next: Instant,
@@ -31,9 +33,15 @@ pub(super) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    pub(super) fn new(limits: Limits, first: Pid, cgroup: Option<&'a Cgroup>) -> Self {
+    pub(super) fn new(
+        limits: Limits,
+        first: Pid,
+        cgroup: Option<&'a Cgroup>,
+        disks: &'a Disks,
+    ) -> Self {
         Self {
             cgroup,
+            disks,
             limits,
             next: Instant::now(),
             newest: None,
@@ -60,6 +68,9 @@ impl<'a> Watch<'a> {
         let limits = self.limits;
         if let Some(limit) = self.cgroup.and_then(|cgroup| cgroup.exceeded(&limits)) {
             return Ok(Some(limit));
+        }
+        if let Some(reserve) = self.disks.short_of(limits.disk_reserve) {
+            return Ok(Some(SandboxLimit::DiskReserve(reserve)));
         }
         if self.cgroup.is_none() && self.is_forking() {
             // While they run, they become more than can be counted.

@@ -51,7 +51,7 @@ fn check(filters: &Filters, number: c_long, args: &[u64], expected: u32) {
 
 fn filters(has_network: bool, may_change_attributes: bool) -> Filters {
     let group = Pid::from_raw(4711).unwrap();
-    Filters::new(group, has_network, may_change_attributes).unwrap()
+    Filters::new(group, has_network, may_change_attributes, Confinement::Full).unwrap()
 }
 
 #[test]
@@ -112,6 +112,39 @@ fn every_listed_call_is_refused_and_attributes_unless_allowed() {
         for call in [libc::SYS_read, libc::SYS_openat, libc::SYS_execve, libc::SYS_futex] {
             check(&filters, call, &[], ALLOWED);
         }
+    }
+}
+
+#[test]
+fn files_are_cut_on_older_kernels_only_through_a_file_that_is_written() {
+    let group = Pid::from_raw(4711).unwrap();
+    let full = filters(true, true);
+    let older = Filters::new(group, true, true, Confinement::OlderKernel).unwrap();
+    let flags = |flags: i32| u64::from(flags.unsigned_abs());
+    let (cut, cloexec) = (libc::O_TRUNC, libc::O_CLOEXEC);
+    for (mode, expected) in [
+        (libc::O_RDONLY, ALLOWED),
+        (libc::O_WRONLY | cut | libc::O_CREAT, ALLOWED),
+        (libc::O_RDWR | cut, ALLOWED),
+        (libc::O_RDONLY | cut, NOT_PERMITTED),
+        (libc::O_RDONLY | cut | cloexec, NOT_PERMITTED),
+        (libc::O_ACCMODE | cut, NOT_PERMITTED),
+        (libc::O_ACCMODE, ALLOWED),
+    ] {
+        for high in [0, 1 << 32] {
+            check(&older, libc::SYS_openat, &[0, 0, flags(mode) | high], expected);
+            check(&full, libc::SYS_openat, &[0, 0, flags(mode) | high], ALLOWED);
+            #[cfg(target_arch = "x86_64")]
+            check(&older, libc::SYS_open, &[0, flags(mode) | high], expected);
+        }
+    }
+    check(&older, libc::SYS_truncate, &[], NOT_PERMITTED);
+    check(&older, libc::SYS_openat2, &[], NOT_THERE);
+    check(&older, libc::SYS_ftruncate, &[], ALLOWED);
+    check(&full, libc::SYS_truncate, &[], ALLOWED);
+    check(&full, libc::SYS_openat2, &[], ALLOWED);
+    for call in REFUSED {
+        check(&older, *call, &[], NOT_PERMITTED);
     }
 }
 
