@@ -198,12 +198,7 @@ impl Journal {
         &self,
         work: impl FnOnce(&Transaction<'_>, &Place) -> Result<T, Abort<JournalError>> + Send + 'static,
     ) -> Result<T, DurableError> {
-        let place = self.place.clone();
-        let written = self.database.write(move |transaction| {
-            place.check(transaction)?;
-            work(transaction, &place)
-        });
-        written.await.map_err(|error: JournalError| error.into())
+        Ok(self.database.write(placed(self.place.clone(), work)).await?)
     }
 
     /// [`write`](Self::write)s something of a step. A run that had ended goes on with it.
@@ -211,17 +206,19 @@ impl Journal {
         &self,
         work: impl FnOnce(&Transaction<'_>, &Place) -> Result<T, Abort<JournalError>> + Send + 'static,
     ) -> Result<T, DurableError> {
-        let has_ended = self.state().has_ended;
-        let done = self.write(move |transaction, place| {
-            if has_ended {
-                let mut run = RunRow::get(transaction, &place.id)?;
-                run.status = RunStatus::Running;
-                run.outcome = None;
-                run.update(transaction)?;
-            }
-            work(transaction, place)
-        });
-        let done = done.await?;
+        let work = placed(self.place.clone(), of_step(self.state().has_ended, work));
+        let done = self.database.write(work).await?;
+        self.state().has_ended = false;
+        Ok(done)
+    }
+
+    /// [`write_step`](Self::write_step)s what a power failure may undo.
+    pub(crate) async fn write_step_unsynced<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>, &Place) -> Result<T, Abort<JournalError>> + Send + 'static,
+    ) -> Result<T, DurableError> {
+        let work = placed(self.place.clone(), of_step(self.state().has_ended, work));
+        let done = self.database.write_unsynced(work).await?;
         self.state().has_ended = false;
         Ok(done)
     }
@@ -329,6 +326,33 @@ impl State {
             Kind::Sleep => &mut self.counts.sleeps,
             Kind::Value => &mut self.counts.values,
         }
+    }
+}
+
+/// Checks before some work that nobody else drives the run since.
+fn placed<T>(
+    place: Place,
+    work: impl FnOnce(&Transaction<'_>, &Place) -> Result<T, Abort<JournalError>>,
+) -> impl FnOnce(&Transaction<'_>) -> Result<T, Abort<JournalError>> {
+    move |transaction| {
+        place.check(transaction)?;
+        work(transaction, &place)
+    }
+}
+
+/// Lets a run that had ended go on before some work.
+fn of_step<T>(
+    has_ended: bool,
+    work: impl FnOnce(&Transaction<'_>, &Place) -> Result<T, Abort<JournalError>>,
+) -> impl FnOnce(&Transaction<'_>, &Place) -> Result<T, Abort<JournalError>> {
+    move |transaction, place| {
+        if has_ended {
+            let mut run = RunRow::get(transaction, &place.id)?;
+            run.status = RunStatus::Running;
+            run.outcome = None;
+            run.update(transaction)?;
+        }
+        work(transaction, place)
     }
 }
 

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use neuron_runtime::{StepRecord, check_tool_call, recorded_digest};
+use neuron_sqlite::rusqlite::Transaction;
+
 use neuron_types::{
     ActivityOptions, Durability, DurableContext, DurableError, Provider, TokenUsage, ToolCall,
     ToolContext, ToolDyn, ToolEffect, ToolError, ToolInvocation, ToolOutput,
 };
 
-use crate::journal::{Kind, Turn, other};
+use crate::journal::{Kind, Place, Turn, other};
 use crate::model_step::read;
 use crate::step_row::{StepRow, time};
 use crate::texts::text;
@@ -30,9 +32,10 @@ enum Intent {
 }
 
 impl Intent {
+    /// Returns `true` if the call must not run again.
     fn is_at_most_once(&self) -> bool {
         let (Self::Insert(step) | Self::Update(step)) = self;
-        step.effect == Some(ToolEffect::AtMostOnce)
+        !matches!(step.effect, Some(ToolEffect::Pure | ToolEffect::Idempotent))
     }
 }
 
@@ -65,16 +68,19 @@ impl<P: Provider> SqliteDurableContext<P> {
         let (calls, intents) = self.prepare(&turn, batch)?;
         if !intents.is_empty() {
             let is_once = intents.iter().any(Intent::is_at_most_once);
-            let write = journal.write_step(move |transaction, place| {
+            let write = move |transaction: &Transaction<'_>, place: &Place| {
                 intents.iter().try_for_each(|intent| match intent {
                     Intent::Insert(step) => step.insert(transaction, place.run),
                     Intent::Update(step) => step.update(transaction, place.run),
                 })
-            });
-            write.await?;
+            };
             if is_once {
+                journal.write_step(write).await?;
                 // A journal that lost the intent would let the call run again.
                 journal.database().sync_witness().await.map_err(JournalError::from)?;
+            } else {
+                // These calls run again without their intent, so a power failure may take it.
+                journal.write_step_unsynced(write).await?;
             }
         }
         let ran = join_all(calls.into_iter().map(|call| self.call_tool(call, options.clone())));

@@ -1,8 +1,12 @@
 //! A database: one connection that writes, some that read, and the queue before them.
 
 use std::fmt;
+use std::future::poll_fn;
+use std::panic;
 use std::path::{self, Path, PathBuf};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -12,12 +16,13 @@ use crate::descriptors::Kept;
 use crate::off_executor::off_executor;
 use crate::open_files::OpenFiles;
 use crate::witness::Witness;
-use crate::{Abort, Schema, SqliteError, SqliteOptions, backup, connection};
+use crate::writes::Queue;
+use crate::{Abort, Schema, SqliteError, SqliteOptions, Synchronous, backup, connection};
 
 /// A database. Clones share its connections.
 ///
 /// One connection writes and up to [`SqliteOptions::readers`] read beside it. Whoever waits for one
-/// waits in order of arrival, and blocks no thread.
+/// waits in order of arrival, and blocks no thread. Writes that wait at the same time share a transaction and its sync.
 #[derive(Clone)]
 pub struct Database {
     shared: Arc<Shared>,
@@ -26,7 +31,8 @@ pub struct Database {
 struct Shared {
     path: PathBuf,
     options: SqliteOptions,
-    writer: Arc<AsyncMutex<Connection>>,
+    writer: Arc<AsyncMutex<Writer>>,
+    writes: Queue,
     /// None in memory, where there is but one connection.
     readers: Option<Readers>,
     /// For reads that wait for no other caller. It is opened when it is needed.
@@ -36,17 +42,38 @@ struct Shared {
     _kept: Vec<Kept>,
 }
 
+/// The connection that writes.
+struct Writer {
+    connection: Connection,
+    /// Whether its next commit is synced.
+    is_synced: bool,
+}
+
 /// What is checked around each transaction.
 #[derive(Default)]
-struct Files {
+pub(crate) struct Files {
     /// None in memory.
     open: Option<OpenFiles>,
-    witness: Option<Witness>,
+    pub(crate) witness: Option<Witness>,
 }
 
 impl Files {
     fn check_open(&self) -> Result<(), SqliteError> {
         self.open.as_ref().map_or(Ok(()), OpenFiles::check)
+    }
+
+    /// Begins a transaction, and checks it.
+    pub(crate) fn begin<'c>(
+        &self,
+        path: &Path,
+        connection: &'c mut Connection,
+        behavior: TransactionBehavior,
+    ) -> Result<Transaction<'c>, SqliteError> {
+        let seen = self.witness.as_ref().map(Witness::seen).transpose()?;
+        let transaction = connection.transaction_with_behavior(behavior);
+        let transaction = transaction.map_err(|error| SqliteError::new(path, error))?;
+        self.check(&transaction, seen)?;
+        Ok(transaction)
     }
 
     /// Checks that a transaction is of the files that were opened, and has all commits that were seen before it.
@@ -57,6 +84,12 @@ impl Files {
             _ => Ok(()),
         }
     }
+}
+
+/// What a write waits for.
+enum Turn<O, W> {
+    Ended(O),
+    Begins(W),
 }
 
 /// The connections that read. They are opened when they are needed.
@@ -147,9 +180,10 @@ impl Database {
             permits: Arc::new(Semaphore::new(options.readers)),
             idle: Mutex::default(),
         });
-        let writer = Arc::new(AsyncMutex::new(writer));
-        let apart = Mutex::default();
-        let shared = Shared { path, options, writer, readers, apart, files, _kept: kept };
+        let is_synced = options.synchronous == Synchronous::Full;
+        let writer = Arc::new(AsyncMutex::new(Writer { connection: writer, is_synced }));
+        let (writes, apart) = (Queue::default(), Mutex::default());
+        let shared = Shared { path, options, writer, writes, readers, apart, files, _kept: kept };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -181,30 +215,57 @@ impl Database {
         T: Send + 'static,
         E: From<SqliteError> + Send + 'static,
     {
-        // Is there for as long as somebody waits for the result.
-        let caller = Arc::new(());
-        let awaited = Arc::downgrade(&caller);
-        let result = self.with_writer(move |connection, shared| {
-            let path = &shared.path;
-            let if_awaited = || match awaited.strong_count() {
-                0 => Err(Abort::Own(SqliteError::Stopped { path: path.clone() }.into())),
-                _ => Ok(()),
-            };
-            let immediate = TransactionBehavior::Immediate;
-            let result = transact(connection, immediate, &shared.files, |transaction| {
-                // It may have waited long for another process.
-                if_awaited()?;
-                let result = work(transaction)?;
-                if_awaited().map(|()| result)
+        self.enqueue(true, work).await
+    }
+
+    /// [`write`](Self::write)s without a sync. A power failure may undo the write, until a later write is synced.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`write`](Self::write).
+    pub async fn write_unsynced<T, E>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Abort<E>> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<SqliteError> + Send + 'static,
+    {
+        self.enqueue(false, work).await
+    }
+
+    /// Adds a write to the queue, and waits until it is done. Whoever has the connection runs the writes of all.
+    async fn enqueue<T, E>(
+        &self,
+        is_synced: bool,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Abort<E>> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<SqliteError> + Send + 'static,
+    {
+        let mut outcome = pin!(self.shared.writes.add(is_synced, work));
+        loop {
+            let mut writer = pin!(self.shared.writer.clone().lock_owned());
+            let turn = poll_fn(|cx| match outcome.as_mut().poll(cx) {
+                Poll::Ready(outcome) => Poll::Ready(Turn::Ended(outcome)),
+                Poll::Pending => writer.as_mut().poll(cx).map(Turn::Begins),
             });
-            // What nobody will see is dropped before the next one's turn, with all that it holds.
-            result
-                .and_then(|result| if_awaited().map(|()| result))
-                .map_err(|abort| abort.into_error(path))
-        });
-        let result = result.await;
-        drop(caller);
-        result
+            match turn.await {
+                Turn::Ended(Ok(Ok(result))) => return result,
+                Turn::Ended(Ok(Err(payload))) => panic::resume_unwind(payload),
+                Turn::Ended(Err(_)) => return Err(self.stopped().into()),
+                Turn::Begins(mut writer) => {
+                    let shared = self.shared.clone();
+                    let ran = off_executor(move || shared.run_writes(&mut writer));
+                    ran.await.ok_or_else(|| self.stopped())?;
+                }
+            }
+        }
     }
 
     /// Runs a transaction that only reads: all that it reads is of one moment.
@@ -227,10 +288,7 @@ impl Database {
         let deferred = TransactionBehavior::Deferred;
         let Some(readers) = &self.shared.readers else {
             return self
-                .with_writer(move |connection, shared| {
-                    transact(connection, deferred, &shared.files, work)
-                        .map_err(|abort| abort.into_error(&shared.path))
-                })
+                .with_writer(move |connection, shared| shared.transact(connection, deferred, work))
                 .await;
         };
         let shared = self.shared.clone();
@@ -238,7 +296,7 @@ impl Database {
         let permit = readers.permits.clone().acquire_owned().await.ok();
         let result = off_executor(move || {
             let _permit = permit;
-            shared.with_reader(|connection| transact(connection, deferred, &shared.files, work))
+            shared.with_reader(|connection| shared.transact(connection, deferred, work))
         });
         result.await.ok_or_else(|| self.stopped())?
     }
@@ -318,11 +376,10 @@ impl Database {
         let shared = self.shared.clone();
         if shared.readers.is_none() {
             // It is free, or whoever has it is polled: nothing is waited for.
-            let Ok(mut connection) = shared.writer.clone().try_lock_owned() else {
+            let Ok(mut writer) = shared.writer.clone().try_lock_owned() else {
                 return Ok(None);
             };
-            let read = transact(&mut connection, behavior, &shared.files, work);
-            return read.map(Some).map_err(|abort| abort.into_error(&shared.path));
+            return shared.transact(&mut writer.connection, behavior, work).map(Some);
         }
         let result = off_executor(move || {
             // The lock is held by threads that make progress, and never across a wait of a future.
@@ -335,9 +392,9 @@ impl Database {
                     opened.map_err(|error| E::from(SqliteError::new(&shared.path, error)))?
                 }
             };
-            let read = transact(&mut connection, behavior, &shared.files, work);
+            let read = shared.transact(&mut connection, behavior, work);
             *apart = Some(connection);
-            read.map(Some).map_err(|abort| abort.into_error(&shared.path))
+            read.map(Some)
         });
         result.await.ok_or_else(|| self.stopped())?
     }
@@ -389,8 +446,7 @@ impl Database {
             // A connection of its own: those for reading cannot write anywhere.
             let opened = connection::open_another(&shared.path, &shared.options);
             let mut connection = opened.map_err(|error| SqliteError::new(&shared.path, error))?;
-            transact(&mut connection, TransactionBehavior::Deferred, &shared.files, |_| Ok(()))
-                .map_err(|abort: Abort<SqliteError>| abort.into_error(&shared.path))?;
+            shared.files.begin(&shared.path, &mut connection, TransactionBehavior::Deferred)?;
             backup::write(&connection, &shared.path, &to)
         });
         result.await.ok_or_else(|| self.stopped())?
@@ -429,9 +485,9 @@ impl Database {
         T: Send + 'static,
         E: From<SqliteError> + Send + 'static,
     {
-        let mut connection = self.shared.writer.clone().lock_owned().await;
+        let mut writer = self.shared.writer.clone().lock_owned().await;
         let shared = self.shared.clone();
-        let result = off_executor(move || work(&mut connection, &shared));
+        let result = off_executor(move || work(&mut writer.connection, &shared));
         result.await.ok_or_else(|| self.stopped())?
     }
 
@@ -447,10 +503,37 @@ impl fmt::Debug for Database {
 }
 
 impl Shared {
+    /// Runs the writes that wait.
+    fn run_writes(&self, writer: &mut Writer) {
+        let Writer { connection, is_synced } = writer;
+        let can_sync = self.options.synchronous == Synchronous::Full;
+        self.writes.run(&self.path, connection, &self.files, |connection, is_needed| {
+            if can_sync && *is_synced != is_needed {
+                let mode = if is_needed { Synchronous::Full } else { Synchronous::Normal };
+                connection.pragma_update(None, "synchronous", mode.as_sql())?;
+                *is_synced = is_needed;
+            }
+            Ok(())
+        });
+    }
+
+    /// Runs a transaction that reads to its end.
+    fn transact<T, E: From<SqliteError>>(
+        &self,
+        connection: &mut Connection,
+        behavior: TransactionBehavior,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Abort<E>>,
+    ) -> Result<T, E> {
+        let transaction = self.files.begin(&self.path, connection, behavior)?;
+        let read =
+            work(&transaction).and_then(|result| Ok(transaction.commit().map(|()| result)?));
+        read.map_err(|abort| abort.into_error(&self.path))
+    }
+
     /// Runs something with a connection that reads. One whose work panics is closed.
     fn with_reader<T, E: From<SqliteError>>(
         &self,
-        work: impl FnOnce(&mut Connection) -> Result<T, Abort<E>>,
+        work: impl FnOnce(&mut Connection) -> Result<T, E>,
     ) -> Result<T, E> {
         let idle = self.idle().and_then(|mut idle| idle.pop());
         let opened = match idle {
@@ -462,7 +545,7 @@ impl Shared {
         };
         let mut connection =
             opened.map_err(|error| E::from(SqliteError::new(&self.path, error)))?;
-        let result = work(&mut connection).map_err(|abort| abort.into_error(&self.path));
+        let result = work(&mut connection);
         if let Some(mut idle) = self.idle() {
             idle.push(connection);
         }
@@ -473,28 +556,6 @@ impl Shared {
         let readers = self.readers.as_ref()?;
         Some(readers.idle.lock().unwrap_or_else(PoisonError::into_inner))
     }
-}
-
-/// Runs a transaction to its end; an error or a panic undoes it.
-fn transact<T, E: From<SqliteError>>(
-    connection: &mut Connection,
-    behavior: TransactionBehavior,
-    files: &Files,
-    work: impl FnOnce(&Transaction<'_>) -> Result<T, Abort<E>>,
-) -> Result<T, Abort<E>> {
-    let own = |error: SqliteError| Abort::Own(error.into());
-    let seen = files.witness.as_ref().map(Witness::seen).transpose().map_err(own)?;
-    let transaction = connection.transaction_with_behavior(behavior)?;
-    files.check(&transaction, seen).map_err(own)?;
-    let changes = transaction.total_changes();
-    let result = work(&transaction)?;
-    let counting = files.witness.as_ref().filter(|_| transaction.total_changes() != changes);
-    let number = counting.map(|witness| witness.count(&transaction)).transpose()?;
-    transaction.commit()?;
-    if let (Some(witness), Some(number)) = (counting, number) {
-        witness.note(number);
-    }
-    Ok(result)
 }
 
 /// Runs a statement that does its work row by row.

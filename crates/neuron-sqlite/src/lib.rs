@@ -83,6 +83,7 @@ mod header;
 mod off_executor;
 mod open_files;
 mod witness;
+mod writes;
 
 mod error;
 
