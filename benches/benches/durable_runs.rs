@@ -1,0 +1,98 @@
+//! Measures the steps of many durable runs at the same time, compared with bare syncs of files by many threads.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+
+use futures_util::future::try_join_all;
+use neuron_benches::comparison::{Options, median};
+use neuron_benches::journal::Parrot;
+use neuron_durable_sqlite::SqliteRuns;
+use neuron_types::{ActivityOptions, CompletionRequest, DurableContext as _, Message};
+
+const ROUNDS: usize = 5;
+/// Numbers of runs at the same time.
+const RUNS: [usize; 3] = [1, 32, 1000];
+/// Number of threads that sync a file each.
+const THREADS: usize = 32;
+/// Number of steps or syncs in a round.
+const STEPS: usize = 10_000;
+/// Bytes of a response.
+const LENGTH: usize = 1 << 10;
+
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Failure> {
+    let options = Options::from_args(ROUNDS);
+    let steps = if options.is_test() { 2_000 } else { STEPS };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    println!("| runs | syncs a second, {THREADS} threads | steps a second | steps / syncs |");
+    println!("|---:|---:|---:|---:|");
+    for runs in RUNS {
+        if !options.includes(&format!("{runs} runs")) {
+            continue;
+        }
+        // One run at a time waits for a sync with each step.
+        let steps = if runs == 1 { steps / 10 } else { steps };
+        let mut rounds = Vec::new();
+        for _ in 0..options.rounds() {
+            // On the disk, because the folder for temporary files may be in memory.
+            let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+            let floor = syncs_a_second(folder.path(), steps)?;
+            let library = runtime.block_on(steps_a_second(folder.path(), runs, steps))?;
+            rounds.push((floor, library, library / floor));
+        }
+        let of =
+            |part: fn(&(f64, f64, f64)) -> f64| median(rounds.iter().map(part), f64::total_cmp);
+        let (floor, library, ratio) = (of(|it| it.0), of(|it| it.1), of(|it| it.2));
+        println!("| {runs} | {floor:.0} | {library:.0} | {ratio:.2} |");
+    }
+    Ok(())
+}
+
+/// Appends a record to a file of each thread, and syncs it, until there are as many syncs.
+fn syncs_a_second(folder: &Path, syncs: usize) -> Result<f64, Failure> {
+    let record = Parrot::new(LENGTH).record()?;
+    let start = Instant::now();
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|number| {
+                let (path, record) = (folder.join(format!("floor-{number}")), &record);
+                scope.spawn(move || {
+                    let mut file = File::create(path)?;
+                    (0..syncs / THREADS).try_for_each(|_| {
+                        file.write_all(record)?;
+                        file.sync_data()
+                    })
+                })
+            })
+            .collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+    })?;
+    Ok(syncs as f64 / start.elapsed().as_secs_f64())
+}
+
+/// Opens the runs, and lets each of them do as many steps as the others at the same time.
+async fn steps_a_second(folder: &Path, count: usize, steps: usize) -> Result<f64, Failure> {
+    let runs = SqliteRuns::open(folder.join("runs.db")).await?;
+    let parrot = Arc::new(Parrot::new(LENGTH));
+    let open = async |number| {
+        let name = format!("run-{number}");
+        runs.run(&name).open(parrot.clone(), Arc::default()).await
+    };
+    let opened = try_join_all((0..count).map(open)).await?;
+    let messages = vec![Message::user("go")];
+    let request = CompletionRequest { messages, ..Default::default() };
+    let start = Instant::now();
+    let each = opened.iter().map(async |run| {
+        for _ in 0..steps / count {
+            run.execute_llm_call_ref(request.view(), ActivityOptions::default()).await?;
+        }
+        Ok::<_, Failure>(())
+    });
+    try_join_all(each).await?;
+    Ok(steps as f64 / start.elapsed().as_secs_f64())
+}
