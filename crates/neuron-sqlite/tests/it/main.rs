@@ -2,6 +2,7 @@
 
 mod backup;
 mod errors;
+mod groups;
 mod killed;
 mod migrations;
 mod open_files;
