@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use neuron_otel::OtelHook;
+use neuron_otel::{ContentCapture, OtelHook};
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::metrics::data::ResourceMetrics;
@@ -30,11 +30,13 @@ pub enum Listening {
     NoOpExporter,
     /// The same as `NoOpExporter`, with an SDK for metrics.
     NoOpExporterMetrics,
+    /// The same as `NoOpExporter`, and the spans have the content.
+    Content,
 }
 
 impl Listening {
     /// All configurations. The floor comes first.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::NoHook,
         Self::Nobody,
         Self::SamplingOffOnly,
@@ -42,6 +44,7 @@ impl Listening {
         Self::SamplingOffMetrics,
         Self::NoOpExporter,
         Self::NoOpExporterMetrics,
+        Self::Content,
     ];
 
     /// Returns the name for a table.
@@ -55,6 +58,7 @@ impl Listening {
             Self::SamplingOffMetrics => "sampling off, metrics",
             Self::NoOpExporter => "no-op exporter",
             Self::NoOpExporterMetrics => "no-op exporter, metrics",
+            Self::Content => "no-op exporter, content",
         }
     }
 
@@ -71,7 +75,7 @@ impl Listening {
             Self::SamplingOffOnly | Self::SamplingOff | Self::SamplingOffMetrics => {
                 Sampler::AlwaysOff
             }
-            Self::NoOpExporter | Self::NoOpExporterMetrics => Sampler::AlwaysOn,
+            Self::NoOpExporter | Self::NoOpExporterMetrics | Self::Content => Sampler::AlwaysOn,
         };
         let meter = SdkMeterProvider::builder().with_periodic_exporter(Nowhere).build();
         let hook = match self {
@@ -79,6 +83,7 @@ impl Listening {
                 hook.with_meter_provider(&meter)
             }
             Self::SamplingOffOnly => hook.without_metrics(),
+            Self::Content => hook.with_content(ContentCapture::Spans),
             _ => hook,
         };
         let tracer = SdkTracerProvider::builder()

@@ -3,13 +3,13 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use neuron_loop::AgentLoop;
+use neuron_loop::{AgentLoop, TurnResult};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     BoxedHook, CompletionRequest, CompletionResponse, ContentBlock, ContextError, ContextStrategy,
-    Message, ObservabilityHook, Provider, ProviderError, RequestRef, Role, StopReason,
-    StreamHandle, TokenUsage, Tool, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput,
-    WasmBoxedFuture,
+    Message, ObservabilityHook, Provider, ProviderError, RequestRef, Role, StopReason, StreamEvent,
+    StreamHandle, StreamReceiver, TokenUsage, Tool, ToolContext, ToolDefinition, ToolDyn,
+    ToolError, ToolOutput, WasmBoxedFuture,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -100,8 +100,11 @@ impl Provider for ToolCaller<'_> {
         Ok(self.answer(&request.messages))
     }
 
-    async fn complete_stream(&self, _: CompletionRequest) -> Result<StreamHandle, ProviderError> {
-        Err(ProviderError::InvalidRequest("this model does not stream".into()))
+    async fn complete_stream(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<StreamHandle, ProviderError> {
+        self.complete_stream_ref(request.view()).await
     }
 
     async fn complete_ref(
@@ -112,6 +115,19 @@ impl Provider for ToolCaller<'_> {
             tokio::task::yield_now().await;
         }
         Ok(self.answer(request.messages))
+    }
+
+    /// A stream of the whole response.
+    async fn complete_stream_ref(
+        &self,
+        request: RequestRef<'_>,
+    ) -> Result<StreamHandle, ProviderError> {
+        let response = self.answer(request.messages);
+        let events = [
+            StreamEvent::MessageComplete(response.message.clone()),
+            StreamEvent::ResponseComplete(Box::new(response)),
+        ];
+        Ok(StreamHandle::from(StreamReceiver::new(futures_util::stream::iter(events))))
     }
 }
 
@@ -246,6 +262,32 @@ fn run_with(
     waits: bool,
     hook: Option<impl ObservabilityHook + 'static>,
 ) -> Result<Vec<Cost>, Box<dyn std::error::Error>> {
+    run_way(Way::Whole, turns, strategy, waits, hook)
+}
+
+/// A way to run an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// With whole responses.
+    Whole,
+    /// With streamed responses.
+    Streamed,
+    /// Turn by turn.
+    Stepped,
+}
+
+/// Runs an agent in a way for this many turns. Returns the cost of each turn.
+///
+/// # Errors
+///
+/// Returns the error of the run.
+pub fn run_way(
+    way: Way,
+    turns: usize,
+    strategy: impl ContextStrategy,
+    waits: bool,
+    hook: Option<impl ObservabilityHook + 'static>,
+) -> Result<Vec<Cost>, Box<dyn std::error::Error>> {
     let clock = Clock::with_capacity(turns + 1);
     let mut tools = ToolRegistry::new();
     tools.register(Forecast);
@@ -256,9 +298,32 @@ fn run_with(
         None => builder.build(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let result = runtime.block_on(agent.run_text("go", &ToolContext::default()))?;
-    if result.turns != turns + 1 {
-        return Err(format!("{} turns instead of {}", result.turns, turns + 1).into());
+    let ctx = ToolContext::default();
+    runtime.block_on(async {
+        match way {
+            Way::Whole => drop(agent.run_text("go", &ctx).await?),
+            Way::Streamed => {
+                let mut stream = agent.run_stream(Message::user("go"), &ctx).await;
+                while let Some(event) = stream.recv().await {
+                    if let StreamEvent::Error(error) = event {
+                        return Err(error.into());
+                    }
+                }
+            }
+            Way::Stepped => {
+                let mut steps = agent.run_step(Message::user("go"), &ctx);
+                while let Some(turn) = steps.next().await {
+                    if let TurnResult::Error(error) = turn {
+                        return Err(error.into());
+                    }
+                }
+            }
+        }
+        Ok::<_, Box<dyn std::error::Error>>(())
+    })?;
+    let costs = clock.costs();
+    match costs.len() {
+        calls if calls == turns => Ok(costs),
+        calls => Err(format!("{calls} turns instead of {turns}").into()),
     }
-    Ok(clock.costs())
 }

@@ -4,7 +4,11 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use neuron_types::RequestRef;
 use serde_json::Value;
+
+use crate::content;
+use crate::run_state::RunState;
 
 /// Where prompts, answers, arguments and results are told. By default nowhere: they may be personal or secret.
 ///
@@ -64,6 +68,22 @@ pub(crate) struct Content {
 }
 
 impl Content {
+    /// `gen_ai.input.messages` of a request, if it may be told. Within a run, each message is written once, unless the
+    /// application redacts the whole conversation.
+    pub(crate) fn input_messages(
+        &self,
+        run: Option<&RunState>,
+        request: &RequestRef<'_>,
+    ) -> Option<String> {
+        match run.filter(|_| self.redact.is_none()) {
+            Some(run) => Some(run.input_messages(request)),
+            None => {
+                let messages = content::input_messages(request.messages);
+                self.told(ContentKind::InputMessages, messages)
+            }
+        }
+    }
+
     /// A piece as JSON text, if it may be told.
     pub(crate) fn told(&self, kind: ContentKind, value: Value) -> Option<String> {
         let value = match &self.redact {

@@ -7,7 +7,10 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
+mod history;
 mod part;
+
+pub(crate) use history::History;
 
 #[cfg(test)]
 mod tests;
@@ -23,11 +26,11 @@ pub(crate) fn system_instructions(prompt: &SystemPrompt) -> Value {
 
 /// `gen_ai.input.messages`: the conversation in the order in which it is sent.
 pub(crate) fn input_messages(messages: &[Message]) -> Value {
-    let message = |message: &Message| {
-        let parts = part::blocks(&message.content);
-        json!({ "role": role(message), "parts": parts })
-    };
     messages.iter().map(message).collect()
+}
+
+fn message(message: &Message) -> Value {
+    json!({ "role": role(message), "parts": part::blocks(&message.content) })
 }
 
 /// `gen_ai.output.messages`: the answer, with the conventions' word for why it ended.

@@ -4,11 +4,13 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use neuron_types::RequestRef;
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use web_time::Instant;
 
 use crate::config::Config;
+use crate::content::History;
 use crate::placement::is_unsampled;
 
 thread_local! {
@@ -46,9 +48,16 @@ pub(crate) struct RunState {
     compacted: AtomicBool,
     inference_calls: AtomicU64,
     tool_calls: AtomicU64,
+    /// The conversation as content. Empty unless content is captured.
+    history: Mutex<History>,
 }
 
 impl RunState {
+    /// Returns `gen_ai.input.messages` of a request of this run.
+    pub(crate) fn input_messages(&self, request: &RequestRef<'_>) -> String {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner).input_messages(request)
+    }
+
     /// A run that has begun.
     pub(crate) fn begun_with(
         config: Arc<Config>,
@@ -88,6 +97,7 @@ impl RunState {
             compacted: AtomicBool::new(false),
             inference_calls: AtomicU64::new(0),
             tool_calls: AtomicU64::new(0),
+            history: Mutex::default(),
         })
     }
 

@@ -1,8 +1,8 @@
 //! Every kind of block and item, an empty one and a huge one.
 
 use neuron_types::{
-    DocumentSource, EmbeddedResource, ImageSource, ResourceLink, StopReason, SystemBlock,
-    TokenUsage, ToolCall,
+    CompletionRequest, DocumentSource, EmbeddedResource, HistoryKey, ImageSource, ResourceLink,
+    StopReason, SystemBlock, TokenUsage, ToolCall,
 };
 
 use super::*;
@@ -312,4 +312,35 @@ fn a_huge_conversation_is_told_whole() {
     assert_eq!(told[0]["parts"][0]["content"], text);
     assert_eq!(told[999]["parts"][0], json!({ "type": "text", "content": "deep" }));
     assert_eq!(input_messages(&[]), json!([]));
+}
+
+/// The text is the same as that of the whole conversation, whichever messages were written before.
+#[test]
+fn conversation_that_grows_is_written_as_a_whole_one() {
+    let messages: Vec<Message> =
+        (0..20).map(|number| Message::user(format!("\"{number}\"\n"))).collect();
+    let other: Vec<Message> = (0..9).map(|_| Message::assistant("x")).collect();
+    let (key, changed) = (HistoryKey::unique(), HistoryKey::unique().rewritten(1));
+    let mut history = History::default();
+    for (messages, key) in [
+        (&messages[..0], Some(key)),
+        (&messages[..1], Some(key)),
+        (&messages[..2], Some(key)),
+        (&messages[..9], Some(key)),
+        (&messages[..9], Some(key)),
+        (&other[..9], None),
+        (&other[..9], Some(changed)),
+        (&messages[..9], Some(key)),
+        (&messages[..3], Some(key)),
+        (&messages[..], Some(key)),
+        (&[], Some(changed)),
+        (&other[..1], None),
+        (&messages[..20], Some(key)),
+    ] {
+        let request = CompletionRequest { messages: messages.to_vec(), ..Default::default() };
+        let view = request.view();
+        let view = key.map_or(view, |key| view.with_history(key));
+        let text = history.input_messages(&view);
+        assert_eq!(text, input_messages(messages).to_string());
+    }
 }

@@ -59,7 +59,7 @@ pub(crate) fn open(
         });
         if let Some(record) = Record::of(&span).filter(Record::is_read) {
             told::settings(&record, request);
-            told::content(&record, request, config);
+            told::content(&record, None, request, config);
         }
         if span.is_disabled() && !config.instruments.are_on() {
             return None;

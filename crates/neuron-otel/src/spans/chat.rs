@@ -109,10 +109,14 @@ pub(crate) fn open(
         {
             record.text("openai.request.service_tier", tier);
         }
-        told::content(&record, request, config);
+        told::content(&record, run.map(|run| &**run), request, config);
     }
     let attributes = config.instruments.are_on().then(|| place.attributes("chat"));
-    let sent = config.content.capture.in_events().then(|| Box::new(sent(config, &place, request)));
+    let sent = config
+        .content
+        .capture
+        .in_events()
+        .then(|| Box::new(sent(config, run.map(|run| &**run), &place, request)));
     if span.is_disabled() && attributes.is_none() && sent.is_none() {
         return None;
     }
@@ -173,7 +177,12 @@ fn begin(config: &Config, place: &Place<'_>, streaming: bool) -> Span {
 }
 
 /// What the event of a call will tell of its request, as it is now.
-fn sent(config: &Config, place: &Place<'_>, request: &RequestRef<'_>) -> Sent {
+fn sent(
+    config: &Config,
+    run: Option<&RunState>,
+    place: &Place<'_>,
+    request: &RequestRef<'_>,
+) -> Sent {
     let told = |kind, value| config.content.told(kind, value);
     let system = request.system.filter(|system| !system.is_empty());
     Sent {
@@ -182,7 +191,7 @@ fn sent(config: &Config, place: &Place<'_>, request: &RequestRef<'_>) -> Sent {
         system: system.and_then(|system| {
             told(ContentKind::SystemInstructions, content::system_instructions(system))
         }),
-        messages: told(ContentKind::InputMessages, content::input_messages(request.messages)),
+        messages: config.content.input_messages(run, request),
         tools: match request.tools {
             [] => None,
             tools => told(ContentKind::ToolDefinitions, content::tool_definitions(tools)),

@@ -7,6 +7,7 @@ use crate::ContentKind;
 use crate::config::Config;
 use crate::content;
 use crate::record::Record;
+use crate::run_state::RunState;
 
 /// Tells the settings. Of those that only some vendors have, what stands in the request's `extra` under the
 /// names that they are known by.
@@ -69,7 +70,12 @@ pub(crate) fn settings_of_call(record: &Record<'_>, request: &RequestRef<'_>, co
 }
 
 /// Tells what the model is sent, where spans may.
-pub(crate) fn content(record: &Record<'_>, request: &RequestRef<'_>, config: &Config) {
+pub(crate) fn content(
+    record: &Record<'_>,
+    run: Option<&RunState>,
+    request: &RequestRef<'_>,
+    config: &Config,
+) {
     if !config.captures_in_spans() {
         return;
     }
@@ -82,8 +88,9 @@ pub(crate) fn content(record: &Record<'_>, request: &RequestRef<'_>, config: &Co
         let value = content::system_instructions(system);
         tell("gen_ai.system_instructions", ContentKind::SystemInstructions, value);
     }
-    let value = content::input_messages(request.messages);
-    tell("gen_ai.input.messages", ContentKind::InputMessages, value);
+    if let Some(messages) = config.content.input_messages(run, request) {
+        record.text("gen_ai.input.messages", &messages);
+    }
     if !request.tools.is_empty() {
         let value = content::tool_definitions(request.tools);
         tell("gen_ai.tool.definitions", ContentKind::ToolDefinitions, value);
