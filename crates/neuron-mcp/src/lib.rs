@@ -257,5 +257,6 @@ pub use sampling::{ModelPreferences, SamplingHandler, SamplingRequest, SamplingR
 pub use server::{
     HttpIdentity, HttpRefusal, HttpRequestHead, HttpServerConfig, InputAnswer, InputAnswers,
     InputRequest, McpHttpBody, McpHttpServer, McpHttpService, McpNotifier, McpPeer, McpPromptSet,
-    McpPrompts, McpResourceSet, McpResources, McpServer, PromptRequest, ResourceRequest,
+    McpPrompts, McpResourceSet, McpResources, McpServer, PromptRequest, ProtectedResource,
+    ResourceRequest, TokenClaims, TokenVerifier,
 };

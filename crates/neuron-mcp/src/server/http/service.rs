@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ALLOW, AUTHORIZATION, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
@@ -30,6 +30,7 @@ use super::config::HttpServerConfig;
 use super::cors;
 use super::names::{AllowedNames, NameRefusal};
 use super::peers::{Carrying, Connection, network};
+use super::protected_resource::Metadata;
 use super::sessions::{AnothersSession, Client, SessionLimits, SessionUse, Sessions};
 use super::shutdown::Shutdown;
 use crate::route::SESSION_ID;
@@ -54,6 +55,8 @@ pub struct McpHttpService {
 struct Shared {
     names: AllowedNames,
     authenticate: Option<Authenticate>,
+    /// Set if requests need an access token.
+    metadata: Option<Metadata>,
     max_body_bytes: usize,
     read_timeout: Duration,
     sessions: Arc<Sessions>,
@@ -73,6 +76,8 @@ impl McpHttpService {
         let names =
             AllowedNames::new(config.allowed_hosts.as_deref(), &config.allowed_origins, bound)
                 .map_err(McpError::Initialization)?;
+        let metadata = config.resource.as_ref().map(|resource| resource.metadata()).transpose();
+        let metadata = metadata.map_err(McpError::Initialization)?;
         let shutdown = Shutdown::new(server.shutdown.child_token(), config.shutdown_grace);
         let sessions = Arc::new(Sessions::new(SessionLimits {
             all: config.max_sessions,
@@ -95,6 +100,7 @@ impl McpHttpService {
         let shared = Shared {
             names,
             authenticate: config.authenticate.clone(),
+            metadata,
             max_body_bytes: config.max_body_bytes,
             read_timeout: config.read_timeout,
             sessions,
@@ -109,6 +115,11 @@ impl McpHttpService {
 
     pub(super) fn sessions(&self) -> &Sessions {
         &self.shared.sessions
+    }
+
+    /// Returns `true` if the metadata of the protected resource is at a path.
+    pub(super) fn has_metadata_at(&self, path: &str) -> bool {
+        self.shared.metadata.as_ref().is_some_and(|metadata| metadata.is_at(path))
     }
 
     /// Answers a request.
@@ -126,6 +137,8 @@ impl McpHttpService {
             let mut response = text(StatusCode::NO_CONTENT, "");
             response.headers_mut().extend(cors::preflight(&parts.headers));
             response
+        } else if let Some(metadata) = self.metadata(&parts) {
+            metadata
         } else {
             self.serve(parts, body).await.unwrap_or_else(|refused| *refused)
         };
@@ -160,6 +173,18 @@ impl McpHttpService {
                 NameRefusal::Origin => (StatusCode::FORBIDDEN, "Origin header is not allowed"),
             };
             refused(status, words)
+        })
+    }
+
+    /// Answers a request for the metadata, whoever asks.
+    fn metadata(&self, parts: &Parts) -> Option<Response<McpHttpBody>> {
+        let metadata = self.shared.metadata.as_ref().filter(|it| it.is_at(parts.uri.path()))?;
+        Some(if matches!(parts.method, Method::GET | Method::HEAD) {
+            let response = Box::new(text(StatusCode::OK, metadata.json()));
+            *with(response, CONTENT_TYPE, "application/json")
+        } else {
+            let response = refused(StatusCode::METHOD_NOT_ALLOWED, "metadata is only read");
+            *with(response, ALLOW, "GET, HEAD, OPTIONS")
         })
     }
 
@@ -221,6 +246,10 @@ impl McpHttpService {
             Ok(identity) => {
                 let subject = identity.shared_subject();
                 identity.enter(&mut parts.extensions);
+                if self.shared.metadata.is_some() {
+                    // No tool can pass the token on, which the specification forbids.
+                    parts.headers.remove(AUTHORIZATION);
+                }
                 Ok(Some(subject))
             }
             Err(refusal) => {
