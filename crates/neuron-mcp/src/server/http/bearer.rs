@@ -1,7 +1,7 @@
 //! The token of a request, and the simplest authentication: one token that all clients know.
 
-use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue};
 use sha2::digest::Output;
 use sha2::{Digest as _, Sha256};
 
@@ -34,15 +34,12 @@ impl BearerToken {
 ///
 /// More than one `Authorization` is malformed (RFC 6750, 3.1).
 pub(super) fn bearer(headers: &HeaderMap) -> Result<Option<&[u8]>, HttpRefusal> {
-    let mut values = headers.get_all(AUTHORIZATION).iter();
-    let (Some(value), None) = (values.next(), values.next()) else {
-        return if headers.contains_key(AUTHORIZATION) {
-            Err(HttpRefusal::malformed().description("there are several Authorization headers"))
-        } else {
-            Ok(None)
-        };
+    let values: Vec<&HeaderValue> = headers.get_all(AUTHORIZATION).iter().collect();
+    let value = match values.as_slice() {
+        [] => return Ok(None),
+        [value] => value.as_bytes(),
+        _ => return Err(HttpRefusal::malformed().description("several Authorization headers")),
     };
-    let value = value.as_bytes();
     // A header's value has no spaces at its end: an empty token is the scheme alone.
     let (scheme, token) = value.split_at_checked(7).unwrap_or((value, b""));
     let is_bearer =

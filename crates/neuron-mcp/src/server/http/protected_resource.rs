@@ -3,9 +3,8 @@
 //! After the MCP specification, "Authorization" (2025-06-18 and later), RFC 6750, RFC 8707 and RFC 9728. Signatures
 //! and revocation are checked by the user's [`TokenVerifier`].
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
 
@@ -16,8 +15,8 @@ use super::names::{Host, parse_origin};
 /// The path of metadata, before the path of the resource (RFC 9728, 3).
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
-/// Seconds for which an expired token is accepted, because clocks differ.
-const LEEWAY: u64 = 30;
+/// How long an expired token is accepted, because clocks differ.
+const LEEWAY: Duration = Duration::from_secs(30);
 
 /// A server that OAuth 2.1 protects, for [`HttpServerConfig::authorize`](crate::HttpServerConfig::authorize).
 ///
@@ -33,8 +32,8 @@ const LEEWAY: u64 = 30;
 ///
 /// The response to a refused request is 401, or 403 for missing scopes, with a challenge by which the client obtains
 /// another token. Tools find [`HttpIdentity`] and [`TokenClaims`] by
-/// [`McpPeer::extension`](crate::McpPeer::extension). They never see the token. An open stream does not end when its
-/// token expires.
+/// [`McpPeer::extension`](crate::McpPeer::extension). They never see the token. A stream
+/// on which a client only listens ends when its token expires.
 ///
 /// Metadata is not secret. Browsers may read it for the
 /// [allowed origins](crate::HttpServerConfig::allowed_origins). Behind a proxy, forward both paths of the metadata
@@ -98,6 +97,15 @@ pub struct TokenClaims {
     pub scopes: Vec<String>,
 }
 
+impl TokenClaims {
+    /// Returns how long the token is still accepted.
+    pub(super) fn lifetime(&self) -> Duration {
+        // A clock before 1970 is wrong, so that every token has expired.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::MAX);
+        lifetime(self.expires_at, now)
+    }
+}
+
 /// Verifies access tokens. Functions such as `async |token: String| …` are verifiers.
 ///
 /// An implementation checks the signature and the issuer of a token, or asks the authorization server (RFC 7662). The
@@ -122,8 +130,8 @@ where
     F: Fn(String) -> Fut + Send + Sync,
     Fut: Future<Output = Result<TokenClaims, HttpRefusal>> + Send,
 {
-    fn verify(&self, token: &str) -> impl Future<Output = Result<TokenClaims, HttpRefusal>> + Send {
-        self(token.to_owned())
+    async fn verify(&self, token: &str) -> Result<TokenClaims, HttpRefusal> {
+        self(token.to_owned()).await
     }
 }
 
@@ -165,41 +173,48 @@ impl ProtectedResource {
         self
     }
 
-    /// Returns the metadata document.
-    ///
     /// # Errors
     ///
     /// Which setting makes no sense.
-    pub(super) fn metadata(&self) -> Result<Metadata, String> {
+    pub(super) fn validate(&self) -> Result<(), String> {
         for uri in self.authorization_servers.iter().chain([&self.uri]) {
-            let is_http = |(origin, _): (Origin, _)| matches!(origin.0.as_str(), "http" | "https");
-            if !parse(uri).is_some_and(is_http)
-                || uri.bytes().any(|byte| !byte.is_ascii_graphic() || b"?#\"\\".contains(&byte))
-            {
+            let is_http = |(origin, _): (Origin, _)| matches!(&*origin.0, "http" | "https");
+            let has_other = |byte: u8| !byte.is_ascii_graphic() || b"?#\"\\".contains(&byte);
+            if !parse(uri).is_some_and(is_http) || uri.bytes().any(has_other) {
                 return Err(format!(
                     "`{uri}` is no URL of a resource or an authorization server: name it as \
                      `https://example.com/path`, without query and fragment"
                 ));
             }
         }
-        if self.authorization_servers.is_empty() {
-            return Err(format!("the resource {} has no authorization server: name it", self.uri));
+        match self.authorization_servers.is_empty() {
+            true => Err(format!("the resource {} has no authorization server: name it", self.uri)),
+            false => Ok(()),
         }
-        let mut scopes = self.required_scopes.clone();
-        scopes.extend(self.scopes.iter().filter(|it| !self.required_scopes.contains(it)).cloned());
+    }
+
+    /// Returns `true` if the metadata is at a path: with the path of the resource, or without.
+    pub(super) fn has_metadata_at(&self, path: &str) -> bool {
+        let path = path.strip_suffix('/').unwrap_or(path);
+        path.strip_prefix(WELL_KNOWN).is_some_and(|rest| rest.is_empty() || rest == self.parts().1)
+    }
+
+    /// Returns the metadata as JSON.
+    pub(super) fn metadata(&self) -> String {
         let mut json = json!({
             "resource": self.uri,
             "authorization_servers": self.authorization_servers,
             "bearer_methods_supported": ["header"],
         });
+        let others = self.scopes.iter().filter(|scope| !self.required_scopes.contains(scope));
+        let scopes: Vec<&String> = self.required_scopes.iter().chain(others).collect();
         if !scopes.is_empty() {
             json["scopes_supported"] = json!(scopes);
         }
         if let Some(name) = &self.name {
             json["resource_name"] = json!(name);
         }
-        let (_, path) = self.parts();
-        Ok(Metadata { path: format!("{WELL_KNOWN}{path}"), json: json.to_string().into() })
+        json.to_string()
     }
 
     /// Lets in a request with a token that is for this resource, good and sufficient.
@@ -229,7 +244,7 @@ impl ProtectedResource {
         if own.is_none() || !claims.audience.iter().any(|audience| parse(audience) == own) {
             return Err(invalid("the token is for another resource"));
         }
-        if has_expired(claims.expires_at, SystemTime::now()) {
+        if claims.lifetime().is_zero() {
             return Err(invalid("the token has expired"));
         }
         if !self.required_scopes.iter().all(|scope| claims.scopes.contains(scope)) {
@@ -269,25 +284,6 @@ fn with_error(refusal: HttpRefusal) -> HttpRefusal {
     }
 }
 
-/// The metadata document of a resource.
-pub(super) struct Metadata {
-    /// With the path of the resource at its end.
-    path: String,
-    json: Bytes,
-}
-
-impl Metadata {
-    /// Returns `true` if the document is at a path: with the path of the resource, or without.
-    pub(super) fn is_at(&self, path: &str) -> bool {
-        let path = path.strip_suffix('/').unwrap_or(path);
-        path == WELL_KNOWN || path == self.path
-    }
-
-    pub(super) fn json(&self) -> Bytes {
-        self.json.clone()
-    }
-}
-
 /// Scheme, host and port.
 type Origin = (String, Host, u16);
 
@@ -307,10 +303,9 @@ fn well_formed(token: &[u8]) -> Option<&str> {
     (!body.is_empty() && body.bytes().all(is_of_token)).then_some(token)
 }
 
-/// A clock before 1970 is wrong, so that every token has expired.
-fn has_expired(expires_at: u64, now: SystemTime) -> bool {
-    let now = now.duration_since(UNIX_EPOCH).map_or(u64::MAX, |since| since.as_secs());
-    now >= expires_at.saturating_add(LEEWAY)
+/// Returns the time from `now`, since 1970, until a token is not accepted any more.
+fn lifetime(expires_at: u64, now: Duration) -> Duration {
+    Duration::from_secs(expires_at).saturating_add(LEEWAY).saturating_sub(now)
 }
 
 fn strings(texts: impl IntoIterator<Item = impl Into<String>>) -> Vec<String> {
@@ -319,20 +314,18 @@ fn strings(texts: impl IntoIterator<Item = impl Into<String>>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
     fn a_token_expires_when_the_leeway_is_over() {
-        let at = |seconds: u64| UNIX_EPOCH + Duration::from_secs(seconds);
-        assert!(!has_expired(1000, at(999)));
-        assert!(!has_expired(1000, at(1000)));
-        assert!(!has_expired(1000, at(1029)));
-        assert!(has_expired(1000, at(1030)));
-        assert!(has_expired(1000, at(1031)));
-        assert!(has_expired(0, at(1_000_000)));
-        assert!(!has_expired(u64::MAX, at(1_000_000)));
-        assert!(has_expired(1000, UNIX_EPOCH - Duration::from_secs(1)));
+        let left = |expires_at, now| lifetime(expires_at, Duration::from_secs(now)).as_secs();
+        assert_eq!(left(1000, 999), 31);
+        assert_eq!(left(1000, 1000), 30);
+        assert_eq!(left(1000, 1029), 1);
+        assert_eq!(left(1000, 1030), 0);
+        assert_eq!(left(1000, 1031), 0);
+        assert_eq!(left(0, 1_000_000), 0);
+        assert_eq!(lifetime(1000, Duration::MAX), Duration::ZERO);
+        assert!(left(u64::MAX, 1_000_000) > 1_000_000_000_000);
     }
 }

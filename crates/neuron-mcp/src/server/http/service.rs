@@ -30,7 +30,7 @@ use super::config::HttpServerConfig;
 use super::cors;
 use super::names::{AllowedNames, NameRefusal};
 use super::peers::{Carrying, Connection, network};
-use super::protected_resource::Metadata;
+use super::protected_resource::{ProtectedResource, TokenClaims};
 use super::sessions::{AnothersSession, Client, SessionLimits, SessionUse, Sessions};
 use super::shutdown::Shutdown;
 use crate::route::SESSION_ID;
@@ -56,7 +56,7 @@ struct Shared {
     names: AllowedNames,
     authenticate: Option<Authenticate>,
     /// Set if requests need an access token.
-    metadata: Option<Metadata>,
+    resource: Option<Arc<ProtectedResource>>,
     max_body_bytes: usize,
     read_timeout: Duration,
     sessions: Arc<Sessions>,
@@ -76,8 +76,9 @@ impl McpHttpService {
         let names =
             AllowedNames::new(config.allowed_hosts.as_deref(), &config.allowed_origins, bound)
                 .map_err(McpError::Initialization)?;
-        let metadata = config.resource.as_ref().map(|resource| resource.metadata()).transpose();
-        let metadata = metadata.map_err(McpError::Initialization)?;
+        if let Some(resource) = &config.resource {
+            resource.validate().map_err(McpError::Initialization)?;
+        }
         let shutdown = Shutdown::new(server.shutdown.child_token(), config.shutdown_grace);
         let sessions = Arc::new(Sessions::new(SessionLimits {
             all: config.max_sessions,
@@ -100,7 +101,7 @@ impl McpHttpService {
         let shared = Shared {
             names,
             authenticate: config.authenticate.clone(),
-            metadata,
+            resource: config.resource.clone(),
             max_body_bytes: config.max_body_bytes,
             read_timeout: config.read_timeout,
             sessions,
@@ -119,7 +120,7 @@ impl McpHttpService {
 
     /// Returns `true` if the metadata of the protected resource is at a path.
     pub(super) fn has_metadata_at(&self, path: &str) -> bool {
-        self.shared.metadata.as_ref().is_some_and(|metadata| metadata.is_at(path))
+        self.shared.resource.as_ref().is_some_and(|resource| resource.has_metadata_at(path))
     }
 
     /// Answers a request.
@@ -178,14 +179,16 @@ impl McpHttpService {
 
     /// Answers a request for the metadata, whoever asks.
     fn metadata(&self, parts: &Parts) -> Option<Response<McpHttpBody>> {
-        let metadata = self.shared.metadata.as_ref().filter(|it| it.is_at(parts.uri.path()))?;
-        Some(if matches!(parts.method, Method::GET | Method::HEAD) {
-            let response = Box::new(text(StatusCode::OK, metadata.json()));
-            *with(response, CONTENT_TYPE, "application/json")
-        } else {
+        let resource = self.shared.resource.as_ref()?;
+        if !resource.has_metadata_at(parts.uri.path()) {
+            return None;
+        }
+        if !matches!(parts.method, Method::GET | Method::HEAD) {
             let response = refused(StatusCode::METHOD_NOT_ALLOWED, "metadata is only read");
-            *with(response, ALLOW, "GET, HEAD, OPTIONS")
-        })
+            return Some(*with(response, ALLOW, "GET, HEAD, OPTIONS"));
+        }
+        let response = Box::new(text(StatusCode::OK, resource.metadata()));
+        Some(*with(response, CONTENT_TYPE, "application/json"))
     }
 
     /// Answers a request that may come here.
@@ -215,7 +218,9 @@ impl McpHttpService {
         // The SDK answers elsewhere: in the task of the session, for one.
         parts.extensions.insert(RequestParent::current());
         let is_json = has_json_body(&parts);
-        let only_listens = only_listens(&parts);
+        let claims = parts.extensions.get::<TokenClaims>();
+        let listens =
+            only_listens(&parts).then(|| claims.map_or(Duration::MAX, TokenClaims::lifetime));
 
         let response = self.ask_sdk(Request::from_parts(parts, Full::new(body))).await;
 
@@ -228,7 +233,7 @@ impl McpHttpService {
             // The SDK's answer to a body that is JSON by its type and no message by its content.
             return Err(no_message());
         }
-        Ok(self.with_end(response, only_listens, (session, carrying)))
+        Ok(self.with_end(response, listens, (session, carrying)))
     }
 
     /// Asks the user's hook who it is.
@@ -246,7 +251,7 @@ impl McpHttpService {
             Ok(identity) => {
                 let subject = identity.shared_subject();
                 identity.enter(&mut parts.extensions);
-                if self.shared.metadata.is_some() {
+                if self.shared.resource.is_some() {
                     // No tool can pass the token on, which the specification forbids.
                     parts.headers.remove(AUTHORIZATION);
                 }
@@ -313,19 +318,22 @@ impl McpHttpService {
         }
     }
 
-    /// A response whose stream ends when it should.
+    /// A response whose stream ends when it should. `listens`: for how long, if its client only listens.
     fn with_end(
         &self,
         response: Response<SdkBody>,
-        only_listens: bool,
+        listens: Option<Duration>,
         used: (Option<SessionUse>, Option<Carrying>),
     ) -> Response<McpHttpBody> {
         let shared = self.shared.clone();
-        let until: BoxFuture<'static, ()> = if only_listens {
-            Box::pin(shared.shutdown.asked().clone().cancelled_owned())
-        } else {
-            Box::pin(async move { shared.shutdown.proceed().await })
-        };
+        let until: BoxFuture<'static, ()> = Box::pin(async move {
+            let shutdown = &shared.shutdown;
+            match listens {
+                // Either ends the stream.
+                Some(time) => drop(tokio::time::timeout(time, shutdown.asked().cancelled()).await),
+                None => shutdown.proceed().await,
+            }
+        });
         response.map(|body| McpHttpBody::stream(body, until, used))
     }
 }

@@ -7,7 +7,7 @@ use neuron_mcp::{
 };
 use serde_json::{Value, json};
 
-use super::raw::{Request, Response, begin, call, initialize, modern_call};
+use super::raw::{Connection, Request, Response, begin, call, initialize, modern_call};
 use super::server::{Running, Waiting, mcp_server, start};
 
 const RESOURCE: &str = "https://tools.example.com/mcp";
@@ -46,6 +46,8 @@ async fn verify(token: String) -> Result<TokenClaims, HttpRefusal> {
         "bob" => Ok(TokenClaims { identity: HttpIdentity::new("bob"), ..good }),
         "expired" => Ok(TokenClaims { expires_at: at(-60), ..good }),
         "expires-now" => Ok(TokenClaims { expires_at: at(0), ..good }),
+        "expires-soon" => Ok(TokenClaims { expires_at: at(-28), ..good }),
+        "never-expires" => Ok(TokenClaims { expires_at: u64::MAX, ..good }),
         "never-set" => Ok(TokenClaims { expires_at: 0, ..good }),
         "one-scope" => Ok(TokenClaims { scopes: vec!["tools".to_owned()], ..good }),
         "scopes-in-one" => Ok(TokenClaims { scopes: vec!["tools profile".to_owned()], ..good }),
@@ -119,7 +121,9 @@ async fn a_good_token_is_let_in() {
         let response = send(&server, value).await;
         assert_eq!(response.tool_text(), r#"Some("alice") None Some(127.0.0.1)"#, "{value}");
     }
-    for token in ["audience-list", "audience-slash", "audience-case", "expires-now"] {
+    for token in
+        ["audience-list", "audience-slash", "audience-case", "expires-now", "never-expires"]
+    {
         check(&server, &format!("Bearer {token}"), 200, "").await;
     }
 }
@@ -263,6 +267,36 @@ async fn a_session_outlives_a_token_and_not_its_owner() {
     assert_eq!(with("one-scope")(echo()).send(server.addr).await.status, 403);
     assert_eq!(echo().send(server.addr).await.status, 401);
     assert_eq!(with("alice")(echo()).send(server.addr).await.tool_text(), "mine");
+}
+
+#[tokio::test]
+async fn a_stream_that_only_listens_ends_with_its_token() {
+    let server = protected().await;
+    let alice = |request: Request| request.header("authorization", "Bearer alice");
+    let id = begin(server.addr, alice).await;
+    let listen = |token: &str| {
+        Request::listen()
+            .session(&id)
+            .header("authorization", &format!("Bearer {token}"))
+            .to_bytes()
+    };
+    let mut soon = Connection::open(server.addr).await;
+    soon.write(listen("expires-soon")).await;
+    assert_eq!(soon.read_to_end().await.unwrap().status, 200);
+
+    let mut never = Connection::open(server.addr).await;
+    never.write(listen("never-expires")).await;
+    never.read_until("HTTP/1.1 200").await;
+    // A request goes on: its response is due, and a client would repeat it.
+    let mut waits = Connection::open(server.addr).await;
+    let call = call(&id, "wait", &json!({})).header("authorization", "Bearer expires-soon");
+    waits.write(call.to_bytes()).await;
+    server.waiting.began.notified().await;
+    let mut soon = Connection::open(server.addr).await;
+    soon.write(listen("expires-soon")).await;
+    soon.read_to_end().await.unwrap();
+    server.waiting.release.notify_one();
+    assert_eq!(waits.read_to_end().await.unwrap().tool_text(), "waited");
 }
 
 #[tokio::test]
