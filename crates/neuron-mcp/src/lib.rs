@@ -111,6 +111,7 @@
 //! |---|---|
 //! | HTTP | [`McpServer::serve_http`]; with hosts, limits and authentication [`McpServer::bind_http`] |
 //! | HTTP within a server of your own | [`McpServer::http_service`] |
+//! | access tokens of OAuth 2.1 | [`HttpServerConfig::authorize`] with a [`ProtectedResource`] |
 //! | resources and prompts | [`McpServer::with_resources`], [`McpServer::with_prompts`] |
 //! | logs, questions to the client, who called, from inside a tool | [`McpPeer`] |
 //! | progress from inside a tool | [`ToolContext::progress_reporter`], or [`McpPeer::report_progress`] |
@@ -199,7 +200,7 @@
 //!
 //! | feature | what it adds | default |
 //! |---|---|---|
-//! | `oauth` | authorization of HTTP clients by OAuth 2.1 | no |
+//! | `oauth` | authorization of HTTP clients by OAuth 2.1 (servers need no feature for it) | no |
 //!
 //! [`ToolContext::extensions`]: neuron_types::ToolContext::extensions
 //! [`ToolContext::progress_reporter`]: neuron_types::ToolContext::progress_reporter
@@ -257,5 +258,6 @@ pub use sampling::{ModelPreferences, SamplingHandler, SamplingRequest, SamplingR
 pub use server::{
     HttpIdentity, HttpRefusal, HttpRequestHead, HttpServerConfig, InputAnswer, InputAnswers,
     InputRequest, McpHttpBody, McpHttpServer, McpHttpService, McpNotifier, McpPeer, McpPromptSet,
-    McpPrompts, McpResourceSet, McpResources, McpServer, PromptRequest, ResourceRequest,
+    McpPrompts, McpResourceSet, McpResources, McpServer, PromptRequest, ProtectedResource,
+    ResourceRequest, TokenClaims, TokenVerifier,
 };

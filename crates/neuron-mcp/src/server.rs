@@ -25,7 +25,7 @@ mod uri_template;
 
 pub use http::{
     HttpIdentity, HttpRefusal, HttpRequestHead, HttpServerConfig, McpHttpBody, McpHttpServer,
-    McpHttpService,
+    McpHttpService, ProtectedResource, TokenClaims, TokenVerifier,
 };
 pub use mcp_server::McpServer;
 pub use notifier::McpNotifier;

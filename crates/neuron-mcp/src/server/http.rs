@@ -9,6 +9,7 @@ mod cors;
 mod names;
 mod patient;
 mod peers;
+mod protected_resource;
 mod service;
 mod sessions;
 mod shutdown;
@@ -23,6 +24,7 @@ use super::mcp_server::McpServer;
 pub use authenticate::{HttpIdentity, HttpRefusal, HttpRequestHead};
 pub use body::McpHttpBody;
 pub use config::HttpServerConfig;
+pub use protected_resource::{ProtectedResource, TokenClaims, TokenVerifier};
 pub use service::McpHttpService;
 
 impl McpServer {

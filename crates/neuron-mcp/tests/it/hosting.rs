@@ -2,6 +2,7 @@
 
 mod accept;
 mod authentication;
+mod authorization;
 mod endpoint;
 mod limits;
 mod lines;

@@ -111,6 +111,17 @@ impl HttpRefusal {
         Self { status: StatusCode::FORBIDDEN, parameters: Vec::new() }
     }
 
+    /// Status 503: the credentials cannot be checked now, because a service that is needed for it does not answer.
+    #[must_use]
+    pub fn unavailable() -> Self {
+        Self { status: StatusCode::SERVICE_UNAVAILABLE, parameters: Vec::new() }
+    }
+
+    /// Status 400: the credentials are not where or how they must be (RFC 6750, 3.1).
+    pub(super) fn malformed() -> Self {
+        Self { status: StatusCode::BAD_REQUEST, parameters: Vec::new() }.error("invalid_request")
+    }
+
     /// Says where the metadata of the protected resource is, by which a client finds the authorization server.
     #[must_use]
     pub fn resource_metadata(self, url: impl Into<String>) -> Self {
@@ -139,6 +150,14 @@ impl HttpRefusal {
         self.parameters.retain(|(known, _)| *known != name);
         self.parameters.push((name, value));
         self
+    }
+
+    /// Says something, unless it is said already.
+    pub(super) fn or_parameter(self, name: &'static str, value: String) -> Self {
+        match self.parameters.iter().any(|(known, _)| *known == name) {
+            true => self,
+            false => self.parameter(name, value),
+        }
     }
 
     pub(super) fn status(&self) -> StatusCode {

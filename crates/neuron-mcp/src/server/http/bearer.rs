@@ -1,7 +1,7 @@
-//! The simplest authentication: one token that all clients know.
+//! The token of a request, and the simplest authentication: one token that all clients know.
 
-use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue};
 use sha2::digest::Output;
 use sha2::{Digest as _, Sha256};
 
@@ -19,21 +19,32 @@ impl BearerToken {
 
     /// Lets in a request that has exactly one `Authorization`, with this token.
     pub(super) fn check(&self, headers: &HeaderMap) -> Result<HttpIdentity, HttpRefusal> {
-        let mut values = headers.get_all(AUTHORIZATION).iter();
-        let (Some(value), None) = (values.next(), values.next()) else {
-            return Err(HttpRefusal::unauthorized());
-        };
-        match bearer(value.as_bytes()) {
+        match bearer(headers)? {
             Some(token) if self.0 == Some(Sha256::digest(token)) => Ok(HttpIdentity::new("bearer")),
-            _ => Err(HttpRefusal::unauthorized().error("invalid_token")),
+            Some(_) => Err(HttpRefusal::unauthorized().error("invalid_token")),
+            None => Err(HttpRefusal::unauthorized()),
         }
     }
 }
 
-/// What follows the scheme, whose name may be written in any case (RFC 9110, 11.1).
-fn bearer(value: &[u8]) -> Option<&[u8]> {
-    let (scheme, token) = value.split_at_checked(7)?;
-    scheme.eq_ignore_ascii_case(b"bearer ").then_some(token)
+/// Returns the token of a request, which may be empty. Returns `None` if there is no `Authorization` of the scheme
+/// `Bearer`. The name of a scheme may be written in any case (RFC 9110, 11.1).
+///
+/// # Errors
+///
+/// More than one `Authorization` is malformed (RFC 6750, 3.1).
+pub(super) fn bearer(headers: &HeaderMap) -> Result<Option<&[u8]>, HttpRefusal> {
+    let values: Vec<&HeaderValue> = headers.get_all(AUTHORIZATION).iter().collect();
+    let value = match values.as_slice() {
+        [] => return Ok(None),
+        [value] => value.as_bytes(),
+        _ => return Err(HttpRefusal::malformed().description("several Authorization headers")),
+    };
+    // A header's value has no spaces at its end: an empty token is the scheme alone.
+    let (scheme, token) = value.split_at_checked(7).unwrap_or((value, b""));
+    let is_bearer =
+        scheme.eq_ignore_ascii_case(b"bearer ") || scheme.eq_ignore_ascii_case(b"bearer");
+    Ok(is_bearer.then_some(token))
 }
 
 #[cfg(test)]

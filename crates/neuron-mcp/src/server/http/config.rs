@@ -1,10 +1,12 @@
 //! What can be set for a server over HTTP.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::authenticate::{Authenticate, HttpIdentity, HttpRefusal, HttpRequestHead};
 use super::bearer::BearerToken;
+use super::protected_resource::{ProtectedResource, TokenVerifier};
 
 /// How a server is reached over HTTP, and what it lets in.
 ///
@@ -47,6 +49,8 @@ pub struct HttpServerConfig {
     pub(super) session_idle_timeout: Duration,
     pub(super) shutdown_grace: Duration,
     pub(super) authenticate: Option<Authenticate>,
+    /// Set by [`HttpServerConfig::authorize`], together with `authenticate`.
+    pub(super) resource: Option<Arc<ProtectedResource>>,
 }
 
 impl HttpServerConfig {
@@ -72,6 +76,7 @@ impl HttpServerConfig {
             session_idle_timeout: Duration::from_secs(30 * 60),
             shutdown_grace: Duration::from_secs(10),
             authenticate: None,
+            resource: None,
         }
     }
 
@@ -224,14 +229,33 @@ impl HttpServerConfig {
         Fut: Future<Output = Result<HttpIdentity, HttpRefusal>> + Send + 'static,
     {
         self.authenticate = Some(Authenticate::new(authenticate));
+        self.resource = None;
         self
+    }
+
+    /// Lets in only requests with an access token for this server (OAuth 2.1), as the MCP specification has it for
+    /// protected resources. See [`ProtectedResource`] for the checks and an example. Replaces
+    /// [`authenticate`](Self::authenticate).
+    #[must_use]
+    pub fn authorize(
+        self,
+        resource: ProtectedResource,
+        verifier: impl TokenVerifier + 'static,
+    ) -> Self {
+        let resource = Arc::new(resource);
+        let checks = Arc::new((resource.clone(), verifier));
+        let config = self.authenticate(move |request| {
+            let checks = checks.clone();
+            async move { checks.0.check(&request.headers, &checks.1).await }
+        });
+        Self { resource: Some(resource), ..config }
     }
 
     /// Lets in only who knows a token: requests with `Authorization: Bearer <token>`. All have one identity,
     /// `bearer`. The comparison takes the same time whatever is wrong.
     ///
     /// Enough for one's own programs. A service for others needs tokens that expire: see
-    /// [`authenticate`](Self::authenticate).
+    /// [`authorize`](Self::authorize).
     #[must_use]
     pub fn bearer_token(self, token: impl Into<String>) -> Self {
         let token = BearerToken::new(&token.into());

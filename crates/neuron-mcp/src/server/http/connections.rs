@@ -216,7 +216,8 @@ impl Endpoint {
         peer: SocketAddr,
         entered: &Entered,
     ) -> Result<Response<McpHttpBody>, Infallible> {
-        if request.uri().path() != &*self.path {
+        let path = request.uri().path();
+        if path != &*self.path && !self.service.has_metadata_at(path) {
             let text = format!("Not Found: the endpoint is {}", self.path);
             return Ok(self::text(StatusCode::NOT_FOUND, text));
         }

@@ -106,7 +106,7 @@ fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
 
 /// A host as URLs name it. Addresses are compared by value: `[::1]` has several spellings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Host {
+pub(super) enum Host {
     Address(IpAddr),
     Name(String),
 }
@@ -166,7 +166,7 @@ impl AllowedHost {
 }
 
 /// The scheme, the host and the port of an origin. `null`, which stands for every page without one, is none.
-fn parse_origin(text: &str) -> Option<(String, Host, u16)> {
+pub(super) fn parse_origin(text: &str) -> Option<(String, Host, u16)> {
     let (scheme, authority) = text.split_once("://")?;
     let scheme = scheme.to_ascii_lowercase();
     let (host, port) = parse_authority(authority)?;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ALLOW, AUTHORIZATION, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
@@ -30,6 +30,7 @@ use super::config::HttpServerConfig;
 use super::cors;
 use super::names::{AllowedNames, NameRefusal};
 use super::peers::{Carrying, Connection, network};
+use super::protected_resource::{ProtectedResource, TokenClaims};
 use super::sessions::{AnothersSession, Client, SessionLimits, SessionUse, Sessions};
 use super::shutdown::Shutdown;
 use crate::route::SESSION_ID;
@@ -54,6 +55,8 @@ pub struct McpHttpService {
 struct Shared {
     names: AllowedNames,
     authenticate: Option<Authenticate>,
+    /// Set if requests need an access token.
+    resource: Option<Arc<ProtectedResource>>,
     max_body_bytes: usize,
     read_timeout: Duration,
     sessions: Arc<Sessions>,
@@ -73,6 +76,9 @@ impl McpHttpService {
         let names =
             AllowedNames::new(config.allowed_hosts.as_deref(), &config.allowed_origins, bound)
                 .map_err(McpError::Initialization)?;
+        if let Some(resource) = &config.resource {
+            resource.validate().map_err(McpError::Initialization)?;
+        }
         let shutdown = Shutdown::new(server.shutdown.child_token(), config.shutdown_grace);
         let sessions = Arc::new(Sessions::new(SessionLimits {
             all: config.max_sessions,
@@ -95,6 +101,7 @@ impl McpHttpService {
         let shared = Shared {
             names,
             authenticate: config.authenticate.clone(),
+            resource: config.resource.clone(),
             max_body_bytes: config.max_body_bytes,
             read_timeout: config.read_timeout,
             sessions,
@@ -109,6 +116,11 @@ impl McpHttpService {
 
     pub(super) fn sessions(&self) -> &Sessions {
         &self.shared.sessions
+    }
+
+    /// Returns `true` if the metadata of the protected resource is at a path.
+    pub(super) fn has_metadata_at(&self, path: &str) -> bool {
+        self.shared.resource.as_ref().is_some_and(|resource| resource.has_metadata_at(path))
     }
 
     /// Answers a request.
@@ -126,6 +138,8 @@ impl McpHttpService {
             let mut response = text(StatusCode::NO_CONTENT, "");
             response.headers_mut().extend(cors::preflight(&parts.headers));
             response
+        } else if let Some(metadata) = self.metadata(&parts) {
+            metadata
         } else {
             self.serve(parts, body).await.unwrap_or_else(|refused| *refused)
         };
@@ -163,6 +177,20 @@ impl McpHttpService {
         })
     }
 
+    /// Answers a request for the metadata, whoever asks.
+    fn metadata(&self, parts: &Parts) -> Option<Response<McpHttpBody>> {
+        let resource = self.shared.resource.as_ref()?;
+        if !resource.has_metadata_at(parts.uri.path()) {
+            return None;
+        }
+        if !matches!(parts.method, Method::GET | Method::HEAD) {
+            let response = refused(StatusCode::METHOD_NOT_ALLOWED, "metadata is only read");
+            return Some(*with(response, ALLOW, "GET, HEAD, OPTIONS"));
+        }
+        let response = Box::new(text(StatusCode::OK, resource.metadata()));
+        Some(*with(response, CONTENT_TYPE, "application/json"))
+    }
+
     /// Answers a request that may come here.
     async fn serve<B>(&self, mut parts: Parts, body: B) -> Result<Response<McpHttpBody>, Refused>
     where
@@ -190,7 +218,9 @@ impl McpHttpService {
         // The SDK answers elsewhere: in the task of the session, for one.
         parts.extensions.insert(RequestParent::current());
         let is_json = has_json_body(&parts);
-        let only_listens = only_listens(&parts);
+        let claims = parts.extensions.get::<TokenClaims>();
+        let listens =
+            only_listens(&parts).then(|| claims.map_or(Duration::MAX, TokenClaims::lifetime));
 
         let response = self.ask_sdk(Request::from_parts(parts, Full::new(body))).await;
 
@@ -203,7 +233,7 @@ impl McpHttpService {
             // The SDK's answer to a body that is JSON by its type and no message by its content.
             return Err(no_message());
         }
-        Ok(self.with_end(response, only_listens, (session, carrying)))
+        Ok(self.with_end(response, listens, (session, carrying)))
     }
 
     /// Asks the user's hook who it is.
@@ -221,6 +251,10 @@ impl McpHttpService {
             Ok(identity) => {
                 let subject = identity.shared_subject();
                 identity.enter(&mut parts.extensions);
+                if self.shared.resource.is_some() {
+                    // No tool can pass the token on, which the specification forbids.
+                    parts.headers.remove(AUTHORIZATION);
+                }
                 Ok(Some(subject))
             }
             Err(refusal) => {
@@ -284,19 +318,22 @@ impl McpHttpService {
         }
     }
 
-    /// A response whose stream ends when it should.
+    /// A response whose stream ends when it should. `listens`: for how long, if its client only listens.
     fn with_end(
         &self,
         response: Response<SdkBody>,
-        only_listens: bool,
+        listens: Option<Duration>,
         used: (Option<SessionUse>, Option<Carrying>),
     ) -> Response<McpHttpBody> {
         let shared = self.shared.clone();
-        let until: BoxFuture<'static, ()> = if only_listens {
-            Box::pin(shared.shutdown.asked().clone().cancelled_owned())
-        } else {
-            Box::pin(async move { shared.shutdown.proceed().await })
-        };
+        let until: BoxFuture<'static, ()> = Box::pin(async move {
+            let shutdown = &shared.shutdown;
+            match listens {
+                // Either ends the stream.
+                Some(time) => drop(tokio::time::timeout(time, shutdown.asked().cancelled()).await),
+                None => shutdown.proceed().await,
+            }
+        });
         response.map(|body| McpHttpBody::stream(body, until, used))
     }
 }

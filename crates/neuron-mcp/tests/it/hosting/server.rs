@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use neuron_mcp::{
-    ElicitationRequest, HttpIdentity, HttpServerConfig, McpError, McpPeer, McpServer,
+    ElicitationRequest, HttpIdentity, HttpServerConfig, McpError, McpPeer, McpServer, TokenClaims,
 };
 use neuron_tool::{ToolRegistry, neuron_tool};
 use neuron_types::{ToolContext, ToolError};
@@ -75,9 +75,20 @@ async fn whoami(ctx: &ToolContext) -> Result<String, ToolError> {
     Ok(format!("{subject:?} {tenant:?} {connected:?}"))
 }
 
+/// Says which scopes the caller has, and which headers it sees
+#[neuron_tool]
+async fn claims(ctx: &ToolContext) -> Result<String, ToolError> {
+    let peer = ctx.extensions.get::<McpPeer>().unwrap();
+    let scopes = peer.extension::<TokenClaims>().map(|claims| claims.scopes.clone());
+    let (token, other) = (peer.header("authorization"), peer.header("x-other"));
+    let scopes = scopes.unwrap_or_default();
+    Ok(format!("{scopes:?} authorization: {token:?}, x-other: {other:?}"))
+}
+
 pub(super) fn tools() -> ToolRegistry {
     let mut registry = ToolRegistry::new();
     registry.register(AskTool);
+    registry.register(ClaimsTool);
     registry.register(EchoTool);
     registry.register(MuchTool);
     registry.register(WaitTool);

@@ -1,0 +1,263 @@
+//! An authorization server whose page agrees to everything.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use http::{Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use neuron_mcp::{HttpIdentity, HttpRefusal, TokenClaims};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+type Answer = Response<Full<Bytes>>;
+
+/// The authorization server, until it is dropped.
+pub(super) struct Issuer {
+    address: String,
+    state: Arc<Mutex<State>>,
+    _tasks: JoinSet<()>,
+}
+
+/// What a person agreed to.
+#[derive(Clone)]
+struct Grant {
+    resource: String,
+    scope: String,
+    challenge: String,
+}
+
+#[derive(Default)]
+struct State {
+    /// What was asked, in order.
+    log: Vec<String>,
+    /// By codes and by tokens to renew with.
+    grants: HashMap<String, Grant>,
+    tokens: HashMap<String, TokenClaims>,
+    /// The audience of tokens, if it is not the resource that was asked for.
+    audience: Option<String>,
+}
+
+impl Issuer {
+    pub(super) async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let state = Arc::<Mutex<State>>::default();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(serve(listener, address.clone(), Arc::clone(&state)));
+        Self { address, state, _tasks: tasks }
+    }
+
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub(super) fn log(&self) -> Vec<String> {
+        self.state.lock().unwrap().log.clone()
+    }
+
+    /// Knows the claims of every token that was issued, whatever became of it.
+    pub(super) fn verifier(
+        &self,
+    ) -> impl Fn(String) -> Ready<Result<TokenClaims, HttpRefusal>> + Send + Sync + 'static {
+        let state = Arc::clone(&self.state);
+        move |token| {
+            let claims = state.lock().unwrap().tokens.get(&token).cloned();
+            ready(claims.ok_or_else(HttpRefusal::unauthorized))
+        }
+    }
+
+    /// The authorization page: returns where a person goes from there.
+    #[cfg(feature = "oauth")]
+    pub(super) fn page(&self) -> impl Fn(&str) -> String + Send + Sync + 'static {
+        let state = Arc::clone(&self.state);
+        move |url| {
+            let (_, asked) = url.split_once('?').unwrap();
+            state.lock().unwrap().agree(&query(asked))
+        }
+    }
+
+    /// Lets all tokens expire.
+    #[cfg(feature = "oauth")]
+    pub(super) fn expire(&self) {
+        self.state.lock().unwrap().expire();
+    }
+
+    /// Takes all scopes from the tokens.
+    #[cfg(feature = "oauth")]
+    pub(super) fn narrow(&self) {
+        self.state.lock().unwrap().narrow();
+    }
+
+    /// Issues tokens for another resource from now on.
+    #[cfg(feature = "oauth")]
+    pub(super) fn set_audience(&self, audience: &str) {
+        self.state.lock().unwrap().audience = Some(audience.to_owned());
+    }
+}
+
+async fn serve(listener: TcpListener, address: String, state: Arc<Mutex<State>>) {
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        let (address, state) = (address.clone(), Arc::clone(&state));
+        connections.spawn(async move {
+            let answer = async |request: Request<Incoming>| -> Result<Answer, Infallible> {
+                let (parts, body) = request.into_parts();
+                let body = body.collect().await.unwrap().to_bytes();
+                let body = String::from_utf8(body.to_vec()).unwrap();
+                let query = query(parts.uri.query().unwrap_or_default());
+                Ok(state.lock().unwrap().answer(parts.uri.path(), &query, &body, &address))
+            };
+            let _ = http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service_fn(answer))
+                .await;
+        });
+    }
+}
+
+impl State {
+    fn answer(
+        &mut self,
+        path: &str,
+        asked: &HashMap<String, String>,
+        body: &str,
+        address: &str,
+    ) -> Answer {
+        match path {
+            "/.well-known/oauth-authorization-server" => json_answer(&json!({
+                "issuer": address,
+                "authorization_endpoint": format!("{address}/authorize"),
+                "token_endpoint": format!("{address}/token"),
+                "registration_endpoint": format!("{address}/register"),
+                "response_types_supported": ["code"],
+                "grant_types_supported": ["authorization_code", "refresh_token"],
+                "code_challenge_methods_supported": ["S256"],
+                "token_endpoint_auth_methods_supported": ["none"],
+            })),
+            "/register" => {
+                self.log.push("register".to_owned());
+                let mut client: Value = serde_json::from_str(body).unwrap();
+                client["client_id"] = json!("registered");
+                let mut answer = json_answer(&client);
+                *answer.status_mut() = StatusCode::CREATED;
+                answer
+            }
+            "/authorize" => {
+                let location = self.agree(asked).parse().unwrap();
+                let mut answer = status(StatusCode::FOUND);
+                answer.headers_mut().insert(header::LOCATION, location);
+                answer
+            }
+            "/token" => self.token(&query(body)),
+            "/expire" => {
+                self.expire();
+                json_answer(&Value::Null)
+            }
+            "/narrow" => {
+                self.narrow();
+                json_answer(&Value::Null)
+            }
+            "/audience" => {
+                self.audience = (!body.is_empty()).then(|| body.to_owned());
+                json_answer(&Value::Null)
+            }
+            _ => status(StatusCode::NOT_FOUND),
+        }
+    }
+
+    /// Returns the redirect URI with a code.
+    fn agree(&mut self, asked: &HashMap<String, String>) -> String {
+        assert_eq!((&*asked["response_type"], &*asked["code_challenge_method"]), ("code", "S256"));
+        let grant = Grant {
+            resource: asked["resource"].clone(),
+            scope: asked.get("scope").cloned().unwrap_or_default(),
+            challenge: asked["code_challenge"].clone(),
+        };
+        self.log.push(format!("page resource={} scope={}", grant.resource, grant.scope));
+        let code = format!("code-{}", self.log.len());
+        self.grants.insert(code.clone(), grant);
+        let mut location = reqwest::Url::parse(&asked["redirect_uri"]).unwrap();
+        location.query_pairs_mut().append_pair("code", &code);
+        if let Some(state) = asked.get("state") {
+            location.query_pairs_mut().append_pair("state", state);
+        }
+        location.into()
+    }
+
+    fn token(&mut self, asked: &HashMap<String, String>) -> Answer {
+        let kind = asked["grant_type"].as_str();
+        self.log.push(format!("{kind} resource={}", asked["resource"]));
+        let by = if kind == "refresh_token" { kind } else { "code" };
+        let grant = self.grants.remove(&asked[by]).expect("a code or token that is good once");
+        assert_eq!(grant.resource, asked["resource"]);
+        if let Some(verifier) = asked.get("code_verifier") {
+            assert_eq!(URL_SAFE_NO_PAD.encode(Sha256::digest(verifier)), grant.challenge);
+        } else {
+            assert_eq!(kind, "refresh_token");
+        }
+        let number = self.log.len();
+        let (token, renewal) = (format!("token-{number}"), format!("renewal-{number}"));
+        let claims = TokenClaims {
+            identity: HttpIdentity::new("alice"),
+            audience: vec![self.audience.clone().unwrap_or_else(|| grant.resource.clone())],
+            expires_at: now() + 3600,
+            scopes: grant.scope.split(' ').map(str::to_owned).collect(),
+        };
+        let answer = json_answer(&json!({
+            "access_token": token,
+            "token_type": "Bearer",
+            // The client learns of an end before this only by the server's response.
+            "expires_in": 3600,
+            "scope": grant.scope,
+            "refresh_token": renewal,
+        }));
+        self.tokens.insert(token, claims);
+        self.grants.insert(renewal, grant);
+        answer
+    }
+
+    fn expire(&mut self) {
+        for claims in self.tokens.values_mut() {
+            claims.expires_at = now() - 3600;
+        }
+    }
+
+    fn narrow(&mut self) {
+        for claims in self.tokens.values_mut() {
+            claims.scopes.clear();
+        }
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+fn json_answer(body: &Value) -> Answer {
+    let mut answer = Response::new(Full::new(Bytes::from(body.to_string())));
+    answer.headers_mut().insert(header::CONTENT_TYPE, "application/json".parse().unwrap());
+    answer
+}
+
+fn status(status: StatusCode) -> Answer {
+    let mut answer = Response::new(Full::default());
+    *answer.status_mut() = status;
+    answer
+}
+
+/// A query or a form.
+fn query(text: &str) -> HashMap<String, String> {
+    let url = reqwest::Url::parse(&format!("http://query/?{text}")).unwrap();
+    url.query_pairs().into_owned().collect()
+}
