@@ -79,6 +79,8 @@ pub(crate) fn packages(files: &BTreeSet<String>, members: &Metadata) -> Filter {
             .max_by_key(|package| package.folder().as_os_str().len());
         match holder {
             Some(package) => drop(packages.insert(package.name.clone())),
+            // Its tests run the examples of the README.
+            None if file == "README.md" => drop(packages.insert("neuron-readme".to_owned())),
             None if is_for_all(file) => return Filter::All,
             None => {}
         }
@@ -118,7 +120,8 @@ mod tests {
     #[test]
     fn files_belong_to_the_innermost_package() {
         check(&[], named(&[]));
-        check(&["crates/neuron-loop/src/lib.rs", "README.md"], named(&["neuron-loop"]));
+        check(&["crates/neuron-loop/src/lib.rs", "CHANGELOG.md"], named(&["neuron-loop"]));
+        check(&["README.md"], named(&["neuron-readme"]));
         check(&["xtask/src/main.rs", "e2e/answers.py"], named(&["neuron-e2e", "xtask"]));
         check(&["fuzz/properties/src/lib.rs"], named(&["neuron-fuzz-properties"]));
         check(
@@ -132,7 +135,7 @@ mod tests {
         for file in ["Cargo.toml", "Cargo.lock", ".cargo/config.toml", ".config/nextest.toml"] {
             check(&[file], Filter::All);
         }
-        check(&["README.md", "ARCHITECTURE.md"], named(&[]));
+        check(&["CONTRIBUTING.md", "ARCHITECTURE.md"], named(&[]));
     }
 
     #[test]

@@ -105,6 +105,17 @@
 //! # tracing_subscriber::registry().with(layer);
 //! ```
 //!
+//! # Input and output of a trace
+//!
+//! Langfuse and Phoenix show the input and output of a trace by its root span. With [`ContentCapture::Spans`] the span
+//! of a run has both by the conventions' own attributes, which both products read: `gen_ai.input.messages` with the
+//! conversation as it is sent first, and `gen_ai.output.messages` with the response of the run. A run that fails or
+//! waits for an approval has an input alone. The spans of a run, its model calls and its tool calls have
+//! `gen_ai.conversation.id`, by which both products group traces to sessions.
+//!
+//! If an application's own span is the root, such as the span of an HTTP request, these products show the messages at
+//! the span of the run below it. The trace then has an input only if the application records it on its span.
+//!
 //! # Durable runs
 //!
 //! What a journal repeats is not told again. The run of a further attempt has a span of its own from when it does

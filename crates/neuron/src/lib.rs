@@ -141,19 +141,3 @@ pub use neuron_tower as tower;
 pub use neuron_types as types;
 
 pub mod prelude;
-
-/// Compiles what the README shows.
-#[cfg(all(
-    doctest,
-    feature = "anthropic",
-    feature = "durable-sqlite",
-    feature = "macros",
-    feature = "mcp",
-    feature = "openai",
-    feature = "ollama",
-    feature = "process-sandbox",
-    feature = "subagent",
-    feature = "tower"
-))]
-#[doc = include_str!("../../../README.md")]
-struct Readme;

@@ -34,11 +34,12 @@ const ARROWS: &str = "
 ";
 
 /// Packages that may depend on all others, and that no other package may depend on.
-const OUTSIDE: [&str; 6] = [
+const OUTSIDE: [&str; 7] = [
     "neuron",
     "neuron-benches",
     "neuron-e2e",
     "neuron-fuzz-properties",
+    "neuron-readme",
     "neuron-tool-macros-renamed",
     "neuron-tool-macros-umbrella",
 ];

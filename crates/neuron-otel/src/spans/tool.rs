@@ -71,8 +71,10 @@ impl<'a> Called<'a> {
 
 /// The span. The names of MCP are for the request that a tool makes: `neuron-mcp` records them here.
 fn begin(config: &Config, run: Option<&Arc<RunState>>, called: &Called<'_>) -> Span {
-    // Since 1.41 a call tells whose it is.
-    let run = run.filter(|_| config.conventions.is_latest());
+    let run = run.map(|run| (known(run.agent()), known(run.conversation())));
+    // Version 1.41 lists neither attribute for this span. It defines the conversation's id for whatever belongs to a
+    // conversation, and backends find a tool call by it. The agent's name is told since.
+    let agent = run.filter(|_| config.conventions.is_latest()).and_then(|(agent, _)| agent);
     tracing::info_span!(
         target: "neuron_otel",
         "execute_tool",
@@ -86,8 +88,8 @@ fn begin(config: &Config, run: Option<&Arc<RunState>>, called: &Called<'_>) -> S
         gen_ai.tool.call.id = known(&called.call.id),
         gen_ai.tool.description = called.description,
         gen_ai.tool.r#type = "function",
-        gen_ai.agent.name = run.map(|run| run.agent()).and_then(known),
-        gen_ai.conversation.id = run.map(|run| run.conversation()).and_then(known),
+        gen_ai.agent.name = agent,
+        gen_ai.conversation.id = run.and_then(|(_, conversation)| conversation),
         gen_ai.tool.is_error = Empty,
         gen_ai.tool.call.arguments = Empty,
         gen_ai.tool.call.result = Empty,

@@ -115,6 +115,7 @@ async fn attributes_have_the_names_of_the_table() {
         assert_eq!(tool.span_kind, SpanKind::Internal);
         assert_eq!(told("gen_ai.operation.name").as_deref(), Some("execute_tool"));
         assert_eq!(told("gen_ai.tool.name").as_deref(), Some("look"));
+        assert_eq!(told("gen_ai.conversation.id").as_deref(), Some("s-1"));
         assert_eq!(told("gen_ai.tool.is_error").as_deref(), Some(is_error));
         assert_eq!(told("error.type").is_some(), is_error == "true");
     }

@@ -1,0 +1,102 @@
+//! Cuts the Rust examples out of the README, one file for each, so that the programs and tests of this package include
+//! the README's own text.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+/// Text that is inserted into an example: the name of the example, the text before it, and the text itself. An empty
+/// text before it means the end of the example.
+///
+/// The additions redirect a client to a server of the test, and make visible what an example does not print.
+const ADDITIONS: [(&str, &str, &str); 9] = [
+    ("an-agent", "from_env()?", ".base_url(crate::server()?)"),
+    ("telemetry", "from_env()?", ".base_url(crate::server()?)"),
+    (
+        "providers-anthropic",
+        "= neuron::anthropic::Anthropic::from_env()?",
+        ".base_url(crate::server()?)",
+    ),
+    ("providers-ollama", "= neuron::ollama::Ollama::from_env()?", ".base_url(crate::server()?)"),
+    ("providers-openai", "= neuron::openai::OpenAi::from_env()?", ".base_url(crate::server()?)"),
+    ("control", "ApprovalRequired(pending)) = outcome {", "crate::control::asked(&pending);"),
+    ("mcp", "// A name that is taken is an error.\n}", "crate::mcp::discovered(&tools)?;"),
+    ("tools-and-long-conversations", "", "(tools, context)"),
+    ("telemetry", "", "crate::telemetry::ask(&agent).await?;"),
+];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
+    println!("cargo::rerun-if-changed={}", readme.display());
+    println!("cargo::rerun-if-changed=build.rs");
+    let folder = PathBuf::from(env::var("OUT_DIR")?);
+    let readme = fs::read_to_string(readme)?;
+    let mut names = Vec::new();
+    for (name, code) in examples(&readme)?.into_iter().flat_map(variants) {
+        let code = with_additions(&name, code)?;
+        // A program is a list of items. Other examples become a block, which is an expression.
+        let code = if code.contains("fn main()") { code } else { format!("{{\n{code}\n}}\n") };
+        fs::write(folder.join(format!("{name}.rs")), code)?;
+        names.push(name);
+    }
+    fs::write(folder.join("names.rs"), format!("{names:?}"))?;
+    Ok(())
+}
+
+/// Returns the Rust examples, each with a name made from the heading above it.
+fn examples(readme: &str) -> Result<Vec<(String, String)>, String> {
+    let mut examples: Vec<(String, String)> = Vec::new();
+    let mut heading = String::new();
+    let mut lines = readme.lines();
+    while let Some(line) = lines.next() {
+        if let Some(title) = line.strip_prefix("## ") {
+            heading = title.to_lowercase().replace(' ', "-");
+        } else if let Some(language) = line.strip_prefix("```").filter(|info| !info.is_empty()) {
+            let code: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
+            if language == "rust" {
+                if examples.iter().any(|(name, _)| *name == heading) {
+                    return Err(format!("two Rust examples below `{heading}`: give one a heading"));
+                }
+                examples.push((heading.clone(), code.join("\n")));
+            } else if language.starts_with("rust") {
+                return Err(format!(
+                    "`{language}`: a Rust example of the README runs: write `rust`"
+                ));
+            }
+        }
+    }
+    Ok(examples)
+}
+
+/// Returns an example, or, if it names alternatives in comments, an example for each alternative.
+fn variants((name, code): (String, String)) -> Vec<(String, String)> {
+    const PROVIDER: &str = "let provider = neuron::";
+    let vendors = code.lines().filter_map(|line| line.split_once(PROVIDER)?.1.split("::").next());
+    let vendors: Vec<&str> = vendors.collect();
+    if vendors.is_empty() {
+        return vec![(name, code)];
+    }
+    let variant = |vendor: &&str| {
+        let line = |line: &str| match line.trim_start_matches([' ', '/']) {
+            text if text.starts_with(&format!("{PROVIDER}{vendor}::")) => text.to_owned(),
+            text if text.starts_with(PROVIDER) => format!("// {text}"),
+            _ => line.to_owned(),
+        };
+        let code: Vec<String> = code.lines().map(line).collect();
+        (format!("{name}-{vendor}"), code.join("\n"))
+    };
+    vendors.iter().map(variant).collect()
+}
+
+fn with_additions(name: &str, mut code: String) -> Result<String, String> {
+    for (_, before, text) in ADDITIONS.iter().filter(|(example, ..)| *example == name) {
+        if before.is_empty() {
+            code = format!("{code}\n{text}");
+        } else if code.matches(before).count() == 1 {
+            code = code.replace(before, &format!("{before}{text}"));
+        } else {
+            return Err(format!("the example `{name}` does not have `{before}` exactly once"));
+        }
+    }
+    Ok(code)
+}
