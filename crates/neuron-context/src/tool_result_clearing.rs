@@ -63,7 +63,7 @@ impl ToolResultClearingStrategy {
         self
     }
 
-    /// Returns `true` if a conversation of this size has results to clear, and it is worth it.
+    /// Returns `true` if a conversation of this size is above the limit, and clearing is worth it.
     fn is_due<'a>(
         &self,
         messages: &[Message],
@@ -71,11 +71,7 @@ impl ToolResultClearingStrategy {
         size: impl FnOnce() -> Corrected<'a>,
     ) -> bool {
         // An estimate reads the whole history, which is short of the limit on most turns.
-        token_count > self.max_tokens
-            && match self.at_least {
-                0 => !self.old_results(messages).is_empty(),
-                _ => self.is_worth_it(messages, &size()),
-            }
+        token_count > self.max_tokens && (self.at_least == 0 || self.is_worth_it(messages, &size()))
     }
 
     fn compacted(&self, messages: Vec<Message>, size: &Corrected<'_>) -> Vec<Message> {
@@ -105,7 +101,7 @@ impl ToolResultClearingStrategy {
         total(blocks.map(|block| self.counter.estimate_block(block))).saturating_sub(after)
     }
 
-    /// Returns where the results stand that can be cleared and are not yet: the message, and the place in it.
+    /// Returns where the results stand that may be cleared: the message, and the place in it.
     fn old_results(&self, messages: &[Message]) -> Vec<(usize, usize)> {
         let last_answer = messages.iter().rposition(|message| message.role == Role::Assistant);
         let mut keep = self.keep;
@@ -117,7 +113,7 @@ impl ToolResultClearingStrategy {
                 if block.as_tool_result_id().is_none() {
                     continue;
                 }
-                if keep == 0 && !stays_whole && !is_cleared(block) {
+                if keep == 0 && !stays_whole {
                     old.push((index, place));
                 }
                 keep = keep.saturating_sub(1);
@@ -162,11 +158,6 @@ impl ContextStrategy for ToolResultClearingStrategy {
         let size = Corrected::new(&self.counter, request, token_count);
         Ok((self.compacted(request.messages.to_vec(), &size), TokenUsage::default()))
     }
-}
-
-fn is_cleared(block: &ContentBlock) -> bool {
-    matches!(block, ContentBlock::ToolResult { content, .. }
-        if matches!(&content[..], [ContentItem::Text(text)] if text == CLEARED))
 }
 
 /// Replaces the content of a result. A vendor's own form of it goes with the content.

@@ -70,13 +70,12 @@ impl Queue {
             }
         };
         let mut jobs = self.take(is_synced);
-        let mut ran = Vec::with_capacity(jobs.len());
         let mut has_changed = false;
         let mut failure = None;
-        while let Some(mut job) = jobs.pop_front() {
-            let done = job.run(&transaction);
-            ran.push(job);
-            match done {
+        let mut ran = 0;
+        for job in &mut jobs {
+            ran += 1;
+            match job.run(&transaction) {
                 Ok(changed) => has_changed |= changed,
                 Err(error) => {
                     failure = Some(error);
@@ -84,7 +83,7 @@ impl Queue {
                 }
             }
         }
-        self.put_back(jobs);
+        self.put_back(jobs.split_off(ran));
         let witness = files.witness.as_ref().filter(|_| has_changed);
         let committed = match failure {
             Some(error) => Err(error),
@@ -100,7 +99,7 @@ impl Queue {
             }
             Err(error) => Some(error),
         };
-        for job in ran {
+        for job in jobs {
             job.end(path, failure.as_ref().map(|error| SqliteError::new(path, again(error))));
         }
     }
@@ -119,9 +118,11 @@ impl Queue {
     }
 
     fn put_back(&self, mut jobs: VecDeque<Box<dyn Job>>) {
-        let mut waiting = self.lock();
-        jobs.append(&mut waiting);
-        *waiting = jobs;
+        if !jobs.is_empty() {
+            let mut waiting = self.lock();
+            jobs.append(&mut waiting);
+            *waiting = jobs;
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Box<dyn Job>>> {
@@ -194,8 +195,7 @@ where
         if !self.is_awaited() {
             return Ok(false);
         }
-        let execute = |sql| transaction.prepare_cached(sql)?.execute([]);
-        execute("SAVEPOINT neuron_write")?;
+        transaction.execute_batch("SAVEPOINT neuron_write")?;
         let changes = transaction.total_changes();
         let ran = catch_unwind(AssertUnwindSafe(|| work(transaction)));
         self.state = match ran {
@@ -212,9 +212,9 @@ where
         }
         let is_kept = matches!(self.state, State::Done(_));
         if !is_kept {
-            execute("ROLLBACK TO neuron_write")?;
+            transaction.execute_batch("ROLLBACK TO neuron_write")?;
         }
-        execute("RELEASE neuron_write")?;
+        transaction.execute_batch("RELEASE neuron_write")?;
         Ok(is_kept && transaction.total_changes() != changes)
     }
 
