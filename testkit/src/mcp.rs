@@ -25,7 +25,7 @@ mod suite;
 
 use std::path::{Path, PathBuf};
 
-pub use everything::{Everything, EverythingServer};
+pub use everything::{Everything, EverythingServer, LegacyEverything, LegacyEverythingServer};
 pub use suite::{NodeProgram, Suite};
 
 use crate::fetch::MCP_PYTHON;

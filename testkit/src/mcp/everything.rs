@@ -1,4 +1,4 @@
-//! The reference server with every feature, over HTTP.
+//! The reference server with every feature, over Streamable HTTP and over the HTTP of MCP 2024-11-05.
 
 use std::io;
 use std::path::Path;
@@ -28,11 +28,7 @@ impl Service for Everything {
     const PROGRAM: &'static Program = &MCP_NODE;
 
     fn prepare(node: &Path, _folder: &Path, _data: &Path) -> io::Result<(Self, Recipe)> {
-        let [port] = free_ports()?;
-        let mut args = Suite::new(node).server_everything().args;
-        args.push("streamableHttp".to_owned());
-        let variables = vec![("PORT", port.to_string())];
-        let recipe = Recipe { program: node.to_owned(), args, variables, ..Recipe::default() };
+        let (port, recipe) = recipe(node, "streamableHttp")?;
         Ok((Self { port }, recipe))
     }
 
@@ -40,4 +36,42 @@ impl Service for Everything {
     fn is_ready(&self, log: &str) -> bool {
         log.contains("listening on port") && !log.contains("Failed to start")
     }
+}
+
+/// `@modelcontextprotocol/server-everything` over the HTTP of MCP 2024-11-05.
+pub type LegacyEverythingServer = Server<LegacyEverything>;
+
+/// The port of a server with every feature and an older transport.
+#[derive(Debug)]
+pub struct LegacyEverything {
+    port: u16,
+}
+
+impl Server<LegacyEverything> {
+    /// Returns the URL of the event stream, such as `http://127.0.0.1:3001/sse`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/sse", self.service.port)
+    }
+}
+
+impl Service for LegacyEverything {
+    const PROGRAM: &'static Program = &MCP_NODE;
+
+    fn prepare(node: &Path, _folder: &Path, _data: &Path) -> io::Result<(Self, Recipe)> {
+        let (port, recipe) = recipe(node, "sse")?;
+        Ok((Self { port }, recipe))
+    }
+
+    fn is_ready(&self, log: &str) -> bool {
+        log.contains("Server is running on port") && !log.contains("EADDRINUSE")
+    }
+}
+
+fn recipe(node: &Path, transport: &str) -> io::Result<(u16, Recipe)> {
+    let [port] = free_ports()?;
+    let mut args = Suite::new(node).server_everything().args;
+    args.push(transport.to_owned());
+    let variables = vec![("PORT", port.to_string())];
+    Ok((port, Recipe { program: node.to_owned(), args, variables, ..Recipe::default() }))
 }

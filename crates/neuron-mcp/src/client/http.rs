@@ -1,5 +1,6 @@
 //! The way to a server over Streamable HTTP: address, headers, TLS.
 
+mod legacy;
 mod tied;
 
 use std::collections::HashMap;
@@ -148,6 +149,7 @@ impl Connector for HttpConnector {
             patience: self.patience,
             begun: Arc::default(),
             session: route.session.clone(),
+            legacy: Arc::default(),
         };
         let worker = StreamableHttpClientWorker::new(client, self.transport.clone());
         let transport = StreamableHttpClientTransport::spawn_with_ct(worker, ended);

@@ -11,7 +11,7 @@ use neuron_mcp::{
     McpEvents, McpRequestError, McpRoot, McpToolBridge, McpVersion, ProviderSampling, StdioConfig,
 };
 use neuron_testing::{Reply, ScriptedProvider};
-use neuron_testkit::mcp::{EverythingServer, Suite};
+use neuron_testkit::mcp::{EverythingServer, LegacyEverythingServer, Suite};
 use neuron_tool::ToolRegistry;
 use neuron_types::{ContentBlock, ContentItem, ImageSource, ProgressReporter, ToolContext};
 use serde_json::{Value, json};
@@ -56,6 +56,20 @@ async fn everything_over_http() {
     call_every_tool(&client, &person).await;
     use_the_rest(&client).await;
     client.close().await;
+}
+
+#[tokio::test]
+async fn everything_over_the_http_of_2024_11_05() {
+    let Some(server) = LegacyEverythingServer::or_skip() else {
+        return;
+    };
+    let config = HttpConfig { url: server.url(), auth_header: None, headers: vec![] };
+    let person = Person::default();
+    let client = Arc::new(builder(&person).connect_http(config).await.unwrap());
+    call_every_tool(&client, &person).await;
+    use_the_rest(&client).await;
+    client.close().await;
+    assert!(client.is_closed());
 }
 
 /// A client that can do all that a server may ask for.

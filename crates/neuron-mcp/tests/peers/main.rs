@@ -4,4 +4,5 @@
 mod authorization;
 mod everything;
 mod filesystem;
+mod legacy_http;
 mod python;

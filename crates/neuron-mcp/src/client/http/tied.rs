@@ -15,6 +15,7 @@ use rmcp::transport::streamable_http_client::{
 };
 use tokio_util::sync::CancellationToken;
 
+use super::legacy::Legacy;
 use crate::client::authorization::Authorization;
 use crate::client::watch::no_answer;
 use crate::route::SessionSlot;
@@ -36,13 +37,15 @@ pub(in crate::client) struct Tied {
     pub(super) begun: Arc<AtomicBool>,
     /// What is to learn the session.
     pub(super) session: SessionSlot,
+    /// The state of a connection to a server that has only the HTTP of MCP 2024-11-05.
+    pub(super) legacy: Arc<Legacy>,
 }
 
-type Headers = HashMap<HeaderName, HeaderValue>;
-type HttpError = StreamableHttpError<reqwest::Error>;
+pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
+pub(super) type HttpError = StreamableHttpError<reqwest::Error>;
 
 impl Tied {
-    async fn unless_ended<T>(
+    pub(super) async fn unless_ended<T>(
         &self,
         exchange: impl Future<Output = Result<T, HttpError>>,
     ) -> Result<T, HttpError> {
@@ -110,6 +113,9 @@ impl StreamableHttpClient for Tied {
         _token: Option<String>,
         headers: Headers,
     ) -> Result<StreamableHttpPostResponse, HttpError> {
+        if let Some(endpoint) = self.legacy.endpoint() {
+            return self.post_legacy(endpoint, message, headers).await;
+        }
         self.note(session.as_ref());
         let discovery = self.discovery(&message);
         let (client, limit) = (&self.client, self.max_message_bytes);
@@ -119,7 +125,21 @@ impl StreamableHttpClient for Tied {
             client
                 .post_message_with_max_sse_event_size(uri, message, session, token, headers, limit)
         });
-        self.exchange(discovery, exchange).await
+        match self.exchange(discovery, exchange).await {
+            // So a server without Streamable HTTP refuses the POST.
+            Err(refusal @ StreamableHttpError::UnexpectedServerResponse(_))
+                if is_initialize(&message) =>
+            {
+                self.unless_ended(self.begin_legacy(
+                    uri.clone(),
+                    message.clone(),
+                    headers.clone(),
+                    refusal,
+                ))
+                .await
+            }
+            response => response,
+        }
     }
 
     /// The last words of a connection: they come after its end, and the SDK gives them little time.
@@ -130,6 +150,9 @@ impl StreamableHttpClient for Tied {
         _token: Option<String>,
         headers: Headers,
     ) -> Result<(), HttpError> {
+        if self.legacy.endpoint().is_some() {
+            return Ok(());
+        }
         let request = |token| {
             self.client.delete_session(uri.clone(), session.clone(), token, headers.clone())
         };
@@ -144,6 +167,10 @@ impl StreamableHttpClient for Tied {
         _token: Option<String>,
         headers: Headers,
     ) -> Result<BoxedSseResponse, HttpError> {
+        if self.legacy.endpoint().is_some() {
+            let events = self.legacy.take_events();
+            return events.ok_or(StreamableHttpError::ServerDoesNotSupportSse);
+        }
         let (client, limit) = (&self.client, self.max_message_bytes);
         let stream = self.authorization.send(|token| {
             let (uri, session, last_event) = (uri.clone(), session.clone(), last_event.clone());
@@ -153,4 +180,9 @@ impl StreamableHttpClient for Tied {
         });
         Ok(self.until_ended(self.unless_ended(stream).await?))
     }
+}
+
+fn is_initialize(message: &ClientJsonRpcMessage) -> bool {
+    matches!(message, JsonRpcMessage::Request(request)
+        if matches!(request.request, ClientRequest::InitializeRequest(_)))
 }

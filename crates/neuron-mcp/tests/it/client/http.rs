@@ -1,5 +1,6 @@
 //! Streamable HTTP: headers, refusals, sessions, redirects.
 
+mod legacy;
 mod sessions;
 mod slow;
 

@@ -1,0 +1,178 @@
+//! Servers that seem to have only the HTTP of MCP 2024-11-05, and attack the client.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use neuron_mcp::{HttpConfig, McpClient, McpError};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+/// A server whose event stream the test writes, byte for byte.
+struct Server {
+    url: String,
+    /// The paths and bodies of all POSTs.
+    posts: Arc<Mutex<Vec<(String, String)>>>,
+    _tasks: JoinSet<()>,
+}
+
+/// Serves an event stream with these bytes, which then ends or stays open. A POST elsewhere than to `/sse` gets this status.
+async fn serve(events: String, stays_open: bool, status: u16) -> Server {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/sse", listener.local_addr().unwrap());
+    let posts = Arc::<Mutex<Vec<_>>>::default();
+    let noted = Arc::clone(&posts);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let mut connections = JoinSet::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            let (events, noted) = (events.clone(), Arc::clone(&noted));
+            connections.spawn(async move {
+                let _ = answer(stream, &events, stays_open, status, &noted).await;
+            });
+        }
+    });
+    Server { url, posts, _tasks: tasks }
+}
+
+async fn answer(
+    mut stream: TcpStream,
+    events: &str,
+    stays_open: bool,
+    status: u16,
+    posts: &Mutex<Vec<(String, String)>>,
+) -> std::io::Result<()> {
+    let mut request = Vec::new();
+    let (head, length) = loop {
+        let mut part = [0; 4096];
+        let count = stream.read(&mut part).await?;
+        if count == 0 {
+            return Ok(());
+        }
+        request.extend_from_slice(&part[..count]);
+        let text = String::from_utf8_lossy(&request).into_owned();
+        if let Some(end) = text.find("\r\n\r\n") {
+            let length = text.to_lowercase();
+            let length = length.split_once("content-length: ").map_or(0, |(_, rest)| {
+                rest.split("\r\n").next().and_then(|length| length.parse().ok()).unwrap_or(0)
+            });
+            if request.len() >= end + 4 + length {
+                break (text[..end].to_owned(), text[end + 4..].to_owned());
+            }
+        }
+    };
+    let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+    if head.starts_with("GET") {
+        let head =
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+        stream.write_all(head.as_bytes()).await?;
+        stream.write_all(events.as_bytes()).await?;
+        if stays_open {
+            std::future::pending::<()>().await;
+        }
+        return Ok(());
+    }
+    posts.lock().unwrap().push((path.clone(), length));
+    let status = if path == "/sse" { 405 } else { status };
+    let head = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).await
+}
+
+async fn connect(server: &Server) -> Result<McpClient, McpError> {
+    let config = HttpConfig {
+        url: server.url.clone(),
+        auth_header: Some("secret-token".into()),
+        ..HttpConfig::default()
+    };
+    let builder = McpClient::builder().connect_timeout(Duration::from_secs(10));
+    builder.max_message_bytes(100_000).connect_http(config).await
+}
+
+/// A whole beginning: the URL for messages, a notification, and the response to `initialize`.
+fn whole(endpoint: &str, id: u32) -> String {
+    let result = json!({
+        "protocolVersion": "2024-11-05",
+        "capabilities": { "tools": {} },
+        "serverInfo": { "name": "old", "version": "1" },
+    });
+    let response: Value = json!({ "jsonrpc": "2.0", "id": id, "result": result });
+    let notification = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
+    format!(
+        "event: endpoint\ndata: {endpoint}\n\nevent: message\ndata: {notification}\n\n: ping\n\nevent: other\ndata: x\n\n\
+         event: message\ndata: {response}\n\n"
+    )
+}
+
+/// The id of `initialize`: the client counts its requests.
+async fn initialize_id() -> u32 {
+    let probe = serve("event: endpoint\ndata: /m\n\n".into(), true, 202).await;
+    let config = HttpConfig { url: probe.url.clone(), ..HttpConfig::default() };
+    let builder = McpClient::builder().connect_timeout(Duration::from_secs(3));
+    assert!(builder.connect_http(config).await.is_err(), "it has no response");
+    let posts = probe.posts.lock().unwrap();
+    let (_, body) = posts.iter().find(|(path, _)| path == "/m").expect("a message").clone();
+    let message: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(message["method"], "initialize");
+    u32::try_from(message["id"].as_u64().unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn server_is_recognised_by_its_endpoint_event() {
+    let id = initialize_id().await;
+    for endpoint in ["/m", "m?session=1", "?session=1"] {
+        let server = serve(whole(endpoint, id), true, 202).await;
+        let client = connect(&server).await.unwrap();
+        assert_eq!(client.server_info().name, "old");
+        client.close().await;
+    }
+}
+
+#[tokio::test]
+async fn event_stream_that_is_cut_anywhere_is_an_error_and_no_wait() {
+    let id = initialize_id().await;
+    let events = whole("/m", id);
+    let needed = events.rfind("\n\n").unwrap();
+    // Each byte of the beginning, and then every seventh.
+    for cut in (0..60).chain((60..needed).step_by(7)) {
+        let server = serve(events[..cut].to_owned(), false, 202).await;
+        let result = connect(&server).await;
+        assert!(result.is_err(), "cut at {cut}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_sent_to_another_server() {
+    let other = serve(String::new(), true, 202).await;
+    let id = initialize_id().await;
+    let elsewhere = other.url.replace("/sse", "/m");
+    for named in [&*elsewhere, "https://127.0.0.1/m", "//localhost/m", "http://[::1]:1/m"] {
+        let server = serve(whole(named, id), true, 202).await;
+        let error = connect(&server).await.unwrap_err().to_string();
+        assert!(error.contains("names another server"), "{named}: {error}");
+    }
+    assert!(other.posts.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn server_that_is_no_such_server_keeps_its_own_error() {
+    for events in ["", "event: message\ndata: {}\n\n", "event: endpoint", "x", "data: /m\n\n"] {
+        let server = serve(events.to_owned(), false, 202).await;
+        let error = connect(&server).await.unwrap_err().to_string();
+        assert!(error.contains("405"), "{events:?}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn refused_messages_and_huge_events_are_errors() {
+    let id = initialize_id().await;
+    let server = serve(whole("/m", id), true, 500).await;
+    assert!(connect(&server).await.unwrap_err().to_string().contains("500"));
+    let huge = format!("event: endpoint\ndata: /{}\n\n", "m".repeat(200_000));
+    let server = serve(huge, true, 202).await;
+    assert!(connect(&server).await.is_err());
+    let huge =
+        format!("event: endpoint\ndata: /m\n\nevent: message\ndata: {}\n\n", "x".repeat(200_000));
+    let server = serve(huge, true, 202).await;
+    assert!(connect(&server).await.is_err());
+}
