@@ -100,13 +100,6 @@ impl Provider for ToolCaller<'_> {
         Ok(self.answer(&request.messages))
     }
 
-    async fn complete_stream(
-        &self,
-        request: CompletionRequest,
-    ) -> Result<StreamHandle, ProviderError> {
-        self.complete_stream_ref(request.view()).await
-    }
-
     async fn complete_ref(
         &self,
         request: RequestRef<'_>,

@@ -22,13 +22,6 @@ const MOST: usize = 8 * 1024;
 struct Greeter;
 
 impl Provider for Greeter {
-    async fn complete(
-        &self,
-        request: CompletionRequest,
-    ) -> Result<CompletionResponse, ProviderError> {
-        self.complete_ref(request.view()).await
-    }
-
     async fn complete_ref(&self, _: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> {
         Ok(CompletionResponse {
             id: "response-1".into(),

@@ -5,8 +5,8 @@ use std::time::Duration;
 use neuron_http::reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use neuron_http::{AnswerStream, Endpoint, Rejection, Reply, Secret, header_value};
 use neuron_types::{
-    CacheControl, CompletionRequest, CompletionResponse, ForcedCalls, Provider, ProviderError,
-    ProviderInfo, RequestRef, StreamHandle,
+    CacheControl, CompletionResponse, ForcedCalls, Provider, ProviderError, ProviderInfo,
+    RequestRef, StreamHandle,
 };
 
 use crate::betas;
@@ -229,20 +229,6 @@ impl Anthropic {
 }
 
 impl Provider for Anthropic {
-    async fn complete(
-        &self,
-        request: CompletionRequest,
-    ) -> Result<CompletionResponse, ProviderError> {
-        self.complete_ref(request.view()).await
-    }
-
-    async fn complete_stream(
-        &self,
-        request: CompletionRequest,
-    ) -> Result<StreamHandle, ProviderError> {
-        self.complete_stream_ref(request.view()).await
-    }
-
     async fn complete_ref(
         &self,
         request: RequestRef<'_>,
@@ -266,6 +252,8 @@ impl Provider for Anthropic {
 
 #[cfg(test)]
 mod tests {
+    use neuron_types::CompletionRequest;
+
     use super::*;
 
     #[test]

@@ -5,9 +5,8 @@ use std::time::Duration;
 use neuron_http::reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use neuron_http::{AnswerStream, Endpoint, Reply, Secret};
 use neuron_types::{
-    CompletionRequest, CompletionResponse, EmbeddingError, EmbeddingProvider, EmbeddingRequest,
-    EmbeddingResponse, ForcedCalls, Provider, ProviderError, ProviderInfo, RequestRef,
-    StreamHandle,
+    CompletionResponse, EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse,
+    ForcedCalls, Provider, ProviderError, ProviderInfo, RequestRef, StreamHandle,
 };
 use serde_json::{Number, Value};
 
@@ -244,20 +243,6 @@ fn keep_alive(duration: &str) -> Option<Value> {
 }
 
 impl Provider for Ollama {
-    async fn complete(
-        &self,
-        request: CompletionRequest,
-    ) -> Result<CompletionResponse, ProviderError> {
-        self.complete_ref(request.view()).await
-    }
-
-    async fn complete_stream(
-        &self,
-        request: CompletionRequest,
-    ) -> Result<StreamHandle, ProviderError> {
-        self.complete_stream_ref(request.view()).await
-    }
-
     async fn complete_ref(
         &self,
         request: RequestRef<'_>,

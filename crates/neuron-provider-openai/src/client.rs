@@ -8,8 +8,8 @@ use neuron_http::reqwest::header::{
 };
 use neuron_http::{AnswerStream, Endpoint, KeySource, Rejection, Reply, Secret, header_value};
 use neuron_types::{
-    CompletionRequest, CompletionResponse, EmbeddingError, EmbeddingProvider, EmbeddingRequest,
-    EmbeddingResponse, Provider, ProviderError, ProviderInfo, RequestRef, StreamHandle,
+    CompletionResponse, EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse,
+    Provider, ProviderError, ProviderInfo, RequestRef, StreamHandle,
 };
 
 use crate::dialect::{Dialect, KeyHeader, ReasoningBack, SystemRole, Vendor};
@@ -182,8 +182,9 @@ impl OpenAi {
     ///
     /// What comes back goes back as it came: reasoning with its encrypted content, items of the
     /// vendor's own tools, ids. The conversation is not stored at the vendor (`store` is false)
-    /// unless [`CompletionRequest::extra`] says otherwise, and reasoning comes encrypted; a model
-    /// that does not reason refuses that, and wants `"include": []` in `extra`.
+    /// unless [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) says otherwise.
+    /// Reasoning comes encrypted. A model that does not reason refuses that, and wants
+    /// `"include": []` in `extra`.
     #[must_use]
     pub fn responses_api(mut self) -> Self {
         self.api = Api::Responses;
@@ -370,20 +371,6 @@ fn header_name(name: &str) -> Result<HeaderName, ProviderError> {
 }
 
 impl Provider for OpenAi {
-    async fn complete(
-        &self,
-        request: CompletionRequest,
-    ) -> Result<CompletionResponse, ProviderError> {
-        self.complete_ref(request.view()).await
-    }
-
-    async fn complete_stream(
-        &self,
-        request: CompletionRequest,
-    ) -> Result<StreamHandle, ProviderError> {
-        self.complete_stream_ref(request.view()).await
-    }
-
     async fn complete_ref(
         &self,
         request: RequestRef<'_>,
@@ -422,6 +409,8 @@ impl EmbeddingProvider for OpenAi {
 
 #[cfg(test)]
 mod tests {
+    use neuron_types::CompletionRequest;
+
     use super::*;
 
     fn from(api_key: Option<&str>, organization: Option<&str>) -> Result<OpenAi, ProviderError> {

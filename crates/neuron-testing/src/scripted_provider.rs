@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use neuron_types::{
     CompletionRequest, CompletionResponse, Message, Provider, ProviderError, ProviderInfo,
-    StreamEvent, StreamHandle, StreamReceiver,
+    RequestRef, StreamEvent, StreamHandle, StreamReceiver,
 };
 
 use crate::Reply;
@@ -162,11 +162,11 @@ impl Default for ScriptedProvider {
 }
 
 impl Provider for ScriptedProvider {
-    async fn complete(
+    async fn complete_ref(
         &self,
-        request: CompletionRequest,
+        request: RequestRef<'_>,
     ) -> Result<CompletionResponse, ProviderError> {
-        let (response, pace, _open) = self.answer(request).await?;
+        let (response, pace, _open) = self.answer(request.to_request()).await?;
         match pace.cut {
             Some((after, cut)) if after < events(response.clone(), pace.chunk_chars).len() => {
                 Err(cut.error().await)
@@ -175,11 +175,11 @@ impl Provider for ScriptedProvider {
         }
     }
 
-    async fn complete_stream(
+    async fn complete_stream_ref(
         &self,
-        request: CompletionRequest,
+        request: RequestRef<'_>,
     ) -> Result<StreamHandle, ProviderError> {
-        let (response, pace, open) = self.answer(request).await?;
+        let (response, pace, open) = self.answer(request.to_request()).await?;
         Ok(StreamHandle::from(stream_of(response, pace, open)))
     }
 

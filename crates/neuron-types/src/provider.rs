@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use crate::{
     CompletionRequest, CompletionResponse, ProviderError, RequestRef, StreamHandle,
@@ -11,9 +11,12 @@ use crate::{
 
 /// A source of completions: a vendor's API, a local server, a script in a test.
 ///
-/// Implement [`complete`](Self::complete) and [`complete_stream`](Self::complete_stream). The methods that borrow the
-/// request are provided, and copy it. Implement them too if the request can be sent from a borrow, because the agent
-/// loop calls only those, with the whole conversation in the request.
+/// Implement [`complete_ref`](Self::complete_ref) and [`complete_stream_ref`](Self::complete_stream_ref), which borrow the
+/// request. The agent loop calls only those, with the whole conversation in the request. A provider that needs a request
+/// of its own implements [`complete`](Self::complete) and [`complete_stream`](Self::complete_stream) instead, at the cost
+/// of a copy of the conversation for each call of the model. Of each pair, the method that is not implemented calls the
+/// other one. If both are missing, the compiler reports a recursion that "requires boxing" (E0733) where the provider is
+/// used.
 ///
 /// Not object-safe; use [`BoxedProvider`] where the provider is chosen at run time.
 ///
@@ -32,7 +35,7 @@ use crate::{
 /// struct Echo;
 ///
 /// impl Provider for Echo {
-///     async fn complete(&self, request: CompletionRequest) -> Result<CompletionResponse, ProviderError> {
+///     async fn complete_ref(&self, request: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> {
 ///         let text = request.messages.last().map(Message::text).unwrap_or_default();
 ///         Ok(CompletionResponse {
 ///             id: "echo-1".into(),
@@ -43,7 +46,7 @@ use crate::{
 ///         })
 ///     }
 ///
-///     async fn complete_stream(&self, _request: CompletionRequest) -> Result<StreamHandle, ProviderError> {
+///     async fn complete_stream_ref(&self, _request: RequestRef<'_>) -> Result<StreamHandle, ProviderError> {
 ///         Err(ProviderError::InvalidRequest("echo does not stream".into()))
 ///     }
 /// }
@@ -59,55 +62,80 @@ use crate::{
     note = "implement `Provider`, or pass a provider such as `Anthropic`; a `dyn` provider is `BoxedProvider`"
 )]
 pub trait Provider: WasmCompatSend + WasmCompatSync {
-    /// Asks for a whole answer.
+    /// [`complete_ref`](Self::complete_ref) with an owned request. Provided: lends it.
+    ///
+    /// # Errors
+    ///
+    /// As [`complete_ref`](Self::complete_ref).
+    fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> impl Future<Output = Result<CompletionResponse, ProviderError>> + WasmCompatSend {
+        async move { self.complete_ref(request.view()).await }
+    }
+
+    /// [`complete_stream_ref`](Self::complete_stream_ref) with an owned request. Provided: lends it.
+    ///
+    /// # Errors
+    ///
+    /// As [`complete_stream_ref`](Self::complete_stream_ref).
+    fn complete_stream(
+        &self,
+        request: CompletionRequest,
+    ) -> impl Future<Output = Result<StreamHandle, ProviderError>> + WasmCompatSend {
+        async move { self.complete_stream_ref(request.view()).await }
+    }
+
+    /// Asks for a whole answer. Provided: copies the request for [`complete`](Self::complete).
     ///
     /// # Errors
     ///
     /// Whatever keeps the provider from answering, classified by [`ProviderError`].
-    fn complete(
+    fn complete_ref(
         &self,
-        request: CompletionRequest,
-    ) -> impl Future<Output = Result<CompletionResponse, ProviderError>> + WasmCompatSend;
+        request: RequestRef<'_>,
+    ) -> impl Future<Output = Result<CompletionResponse, ProviderError>> + WasmCompatSend {
+        self.complete(copied(request, self.info().name))
+    }
 
-    /// Asks for an answer as a stream of events.
+    /// Asks for an answer as a stream of events. Provided: copies the request for
+    /// [`complete_stream`](Self::complete_stream).
     ///
     /// # Errors
     ///
     /// What is known before the first event; later errors arrive as
     /// [`StreamEvent::Error`](crate::StreamEvent::Error).
-    fn complete_stream(
-        &self,
-        request: CompletionRequest,
-    ) -> impl Future<Output = Result<StreamHandle, ProviderError>> + WasmCompatSend;
-
-    /// [`complete`](Self::complete) with a borrowed request. Provided: copies it.
-    ///
-    /// # Errors
-    ///
-    /// As [`complete`](Self::complete).
-    fn complete_ref(
-        &self,
-        request: RequestRef<'_>,
-    ) -> impl Future<Output = Result<CompletionResponse, ProviderError>> + WasmCompatSend {
-        self.complete(request.to_request())
-    }
-
-    /// [`complete_stream`](Self::complete_stream) with a borrowed request. Provided: copies it.
-    ///
-    /// # Errors
-    ///
-    /// As [`complete_stream`](Self::complete_stream).
     fn complete_stream_ref(
         &self,
         request: RequestRef<'_>,
     ) -> impl Future<Output = Result<StreamHandle, ProviderError>> + WasmCompatSend {
-        self.complete_stream(request.to_request())
+        self.complete_stream(copied(request, self.info().name))
     }
 
     /// Names the provider and its default model, for telemetry.
     fn info(&self) -> ProviderInfo<'_> {
         ProviderInfo::default()
     }
+}
+
+/// The number of messages from which on a copy of them is worth a warning.
+const LONG_CONVERSATION: usize = 100;
+
+/// Copies a request for a provider that needs one of its own. Warns once in a process if the conversation is long.
+fn copied(request: RequestRef<'_>, provider: &str) -> CompletionRequest {
+    static WARNING: Once = Once::new();
+    let messages = request.messages.len();
+    if messages >= LONG_CONVERSATION {
+        WARNING.call_once(|| {
+            tracing::warn!(
+                provider,
+                messages,
+                "a provider copies the whole conversation for each call of the model: implement \
+                 `Provider::complete_ref` and `Provider::complete_stream_ref`, which borrow it"
+            );
+        });
+    }
+    request.to_request()
 }
 
 /// What a provider says of itself.
@@ -189,8 +217,8 @@ impl<'a> ProviderInfo<'a> {
 /// # use neuron_types::*;
 /// # struct Echo;
 /// # impl Provider for Echo {
-/// #     async fn complete(&self, _: CompletionRequest) -> Result<CompletionResponse, ProviderError> { Err(ProviderError::InvalidRequest("no".into())) }
-/// #     async fn complete_stream(&self, _: CompletionRequest) -> Result<StreamHandle, ProviderError> { Err(ProviderError::InvalidRequest("no".into())) }
+/// #     async fn complete_ref(&self, _: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> { Err(ProviderError::InvalidRequest("no".into())) }
+/// #     async fn complete_stream_ref(&self, _: RequestRef<'_>) -> Result<StreamHandle, ProviderError> { Err(ProviderError::InvalidRequest("no".into())) }
 /// # }
 /// fn from_config(name: &str) -> Option<BoxedProvider> {
 ///     match name {

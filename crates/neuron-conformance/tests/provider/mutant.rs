@@ -156,13 +156,6 @@ impl Provider for Mutant {
         self.complete_ref(request.view()).await
     }
 
-    async fn complete_stream(
-        &self,
-        request: CompletionRequest,
-    ) -> Result<StreamHandle, ProviderError> {
-        self.complete_stream_ref(request.view()).await
-    }
-
     async fn complete_ref(
         &self,
         request: RequestRef<'_>,

@@ -7,14 +7,16 @@ use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use neuron_loop::{Agent, Conversation, LoopError, RunEvent, Start, Step};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
-    ApprovalDecisions, ContentBlock, Message, PermissionDecision, PermissionPolicy, ProviderError,
-    StopReason, StreamEvent, ToolContext, ToolEffect,
+    ApprovalDecisions, CompletionRequest, CompletionResponse, ContentBlock, Message,
+    PermissionDecision, PermissionPolicy, Provider, ProviderError, StopReason, StreamEvent,
+    StreamHandle, ToolContext, ToolEffect,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::support::*;
+use crate::warnings::Warnings;
 
 fn agent<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> (Agent, ScriptedProvider, Log) {
     let (provider, log) = (ScriptedProvider::new(replies), Log::default());
@@ -469,4 +471,41 @@ async fn the_requests_of_an_agent_wish_for_a_cache_unless_it_says_otherwise() {
     let without = builder(["b"]).request(|request| request.cache = None).build();
     without.run(&mut Conversation::new(), "go").await.unwrap();
     assert_eq!(log.lines(), ["true", "false"]);
+}
+
+/// A provider that implements only the methods that own the request.
+struct Owning(ScriptedProvider);
+
+impl Provider for Owning {
+    async fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        self.0.complete(request).await
+    }
+
+    async fn complete_stream(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<StreamHandle, ProviderError> {
+        self.0.complete_stream(request).await
+    }
+}
+
+#[tokio::test]
+async fn provider_that_copies_a_long_conversation_is_warned_of_once() {
+    let warnings = Warnings::keep();
+    let request = |messages| CompletionRequest {
+        messages: vec![Message::user("hello"); messages],
+        ..Default::default()
+    };
+    let provider = Owning(ScriptedProvider::new(["a", "b", "c", "d"]));
+    let copies = "copies the whole conversation";
+    provider.complete_ref(request(99).view()).await.unwrap();
+    assert_eq!(warnings.count(copies), 0);
+    provider.complete_ref(request(100).view()).await.unwrap();
+    assert_eq!(warnings.count(copies), 1);
+    provider.complete_ref(request(101).view()).await.unwrap();
+    provider.complete_stream_ref(request(101).view()).await.unwrap();
+    assert_eq!(warnings.count(copies), 1);
 }

@@ -158,3 +158,79 @@ fn a_call_through_a_pointer_can_be_spawned() {
     let boxed = BoxedProvider::new(Direct::default());
     is_send(boxed.complete_ref(request.view()));
 }
+
+/// Implements only the methods that own the request.
+struct Owning;
+
+impl Provider for Owning {
+    async fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        Ok(response(&request.messages.len().to_string()))
+    }
+
+    async fn complete_stream(&self, _: CompletionRequest) -> Result<StreamHandle, ProviderError> {
+        Ok(handle("streamed"))
+    }
+
+    fn info(&self) -> ProviderInfo<'_> {
+        ProviderInfo::new("owning", "")
+    }
+}
+
+/// Implements only the methods that borrow the request.
+struct Borrowing;
+
+impl Provider for Borrowing {
+    async fn complete_ref(
+        &self,
+        request: RequestRef<'_>,
+    ) -> Result<CompletionResponse, ProviderError> {
+        Ok(response(&request.messages.len().to_string()))
+    }
+
+    async fn complete_stream_ref(&self, _: RequestRef<'_>) -> Result<StreamHandle, ProviderError> {
+        Ok(handle("streamed"))
+    }
+}
+
+fn request_of(messages: usize) -> CompletionRequest {
+    CompletionRequest { messages: vec![Message::user("hello"); messages], ..Default::default() }
+}
+
+#[tokio::test]
+async fn provider_with_one_method_of_each_pair_has_the_other() {
+    async fn check(provider: impl Provider + 'static) {
+        let request = request_of(3);
+        let provider = BoxedProvider::new(provider);
+        assert_eq!(provider.complete(request.clone()).await.unwrap().message.text(), "3");
+        assert_eq!(provider.complete_ref(request.view()).await.unwrap().message.text(), "3");
+        assert_eq!(
+            provider
+                .complete_stream_ref(request.view())
+                .await
+                .unwrap()
+                .into_response()
+                .await
+                .unwrap()
+                .message
+                .text(),
+            "streamed"
+        );
+        assert_eq!(
+            provider
+                .complete_stream(request)
+                .await
+                .unwrap()
+                .into_response()
+                .await
+                .unwrap()
+                .message
+                .text(),
+            "streamed"
+        );
+    }
+    check(Owning).await;
+    check(Borrowing).await;
+}
