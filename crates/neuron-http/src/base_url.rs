@@ -1,12 +1,33 @@
-//! Where an API is.
+//! The URL of an API.
 
 use std::borrow::Cow;
 use std::fmt;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderValue, Uri};
 use neuron_types::ProviderError;
-use reqwest::Url;
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
-/// An address that is never shown with the password that may be in it.
+/// The bytes that are escaped in a path or a query: those that RFC 3986 allows in neither. A `%` stays, because it
+/// begins an escape.
+const ESCAPED: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'<')
+    .add(b'>')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// The base URL of an API. `Debug` hides the password and the query, which may contain secrets.
+///
+/// A user name and a password in the URL are sent as basic authentication, unless the request has an `authorization`
+/// header. The host must be ASCII: an internationalised domain name is written in its `xn--` form.
 ///
 /// # Example
 ///
@@ -22,70 +43,84 @@ use reqwest::Url;
 #[derive(Clone)]
 pub struct BaseUrl {
     url: String,
-    /// The host in it without brackets; empty where `url` is no HTTP address.
-    host: String,
-    port: Option<u16>,
+    /// The parts of the URL, or the reason why it is not an HTTP URL.
+    parts: Result<Parts, String>,
+}
+
+#[derive(Clone)]
+struct Parts {
+    scheme: Scheme,
+    /// The host in lower case and the port, without user name and password.
+    authority: Authority,
+    /// The path without slashes at its end.
+    path: String,
+    query: Option<String>,
+    authorization: Option<HeaderValue>,
 }
 
 impl BaseUrl {
-    /// Keeps an address; whether it is one is seen when it is used.
+    /// Stores a URL. An invalid URL is reported when it is used.
     pub fn new(url: impl Into<String>) -> Self {
-        let base = Self { url: url.into(), host: String::new(), port: None };
-        let Ok(parsed) = base.join("") else {
-            return base;
-        };
-        let host = parsed.host_str().unwrap_or_default();
-        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        Self { host, port: parsed.port_or_known_default(), ..base }
+        let url = url.into();
+        let parts = Parts::parse(url.trim());
+        Self { url, parts }
     }
 
-    /// Returns the host's name or address, an IPv6 address without brackets; empty when the address is no
-    /// HTTP address.
+    /// Returns the host's name or address, an IPv6 address without brackets. Empty if the URL is not an HTTP URL.
     #[must_use]
     pub fn host(&self) -> &str {
-        &self.host
+        let host = self.parts.as_ref().map_or("", |parts| parts.authority.host());
+        host.trim_start_matches('[').trim_end_matches(']')
     }
 
-    /// Returns the port, that of the scheme where the address names none; `None` when it is no HTTP
-    /// address.
+    /// Returns the port, or the scheme's port if the URL has none. `None` if the URL is not an HTTP URL.
     #[must_use]
     pub fn port(&self) -> Option<u16> {
-        self.port
+        let parts = self.parts.as_ref().ok()?;
+        Some(parts.authority.port_u16().unwrap_or_else(|| default_port(&parts.scheme)))
     }
 
-    /// Returns the address of an API's endpoint: `path` (`v1/messages`, for instance) below the base,
-    /// which may end with a slash or with the path's root (a version such as `v1`, or `api`). A query
-    /// stays at the end.
+    /// Returns the URL of an endpoint: `path` (for example `v1/messages`) below the base.
+    ///
+    /// The base may end with a slash, or with the first segment of the path if that is a version such as `v1`, or `api`.
+    /// The base's query stays at the end. User name and password are left out.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::InvalidRequest`] when it is no HTTP address.
-    pub fn join(&self, path: &str) -> Result<Url, ProviderError> {
-        let base = self.url.trim();
-        let (base, query) = match base.split_once('?') {
-            Some((base, query)) => (base, Some(query)),
-            None => (base, None),
-        };
-        let base = base.trim_end_matches('/');
+    /// [`ProviderError::InvalidRequest`] if the base is not an HTTP URL.
+    pub fn join(&self, path: &str) -> Result<Uri, ProviderError> {
+        let parts = self.parts.as_ref().map_err(|reason| self.invalid(reason))?;
         let root = path.split('/').next().filter(|segment| is_root(segment)).unwrap_or_default();
-        let base = match base.strip_suffix(root) {
+        let base = match parts.path.strip_suffix(root) {
             Some(rest) if rest.ends_with('/') => rest.trim_end_matches('/'),
-            _ => base,
+            _ => &parts.path,
         };
-        let invalid = |why: String| {
-            ProviderError::InvalidRequest(format!("the base URL `{}` {why}", self.shown()))
-        };
-        let mut url = Url::parse(&format!("{base}/{path}"))
-            .map_err(|error| invalid(format!("is not a URL: {error}")))?;
-        url.set_query(query);
-        match url.scheme() {
-            "http" | "https" => Ok(url),
-            _ => Err(invalid("must begin with http:// or https://".into())),
+        let mut target = format!("{base}/{path}");
+        if let Some(query) = &parts.query {
+            target.push('?');
+            target.push_str(query);
         }
+        let target: PathAndQuery = Cow::from(utf8_percent_encode(&target, ESCAPED))
+            .parse()
+            .map_err(|error| self.invalid(&format!("is not a URL: {error}")))?;
+        Uri::builder()
+            .scheme(parts.scheme.clone())
+            .authority(parts.authority.clone())
+            .path_and_query(target)
+            .build()
+            .map_err(|error| self.invalid(&format!("is not a URL: {error}")))
     }
 
-    /// The address without what may be secret: what stands before an `@`, however the scheme is
-    /// written, and the query.
+    /// Returns the `authorization` header of the user name and the password in the URL.
+    pub(crate) fn authorization(&self) -> Option<&HeaderValue> {
+        self.parts.as_ref().ok()?.authorization.as_ref()
+    }
+
+    fn invalid(&self, reason: &str) -> ProviderError {
+        ProviderError::InvalidRequest(format!("the base URL `{}` {reason}", self.shown()))
+    }
+
+    /// The URL without its query and without all that stands before an `@`, which may be secret.
     fn shown(&self) -> Cow<'_, str> {
         let (address, query) = match self.url.split_once('?') {
             Some((address, _)) => (address, "?[redacted]"),
@@ -103,6 +138,73 @@ impl BaseUrl {
         let host = host.split_once('?').map_or(host, |(host, _)| host);
         format!("{}[redacted]@{host}{query}", scheme.unwrap_or_default()).into()
     }
+}
+
+impl Parts {
+    /// Parses a URL.
+    ///
+    /// # Errors
+    ///
+    /// Returns the end of the sentence "the base URL …".
+    fn parse(url: &str) -> Result<Self, String> {
+        let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+        let scheme = match scheme.to_ascii_lowercase().as_str() {
+            "http" => Scheme::HTTP,
+            "https" => Scheme::HTTPS,
+            _ => return Err("must begin with http:// or https://".into()),
+        };
+        let rest = rest.split('#').next().unwrap_or_default();
+        let (rest, query) = match rest.split_once('?') {
+            Some((rest, query)) => (rest, Some(query)),
+            None => (rest, None),
+        };
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let (user, authority) = match authority.rsplit_once('@') {
+            Some((user, authority)) => (Some(user), authority),
+            None => (None, authority),
+        };
+        if !authority.is_ascii() {
+            let form = "an internationalised domain name is written in its ASCII form (`xn--…`)";
+            return Err(format!("has a host that is not ASCII: {form}"));
+        }
+        // An empty port is the scheme's.
+        let authority = authority.strip_suffix(':').unwrap_or(authority).to_ascii_lowercase();
+        if authority.is_empty() || authority.starts_with(':') {
+            return Err("is not a URL: it has no host".into());
+        }
+        let not_a_url = |error| format!("is not a URL: {error}");
+        let authority: Authority = authority.parse().map_err(not_a_url)?;
+        let after_host = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
+        if !after_host.is_empty() && authority.port_u16().is_none() {
+            return Err("is not a URL: its port is not a number up to 65535".into());
+        }
+        let authority = if authority.port_u16() == Some(default_port(&scheme)) {
+            authority.host().parse().map_err(not_a_url)?
+        } else {
+            authority
+        };
+        Ok(Self {
+            scheme,
+            authority,
+            path: path.trim_end_matches('/').to_owned(),
+            query: query.map(str::to_owned),
+            authorization: user.and_then(basic),
+        })
+    }
+}
+
+fn default_port(scheme: &Scheme) -> u16 {
+    if *scheme == Scheme::HTTPS { 443 } else { 80 }
+}
+
+/// Returns the header of basic authentication (RFC 7617) for the user name and the password of a URL.
+fn basic(user: &str) -> Option<HeaderValue> {
+    let (name, password) = user.split_once(':').unwrap_or((user, ""));
+    let decoded = [name, password].map(|part| percent_decode_str(part).collect::<Vec<_>>());
+    let encoded = BASE64_STANDARD.encode(decoded.join(&b':'));
+    let mut value = HeaderValue::try_from(format!("Basic {encoded}")).ok()?;
+    value.set_sensitive(true);
+    Some(value)
 }
 
 /// Returns `true` for the segments with which the paths of an API begin. Other segments may be names in the base,
@@ -125,8 +227,8 @@ mod tests {
 
     #[track_caller]
     fn check(base: &str, expected: &str) {
-        let joined = BaseUrl::new(base).join("v1/messages").map(String::from);
-        assert_eq!(joined.unwrap(), expected);
+        let joined = BaseUrl::new(base).join("v1/messages").unwrap();
+        assert_eq!(joined.to_string(), expected);
     }
 
     #[test]
@@ -149,10 +251,10 @@ mod tests {
             ("http://h/v1x", "v1x/x"),
         ] {
             let joined = BaseUrl::new(format!("{base}/?a=b")).join(path).unwrap();
-            assert_eq!(joined.as_str(), format!("{base}/{path}?a=b"));
+            assert_eq!(joined.to_string(), format!("{base}/{path}?a=b"));
         }
         let joined = BaseUrl::new("http://h/api/").join("api/chat").unwrap();
-        assert_eq!(joined.as_str(), "http://h/api/chat");
+        assert_eq!(joined.to_string(), "http://h/api/chat");
     }
 
     /// The path became a part of the query, and every request went to the base itself.
@@ -173,16 +275,64 @@ mod tests {
             ("https://[2001:DB8::1]/v1", "2001:db8::1", Some(443)),
             ("http://127.0.0.1:80", "127.0.0.1", Some(80)),
             ("https://v1", "v1", Some(443)),
-            ("https://bücher.example", "xn--bcher-kva.example", Some(443)),
+            ("https://xn--bcher-kva.example", "xn--bcher-kva.example", Some(443)),
+            ("HTTPS://h:/", "h", Some(443)),
             ("ftp://h", "", None),
             ("h:443", "", None),
+            ("https://bücher.example", "", None),
             ("http://h:99999", "", None),
+            ("http://h:x", "", None),
+            ("http://:80", "", None),
+            ("http://[::1", "", None),
+            ("http://a b", "", None),
             ("http://", "", None),
             ("not a URL", "", None),
             ("", "", None),
         ] {
             let base = BaseUrl::new(url);
             assert_eq!((base.host(), base.port()), (host, port), "{url}");
+        }
+    }
+
+    #[test]
+    fn join_normalizes_the_url() {
+        check("HTTPS://API.example:443", "https://api.example/v1/messages");
+        check("http://h:443", "http://h:443/v1/messages");
+        check("http://h/a b/\u{fc}%20{x}", "http://h/a%20b/%C3%BC%20%7Bx%7D/v1/messages");
+        check("http://h/x?q=a b#fragment", "http://h/x/v1/messages?q=a%20b");
+    }
+
+    #[test]
+    fn invalid_url_is_an_error_with_its_reason() {
+        for (url, reason) in [
+            ("https://b\u{fc}cher.example", "xn--"),
+            ("http://h:99999", "65535"),
+            ("http://h:x", "65535"),
+            ("http://", "no host"),
+            ("http://:80", "no host"),
+            ("http://[::1", "is not a URL"),
+            ("http://a b", "is not a URL"),
+            ("ftp://h", "must begin with http:// or https://"),
+        ] {
+            let error = BaseUrl::new(url).join("v1/messages").unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+            assert!(error.contains(&format!("`{url}`")), "{error}");
+        }
+    }
+
+    /// The expected values are from RFC 7617, section 2, and from its rule for escapes of UTF-8.
+    #[test]
+    fn user_and_password_become_basic_authentication() {
+        for (url, expected) in [
+            ("http://Aladdin:open%20sesame@h", Some("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==")),
+            ("http://test:123%C2%A3@h", Some("Basic dGVzdDoxMjPCow==")),
+            ("http://test@h", Some("Basic dGVzdDo=")),
+            ("http://h", None),
+        ] {
+            let base = BaseUrl::new(url);
+            let value = base.authorization().map(|value| value.to_str().unwrap());
+            assert_eq!(value, expected, "{url}");
+            assert_eq!(base.join("x").unwrap().to_string(), "http://h/x");
         }
     }
 

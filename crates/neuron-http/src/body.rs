@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream;
-use neuron_types::{AnswerMetadata, ProviderError, WasmBoxedStream};
-use reqwest::{Response, Url};
+use http::{Response, Uri};
+use neuron_types::{AnswerMetadata, BoxError, ProviderError};
 
+use crate::chunks::Chunks;
 use crate::deadline::Deadline;
 use crate::headers::metadata;
 use crate::transport;
@@ -28,15 +29,14 @@ const MAX_BODY_BYTES: usize = 256 * 1024 * 1024;
 /// [`ProviderError::Network`] or [`ProviderError::Timeout`]; [`ProviderError::Other`] for a body
 /// that does not end.
 pub(crate) async fn read_body(
-    response: Response,
+    mut chunks: Chunks,
+    uri: &Uri,
     deadline: Deadline,
 ) -> Result<Vec<u8>, ProviderError> {
-    let url = response.url().clone();
-    let mut chunks = chunks(response);
     let mut body = Vec::new();
     let read = async {
         while let Some(chunk) = next(&mut chunks).await {
-            let chunk = chunk.map_err(|error| transport::network_error(&url, error))?;
+            let chunk = chunk.map_err(|error| transport::network_error(uri, &*error))?;
             if body.len() + chunk.len() > MAX_BODY_BYTES {
                 return Err(ProviderError::Other("the response is too large".into()));
             }
@@ -69,8 +69,8 @@ async fn give_way() {
 const ENOUGH: usize = 64 * 1024;
 
 /// Reads the beginning of a body that explains a status: what comes of it is better than nothing.
-pub(crate) async fn read_beginning(response: Response, deadline: Deadline) -> Vec<u8> {
-    read_more(&mut chunks(response), Vec::new(), deadline).await
+pub(crate) async fn read_beginning(mut chunks: Chunks, deadline: Deadline) -> Vec<u8> {
+    read_more(&mut chunks, Vec::new(), deadline).await
 }
 
 /// Reads on from the beginning of a body that has been read already.
@@ -87,14 +87,8 @@ async fn read_more(chunks: &mut Chunks, mut body: Vec<u8>, deadline: Deadline) -
     body
 }
 
-type Chunks = WasmBoxedStream<'static, reqwest::Result<Bytes>>;
-
-fn chunks(response: Response) -> Chunks {
-    Box::pin(response.bytes_stream())
-}
-
-async fn next(chunks: &mut Chunks) -> Option<reqwest::Result<Bytes>> {
-    poll_fn(|cx| chunks.as_mut().poll_next(cx)).await
+async fn next(chunks: &mut Chunks) -> Option<Result<Bytes, BoxError>> {
+    poll_fn(|cx| chunks.poll_next(cx)).await
 }
 
 /// A response's body as it arrives, which must not stand still for longer than the idle limit.
@@ -102,7 +96,7 @@ pub struct Body {
     /// Bytes that were read in advance.
     read: Bytes,
     chunks: Chunks,
-    url: Url,
+    uri: Uri,
     idle: Duration,
     /// The facts in the response's headers.
     pub(crate) metadata: AnswerMetadata,
@@ -112,12 +106,12 @@ pub struct Body {
 }
 
 impl Body {
-    pub(crate) fn new(response: Response, idle: Duration) -> Self {
+    pub(crate) fn new(response: Response<Chunks>, uri: Uri, idle: Duration) -> Self {
         Self {
-            url: response.url().clone(),
+            uri,
             metadata: metadata(response.headers()),
             read: Bytes::new(),
-            chunks: chunks(response),
+            chunks: response.into_body(),
             idle,
             #[cfg(not(target_family = "wasm"))]
             timer: None,
@@ -188,17 +182,14 @@ impl Stream for Body {
         if !self.read.is_empty() {
             return Poll::Ready(Some(Ok(std::mem::take(&mut self.read))));
         }
-        match self.chunks.as_mut().poll_next(cx) {
+        match self.chunks.poll_next(cx) {
             Poll::Ready(next) => {
                 #[cfg(not(target_family = "wasm"))]
                 {
                     self.timer = None;
                 }
-                Poll::Ready(
-                    next.map(|chunk| {
-                        chunk.map_err(|error| transport::broken_stream(&self.url, error))
-                    }),
-                )
+                let broken = |error: BoxError| transport::broken_stream(&self.uri, &*error);
+                Poll::Ready(next.map(|chunk| chunk.map_err(broken)))
             }
             Poll::Pending => {
                 let idle = self.idle;

@@ -1,35 +1,106 @@
-//! The client: one POST to one address, and TLS.
+//! The client: one POST to one server.
 
-use std::error::Error;
-use std::future::Future;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use neuron_types::{ProviderError, WasmCompatSend};
-use reqwest::header::HeaderMap;
-use reqwest::{Client, RequestBuilder, Response, Url};
-#[cfg(not(target_family = "wasm"))]
+use bytes::Bytes;
+use http::header::PROXY_AUTHORIZATION;
+use http::{HeaderMap, Method, Request, Response, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client as Pool;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use neuron_types::{BoxError, ProviderError, WasmCompatSend};
 use tokio::time::Instant;
+use tower_service::Service;
 
+use crate::chunks::Chunks;
+use crate::connect::Connector;
 use crate::deadline::Deadline;
-#[cfg(not(target_family = "wasm"))]
-use crate::idle;
-use crate::transport::{self, Transport};
+use crate::{idle, transport};
 
-/// An HTTP client for one address. Clones share its connections.
+/// An HTTP client of your own, for [`Endpoint::with_client`](crate::Endpoint::with_client).
+///
+/// With the feature `reqwest`, `reqwest::Client` converts into it. On wasm32 it always does, and is the only client.
+#[derive(Clone)]
+pub struct HttpClient(Arc<dyn Fn(Request<Full<Bytes>>) -> Sending + Send + Sync>);
+
+type Sending = Pin<Box<dyn Future<Output = Result<Response<Chunks>, BoxError>> + Send>>;
+
+impl HttpClient {
+    /// Creates a client of a service, such as the pooled client of `hyper-util` with a connector of your own.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// use http_body_util::Full;
+    /// use hyper_util::client::legacy::Client;
+    /// use hyper_util::rt::TokioExecutor;
+    /// use neuron_http::HttpClient;
+    ///
+    /// let client: Client<_, Full<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
+    /// let client = HttpClient::new(client);
+    /// ```
+    pub fn new<S, B>(service: S) -> Self
+    where
+        S: Service<Request<Full<Bytes>>, Response = Response<B>> + Clone + Send + Sync + 'static,
+        S::Future: Send,
+        S::Error: Into<BoxError>,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        Self(Arc::new(move |request| {
+            let mut service = service.clone();
+            Box::pin(async move {
+                poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::into)?;
+                let response = service.call(request).await.map_err(Into::into)?;
+                Ok(response.map(|body| Chunks::Boxed(Box::pin(body.map_err(Into::into)))))
+            })
+        }))
+    }
+}
+
+#[cfg(feature = "reqwest")]
+impl From<reqwest::Client> for HttpClient {
+    fn from(client: reqwest::Client) -> Self {
+        Self(Arc::new(move |request| {
+            let client = client.clone();
+            Box::pin(async move {
+                let request = request.map(reqwest::Body::wrap);
+                let response = client.execute(request.try_into()?).await;
+                // The caller names the server, without a path and secrets in it.
+                let response: Response<reqwest::Body> =
+                    response.map_err(reqwest::Error::without_url)?.into();
+                Ok(response.map(|body| Chunks::Boxed(Box::pin(body.map_err(Into::into)))))
+            })
+        }))
+    }
+}
+
+impl fmt::Debug for HttpClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpClient").finish_non_exhaustive()
+    }
+}
+
+/// An HTTP client for one server. Clones share its connections.
 #[derive(Debug, Clone)]
 pub(crate) enum Http {
     Own(Arc<Clients>),
-    /// A client that the caller made. It has its own rules for connections.
-    Given(Client),
+    /// The caller's client, which has its own rules for connections.
+    Given(HttpClient),
 }
 
-/// The clients that are made with the first request, because that may fail and constructors of providers do not.
+/// The clients of an endpoint. They are created with the first request, because that may fail and constructors of
+/// providers do not.
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
     pooled: OnceLock<Client>,
     /// Makes a connection for each request.
-    #[cfg(not(target_family = "wasm"))]
     fresh: OnceLock<Client>,
 }
 
@@ -39,150 +110,123 @@ impl Default for Http {
     }
 }
 
+impl From<HttpClient> for Http {
+    fn from(client: HttpClient) -> Self {
+        Self::Given(client)
+    }
+}
+
 impl Http {
-    /// Forgets the connections, because a setting has changed. A client that was given stays.
+    /// Drops the connections after a change of a setting. The caller's client is not affected.
     pub(crate) fn reset(&mut self) {
         if let Self::Own(clients) = self {
             *clients = Arc::default();
         }
     }
 
-    /// Sends a JSON body, and returns the response once its headers are there.
+    /// Sends a JSON body. Returns the response as soon as its headers have arrived, whatever its status.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Network`] or [`ProviderError::Timeout`]. A response with any status is no
-    /// error here.
+    /// [`ProviderError::Network`] or [`ProviderError::Timeout`].
     ///
     /// # Cancel safety
     ///
     /// Dropping the future cancels the request.
-    pub(crate) fn post(
-        &self,
-        url: Url,
+    pub(crate) fn post<'a>(
+        &'a self,
+        uri: &'a Uri,
         headers: HeaderMap,
         body: Vec<u8>,
         connect: Duration,
         deadline: Deadline,
-    ) -> impl Future<Output = Result<Response, ProviderError>> + WasmCompatSend {
+    ) -> impl Future<Output = Result<Response<Chunks>, ProviderError>> + WasmCompatSend + 'a {
         async move {
-            let client = match self {
-                Self::Own(clients) => client(&clients.pooled, &url, connect, Pool::Shared)?,
-                Self::Given(client) => client,
+            let body = body.into();
+            let sending = async {
+                match self {
+                    Self::Own(clients) => send(clients, uri, headers, body, connect).await,
+                    Self::Given(HttpClient(send)) => send(post(uri, headers, body))
+                        .await
+                        .map_err(|error| transport::network_error(uri, &*error)),
+                }
             };
-            let request = client.post(url.clone()).headers(headers).body(body);
-            deadline.within(self.send(request, &url, connect)).await?
+            deadline.within(sending).await?
         }
-    }
-
-    /// Sends a request, and once more if the server closed the idle connection on which it was sent. A request that
-    /// was sent twice is never reported as [`Unsent`](neuron_types::Unsent).
-    #[cfg(not(target_family = "wasm"))]
-    async fn send(
-        &self,
-        request: RequestBuilder,
-        url: &Url,
-        connect: Duration,
-    ) -> Result<Response, ProviderError> {
-        let again = request.try_clone();
-        let start = Instant::now();
-        let (sent, has_connected) = idle::note_connections(request.send()).await;
-        let error = match sent {
-            Ok(response) => return Ok(response),
-            Err(error) => error,
-        };
-        let was_idle =
-            !has_connected && start.elapsed() < idle::AT_ONCE && idle::was_closed(&error);
-        match (self, again) {
-            (Self::Own(clients), Some(again)) if was_idle => {
-                let client = client(&clients.fresh, url, connect, Pool::None)?;
-                let sent = async { client.execute(again.build()?).await };
-                sent.await.map_err(|error| transport::lost(url, error))
-            }
-            _ => Err(transport::network_error(url, error)),
-        }
-    }
-
-    #[cfg(target_family = "wasm")]
-    async fn send(
-        &self,
-        request: RequestBuilder,
-        url: &Url,
-        _connect: Duration,
-    ) -> Result<Response, ProviderError> {
-        request.send().await.map_err(|error| transport::network_error(url, error))
     }
 }
 
-/// The connections that are kept for later requests.
-#[derive(Clone, Copy)]
-enum Pool {
-    Shared,
-    #[cfg(not(target_family = "wasm"))]
-    None,
+fn post(uri: &Uri, headers: HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
+    let mut request = Request::new(Full::new(body));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = uri.clone();
+    *request.headers_mut() = headers;
+    request
 }
 
+/// Sends a request, and once more if the server closed the idle connection on which it was sent. A request that was sent
+/// twice is never reported as [`Unsent`](neuron_types::Unsent).
+async fn send(
+    clients: &Clients,
+    uri: &Uri,
+    headers: HeaderMap,
+    body: Bytes,
+    connect: Duration,
+) -> Result<Response<Chunks>, ProviderError> {
+    let client = client(&clients.pooled, uri, connect, usize::MAX)?;
+    let start = Instant::now();
+    let sending = client.send(post(uri, headers.clone(), body.clone()));
+    let (sent, has_connected) = idle::note_connections(sending).await;
+    let error = match sent {
+        Ok(response) => return Ok(response),
+        Err(error) => error,
+    };
+    if has_connected || start.elapsed() >= idle::AT_ONCE || !idle::was_closed(&error) {
+        return Err(transport::network_error(uri, &error));
+    }
+    let client = self::client(&clients.fresh, uri, connect, 0)?;
+    let sent = client.send(post(uri, headers, body)).await;
+    sent.map_err(|error| transport::lost(uri, &error))
+}
+
+/// A connection pool.
+#[derive(Debug)]
+struct Client {
+    pool: Pool<Connector, Full<Bytes>>,
+    connector: Connector,
+}
+
+/// Time after which an unused connection is closed.
+const POOL_IDLE: Duration = Duration::from_secs(90);
+
+impl Client {
+    async fn send(
+        &self,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Response<Chunks>, hyper_util::client::legacy::Error> {
+        if let Some(credentials) = self.connector.proxy_authorization(request.uri()) {
+            request.headers_mut().insert(PROXY_AUTHORIZATION, credentials.clone());
+        }
+        let response: Response<Incoming> = self.pool.request(request).await?;
+        Ok(response.map(Chunks::Incoming))
+    }
+}
+
+/// Returns the client in a slot, and creates it if the slot is empty.
 fn client<'c>(
     slot: &'c OnceLock<Client>,
-    url: &Url,
+    uri: &Uri,
     connect: Duration,
-    pool: Pool,
+    max_idle: usize,
 ) -> Result<&'c Client, ProviderError> {
     if let Some(client) = slot.get() {
         return Ok(client);
     }
-    let client = build(url, connect, pool)
-        .map_err(|error| ProviderError::Network(Box::new(Transport::new("TLS", &*error))))?;
-    Ok(slot.get_or_init(|| client))
-}
-
-#[cfg(not(target_family = "wasm"))]
-fn build(url: &Url, connect: Duration, pool: Pool) -> Result<Client, Box<dyn Error + Send + Sync>> {
-    let builder = Client::builder()
-        .connect_timeout(connect)
-        // A redirect would carry the key to somebody else.
-        .redirect(reqwest::redirect::Policy::none())
-        .user_agent(concat!("neuron/", env!("CARGO_PKG_VERSION")))
-        .tls_backend_preconfigured(tls_config(url)?);
-    let builder = match pool {
-        Pool::Shared => builder.connector_layer(idle::NoteConnections),
-        Pool::None => builder.pool_max_idle_per_host(0),
-    };
-    // What runs on this machine is not reached through a proxy.
-    let builder = if is_loopback(url) { builder.no_proxy() } else { builder };
-    Ok(builder.build()?)
-}
-
-#[cfg(target_family = "wasm")]
-fn build(
-    _url: &Url,
-    _connect: Duration,
-    _pool: Pool,
-) -> Result<Client, Box<dyn Error + Send + Sync>> {
-    Ok(Client::builder().build()?)
-}
-
-/// TLS by rustls with ring, trusting what the operating system trusts.
-#[cfg(not(target_family = "wasm"))]
-fn tls_config(url: &Url) -> Result<rustls::ClientConfig, rustls::Error> {
-    use rustls_platform_verifier::BuilderVerifierExt;
-
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?;
-    let builder = if url.scheme() == "https" {
-        builder.with_platform_verifier()?
-    } else {
-        // Without TLS, a machine that has no certificates will do.
-        builder.with_root_certificates(rustls::RootCertStore::empty())
-    };
-    Ok(builder.with_no_client_auth())
-}
-
-#[cfg(not(target_family = "wasm"))]
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost"
-        || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    let connector = Connector::new(uri, connect).map_err(|error| transport::tls_error(&error))?;
+    let pool = Pool::builder(TokioExecutor::new())
+        .pool_idle_timeout(POOL_IDLE)
+        .pool_max_idle_per_host(max_idle)
+        .pool_timer(TokioTimer::new())
+        .build(connector.clone());
+    Ok(slot.get_or_init(|| Client { pool, connector }))
 }

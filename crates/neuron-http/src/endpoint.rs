@@ -3,17 +3,30 @@
 use std::future::Future;
 use std::time::Duration;
 
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
 use neuron_types::{ProviderError, ProviderInfo, WasmCompatSend};
-use reqwest::header::HeaderMap;
 
 use crate::body::read_beginning;
-use crate::client::Http;
+use crate::client::{Http, HttpClient};
 use crate::deadline::Deadline;
 use crate::{BaseUrl, KeySource, Rejection, Reply, Secret};
 
 /// How long to wait for the body that explains a status: the status says the most, and a retry should
 /// not wait for a server that does not go on.
 pub(crate) const EXPLANATION: Duration = Duration::from_secs(5);
+
+/// Adds the headers that every request has. A browser adds its own.
+#[cfg(not(target_family = "wasm"))]
+fn add_defaults(headers: &mut HeaderMap) {
+    use http::HeaderValue;
+    use http::header::{ACCEPT, USER_AGENT};
+
+    const AGENT: &str = concat!("neuron/", env!("CARGO_PKG_VERSION"));
+    headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
+    // Some gateways refuse a request without it.
+    headers.entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));
+}
 
 /// How long to wait for what.
 #[derive(Debug, Clone, Copy)]
@@ -113,15 +126,15 @@ impl Endpoint {
         self
     }
 
-    /// Sends requests with a client of your own: for a proxy, or certificates that the operating system does not have.
+    /// Sends requests with a client of your own, for example for certificates that the operating system does not have.
     ///
-    /// Its builder decides on TLS, proxies, the user agent and the time for a connection, and this endpoint's
-    /// [connect timeout](Self::with_connect_timeout) has no effect. Turn redirects off
-    /// (`redirect::Policy::none()`), because they may carry the key to another server. No request is sent twice on a
+    /// The client decides on TLS, proxies, redirects and the time for a connection, and this endpoint's
+    /// [connect timeout](Self::with_connect_timeout) has no effect. Turn redirects off (in `reqwest`,
+    /// `redirect::Policy::none()`), because they may carry the key to another server. No request is sent twice on a
     /// client of your own (see [`post`](Self::post)).
     #[must_use]
-    pub fn with_client(mut self, client: reqwest::Client) -> Self {
-        self.http = Http::Given(client);
+    pub fn with_client(mut self, client: impl Into<HttpClient>) -> Self {
+        self.http = Http::from(client.into());
         self
     }
 
@@ -180,7 +193,7 @@ impl Endpoint {
     pub fn post<'a>(
         &'a self,
         path: &'a str,
-        headers: HeaderMap,
+        mut headers: HeaderMap,
         body: Vec<u8>,
         reject: impl FnOnce(&Rejection) -> ProviderError + WasmCompatSend + 'a,
     ) -> impl Future<Output = Result<Reply, ProviderError>> + WasmCompatSend + 'a {
@@ -188,13 +201,19 @@ impl Endpoint {
             check_runtime()?;
             let Timeouts { connect, call, .. } = self.timeouts;
             let deadline = self.deadline.unwrap_or_else(|| Deadline::after(call));
-            let url = self.base_url.join(path)?;
-            let response = self.http.post(url, headers, body, connect, deadline).await?;
-            if response.status().is_success() {
-                return Ok(Reply::new(response, deadline, self.timeouts, self.secret.clone()));
+            let uri = self.base_url.join(path)?;
+            #[cfg(not(target_family = "wasm"))]
+            add_defaults(&mut headers);
+            if let Some(credentials) = self.base_url.authorization() {
+                headers.entry(AUTHORIZATION).or_insert_with(|| credentials.clone());
             }
-            let (status, headers) = (response.status(), response.headers().clone());
-            let body = read_beginning(response, deadline.or_after(EXPLANATION)).await;
+            let response = self.http.post(&uri, headers, body, connect, deadline).await?;
+            if response.status().is_success() {
+                return Ok(Reply::new(response, uri, deadline, self.timeouts, self.secret.clone()));
+            }
+            let (head, chunks) = response.into_parts();
+            let (status, headers) = (head.status, head.headers);
+            let body = read_beginning(chunks, deadline.or_after(EXPLANATION)).await;
             let body = self.secret.redact(String::from_utf8_lossy(&body).into_owned());
             Err(reject(&Rejection::new(status.as_u16(), headers, body.as_bytes(), call)))
         }

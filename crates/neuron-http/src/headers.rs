@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use neuron_types::{AnswerMetadata, ProviderError};
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 /// How long the server asks to wait: `retry-after-ms`, else `retry-after` in seconds or as a date.
 #[must_use]

@@ -16,10 +16,9 @@ use std::future::Future;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tower::{Layer, Service};
+use crate::transport::causes;
 
 /// Maximum time from the sending of a request until a connection that was idle is found to be closed.
 pub(crate) const AT_ONCE: Duration = Duration::from_secs(1);
@@ -29,29 +28,28 @@ tokio::task_local! {
     static HAS_CONNECTED: Arc<AtomicBool>;
 }
 
-/// Runs a request. Returns `true` beside its result if a connection was begun for it. The client must have the layer
-/// [`NoteConnections`].
+/// Runs a request. Returns `true` beside its result if a connection was begun for it.
 pub(crate) async fn note_connections<T>(request: impl Future<Output = T>) -> (T, bool) {
     let has_connected = Arc::new(AtomicBool::new(false));
     let result = HAS_CONNECTED.scope(Arc::clone(&has_connected), request).await;
     (result, has_connected.load(Ordering::Relaxed))
 }
 
+/// Records that a connection begins.
+pub(crate) fn note_connection() {
+    // Outside of the scope hyper finishes a connection that no request waits for.
+    let _ = HAS_CONNECTED.try_with(|connected| connected.store(true, Ordering::Relaxed));
+}
+
 /// Returns `true` if the server closed or reset the connection before the head of its response was complete.
 ///
 /// hyper does not distinguish a head that was cut from one that never began.
-pub(crate) fn was_closed(error: &reqwest::Error) -> bool {
-    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        let hyper = error.downcast_ref::<hyper::Error>();
-        if hyper.is_some_and(hyper::Error::is_incomplete_message)
-            || error.downcast_ref().is_some_and(is_reset)
-        {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+pub(crate) fn was_closed(error: &(dyn Error + 'static)) -> bool {
+    causes(error).any(|cause| {
+        let hyper = cause.downcast_ref::<hyper::Error>();
+        hyper.is_some_and(hyper::Error::is_incomplete_message)
+            || cause.downcast_ref().is_some_and(is_reset)
+    })
 }
 
 fn is_reset(error: &io::Error) -> bool {
@@ -64,35 +62,4 @@ fn is_reset(error: &io::Error) -> bool {
             | Kind::NotConnected
             | Kind::UnexpectedEof
     )
-}
-
-/// A layer around the making of connections.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct NoteConnections;
-
-impl<S> Layer<S> for NoteConnections {
-    type Service = Noted<S>;
-
-    fn layer(&self, inner: S) -> Noted<S> {
-        Noted(inner)
-    }
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct Noted<S>(S);
-
-impl<S: Service<R>, R> Service<R> for Noted<S> {
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = S::Future;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.0.poll_ready(cx)
-    }
-
-    fn call(&mut self, target: R) -> S::Future {
-        // Outside of the scope hyper finishes a connection that no request waits for.
-        let _ = HAS_CONNECTED.try_with(|connected| connected.store(true, Ordering::Relaxed));
-        self.0.call(target)
-    }
 }

@@ -2,7 +2,7 @@
 //! bodies that arrive in pieces, server-sent events and lines of JSON, keys that never show, errors
 //! by status, and a request's JSON written from the borrow.
 //!
-//! Only the table of errors' words knows vendors. [`reqwest`] stands in the public surface.
+//! Only the table of errors' words knows vendors. The types of headers and URLs are those of the crate [`http`].
 //!
 //! | for | see |
 //! |---|---|
@@ -15,7 +15,10 @@
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod base_url;
+#[cfg_attr(target_family = "wasm", path = "fetch.rs")]
 mod client;
+#[cfg(not(target_family = "wasm"))]
+mod connect;
 mod deadline;
 mod endpoint;
 #[cfg(not(target_family = "wasm"))]
@@ -26,6 +29,7 @@ mod json_body;
 mod lenient;
 
 mod body;
+mod chunks;
 mod fault;
 mod headers;
 mod rejection;
@@ -43,16 +47,17 @@ mod secret;
 pub use answer_stream::{Answer, AnswerStream, complete};
 pub use base_url::BaseUrl;
 pub use body::Body;
+pub use client::HttpClient;
 pub use endpoint::Endpoint;
 pub use framing::{Framing, read_frame};
 pub use headers::{header, header_value, retry_after};
+pub use http;
 pub use json_body::{Fields, ObjectInput, Shortest, VendorFields, sorted_extra, write_json};
 pub use key_source::KeySource;
 pub use lenient::or_default;
 pub use lines::LineDecoder;
 pub use rejection::Rejection;
 pub use reply::Reply;
-pub use reqwest;
 pub use secret::Secret;
 pub use sse::SseDecoder;
 pub use vendor_error::VendorError;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use http::HeaderMap;
 use neuron_types::ProviderError;
-use reqwest::header::HeaderMap;
 use serde::de::DeserializeOwned;
 
 use crate::fault::Fault;
@@ -136,7 +136,7 @@ pub(crate) fn describe(place: &str, kind: &str, message: &str, request_id: Optio
 
 #[cfg(test)]
 mod tests {
-    use reqwest::header::{HeaderName, HeaderValue};
+    use http::{HeaderName, HeaderValue};
 
     use super::*;
 

@@ -1,10 +1,11 @@
 //! A response whose status is a success.
 
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Response, Uri};
 use neuron_types::{CompletionResponse, ProviderError};
-use reqwest::Response;
-use reqwest::header::{CONTENT_TYPE, HeaderMap};
 
 use crate::body::{read_beginning, read_body};
+use crate::chunks::Chunks;
 use crate::deadline::Deadline;
 use crate::endpoint::{EXPLANATION, Timeouts};
 use crate::headers::metadata;
@@ -13,7 +14,8 @@ use crate::{Body, Secret, header};
 /// A response whose status is a success, and whose body has not been read.
 #[derive(Debug)]
 pub struct Reply {
-    response: Response,
+    response: Response<Chunks>,
+    uri: Uri,
     deadline: Deadline,
     timeouts: Timeouts,
     secret: Secret,
@@ -21,12 +23,13 @@ pub struct Reply {
 
 impl Reply {
     pub(crate) fn new(
-        response: Response,
+        response: Response<Chunks>,
+        uri: Uri,
         deadline: Deadline,
         timeouts: Timeouts,
         secret: Secret,
     ) -> Self {
-        Self { response, deadline, timeouts, secret }
+        Self { response, uri, deadline, timeouts, secret }
     }
 
     /// The response's headers.
@@ -62,7 +65,7 @@ impl Reply {
     /// [`ProviderError::Network`] or [`ProviderError::Timeout`]; [`ProviderError::Other`] for a body
     /// that does not end.
     pub async fn read(self) -> Result<Vec<u8>, ProviderError> {
-        read_body(self.response, self.deadline).await
+        read_body(self.response.into_body(), &self.uri, self.deadline).await
     }
 
     /// Reads the body as it arrives, if it is of one of these content types. A body that is `text/plain` or has
@@ -82,18 +85,18 @@ impl Reply {
         let essence = essence.split(';').next().unwrap_or_default().trim();
         let is = |wanted: &str| essence.eq_ignore_ascii_case(wanted);
         if content_types.iter().any(|wanted| is(wanted)) {
-            return Ok(Body::new(self.response, self.timeouts.idle));
+            return Ok(Body::new(self.response, self.uri, self.timeouts.idle));
         }
         let explanation = || self.deadline.or_after(EXPLANATION);
         let beginning = if is("text/plain") {
             let begins = if content_types.contains(&EVENTS) { begins_event } else { begins_object };
-            let mut body = Body::new(self.response, self.timeouts.idle);
+            let mut body = Body::new(self.response, self.uri, self.timeouts.idle);
             match body.check_beginning(begins, explanation).await? {
                 Ok(()) => return Ok(body),
                 Err(beginning) => beginning,
             }
         } else {
-            read_beginning(self.response, explanation()).await
+            read_beginning(self.response.into_body(), explanation()).await
         };
         Err(explain(&beginning).unwrap_or_else(|| {
             let shown = self.secret.excerpt(beginning.trim_ascii());

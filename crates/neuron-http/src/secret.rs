@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use http::HeaderValue;
 use neuron_types::{BoxError, ProviderError, Unsent};
-use reqwest::header::HeaderValue;
 
 /// A text that `Debug` does not show.
 ///

@@ -1,68 +1,110 @@
-//! What goes wrong on the way, in words.
+//! The texts and the kinds of errors on the way to a server and back.
 
 use std::error::Error;
 use std::fmt;
 
+use http::Uri;
 use neuron_types::{BoxError, ProviderError, Unsent};
-use reqwest::Url;
 
-/// The error of the first attempt.
-pub(crate) fn network_error(url: &Url, error: reqwest::Error) -> ProviderError {
-    let is_unsent = is_unsent(&error);
-    let error = describe(url, error);
-    ProviderError::Network(if is_unsent { Box::new(Unsent(error)) } else { error })
+type Cause = dyn Error + Send + Sync + 'static;
+
+/// Returns the error of a first attempt.
+pub(crate) fn network_error(uri: &Uri, error: &Cause) -> ProviderError {
+    let described = describe(uri, error);
+    let is_unsent = is_unsent(error);
+    ProviderError::Network(if is_unsent { Box::new(Unsent(described)) } else { described })
 }
 
-/// The error of a second attempt. The first attempt may have reached the server.
+/// Returns the error of a second attempt. The first attempt may have reached the server.
 #[cfg(not(target_family = "wasm"))]
-pub(crate) fn lost(url: &Url, error: reqwest::Error) -> ProviderError {
-    ProviderError::Network(describe(url, error))
+pub(crate) fn lost(uri: &Uri, error: &Cause) -> ProviderError {
+    ProviderError::Network(describe(uri, error))
 }
 
-fn describe(url: &Url, error: reqwest::Error) -> BoxError {
-    Box::new(Transport::new(&origin(url), &error.without_url()))
+/// Returns the error of a stream that broke. It is not retryable, because a caller may have used the beginning.
+pub(crate) fn broken_stream(uri: &Uri, error: &Cause) -> ProviderError {
+    ProviderError::StreamError(describe(uri, error).to_string())
 }
 
-/// Whether there was no connection, so that the request did not leave.
+/// Returns the error of a TLS configuration.
 #[cfg(not(target_family = "wasm"))]
-fn is_unsent(error: &reqwest::Error) -> bool {
-    error.is_connect()
+pub(crate) fn tls_error(error: &rustls::Error) -> ProviderError {
+    ProviderError::Network(Box::new(Transport::new("TLS", error)))
 }
 
-/// A browser does not say.
+fn describe(uri: &Uri, error: &Cause) -> BoxError {
+    Box::new(Transport::new(&origin(uri), error))
+}
+
+/// Returns `true` if there was no connection, so that the request was not sent.
+#[cfg(not(target_family = "wasm"))]
+fn is_unsent(error: &Cause) -> bool {
+    causes(error).any(|cause| {
+        let pool = cause.downcast_ref::<hyper_util::client::legacy::Error>();
+        #[cfg(feature = "reqwest")]
+        if cause.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect) {
+            return true;
+        }
+        pool.is_some_and(hyper_util::client::legacy::Error::is_connect)
+    })
+}
+
+/// Returns `false`, because a browser does not report it.
 #[cfg(target_family = "wasm")]
-fn is_unsent(_: &reqwest::Error) -> bool {
+fn is_unsent(_: &Cause) -> bool {
     false
 }
 
-/// Whatever has been shown of a stream cannot be taken back, so a broken one is not retryable as a
-/// failed connection is.
-pub(crate) fn broken_stream(url: &Url, error: reqwest::Error) -> ProviderError {
-    ProviderError::StreamError(Transport::new(&origin(url), &error.without_url()).to_string())
+/// Returns an error and its causes, from the outermost to the innermost.
+pub(crate) fn causes<'e>(
+    error: &'e (dyn Error + 'static),
+) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+    let mut next = Some(error);
+    std::iter::from_fn(move || {
+        let error = next?;
+        next = error.source();
+        Some(error)
+    })
 }
 
-/// The address without path, query and credentials.
-fn origin(url: &Url) -> String {
-    url.origin().ascii_serialization()
+/// Returns the URL without path, query and credentials.
+fn origin(uri: &Uri) -> String {
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    format!("{}://{authority}", uri.scheme_str().unwrap_or_default())
 }
 
-/// What went wrong on the way, with all its causes in one line: the outermost says little.
+/// An error with all its causes in one line, because the outermost error says little.
 #[derive(Debug)]
-pub(crate) struct Transport(String);
+struct Transport(String);
 
 impl Transport {
-    pub(crate) fn new(whom: &str, error: &(dyn Error + 'static)) -> Self {
-        let mut text = format!("{whom}: {error}");
-        let mut source = error.source();
-        while let Some(cause) = source {
-            let cause_text = cause.to_string();
-            if !text.ends_with(&cause_text) {
-                text = format!("{text}: {cause_text}");
+    fn new(peer: &str, error: &(dyn Error + 'static)) -> Self {
+        let mut text = peer.to_owned();
+        for cause in causes(error) {
+            let cause = text_of(cause);
+            if !text.ends_with(&cause) {
+                text = format!("{text}: {cause}");
             }
-            source = cause.source();
         }
         Self(text)
     }
+}
+
+/// Returns the text of an error without its causes.
+#[cfg(not(target_family = "wasm"))]
+fn text_of(error: &(dyn Error + 'static)) -> String {
+    // Its own texts are `client error (Connect)` and the like.
+    match error.downcast_ref::<hyper_util::client::legacy::Error>() {
+        Some(error) if error.is_connect() => "cannot connect".to_owned(),
+        Some(_) => "cannot send the request".to_owned(),
+        None => error.to_string(),
+    }
+}
+
+/// Returns the text of an error without its causes.
+#[cfg(target_family = "wasm")]
+fn text_of(error: &(dyn Error + 'static)) -> String {
+    error.to_string()
 }
 
 impl fmt::Display for Transport {

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use http::HeaderMap;
 use neuron_types::ProviderError;
-use reqwest::header::HeaderMap;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use neuron_http::reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use neuron_http::{AnswerStream, Endpoint, Rejection, Reply, Secret, header_value};
+use neuron_http::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use neuron_http::{AnswerStream, Endpoint, HttpClient, Rejection, Reply, Secret, header_value};
 use neuron_types::{
     CacheControl, CompletionResponse, ForcedCalls, Provider, ProviderError, ProviderInfo,
     RequestRef, StreamHandle,
@@ -154,11 +154,11 @@ impl Anthropic {
         self
     }
 
-    /// Sends requests with a client of your own: for a proxy that is not in the environment, or for certificates that
-    /// the operating system does not have. Turn redirects off, because they may carry the key to another server.
-    /// [`Endpoint::with_client`] has the details.
+    /// Sends requests with a client of your own, for example for a proxy that is not in the environment, or for
+    /// certificates that the operating system does not have. With the feature `reqwest` this may be a `reqwest::Client`.
+    /// Turn redirects off, because they may carry the key to another server. [`Endpoint::with_client`] has the details.
     #[must_use]
-    pub fn http_client(mut self, client: neuron_http::reqwest::Client) -> Self {
+    pub fn http_client(mut self, client: impl Into<HttpClient>) -> Self {
         self.endpoint = self.endpoint.with_client(client);
         self
     }

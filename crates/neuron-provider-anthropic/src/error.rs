@@ -21,7 +21,7 @@ mod tests {
     use std::time::Duration;
 
     use neuron_http::Rejection;
-    use neuron_http::reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+    use neuron_http::http::header::{HeaderMap, HeaderName, HeaderValue};
 
     use super::*;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use neuron_http::reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
-use neuron_http::{AnswerStream, Endpoint, Reply, Secret};
+use neuron_http::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use neuron_http::{AnswerStream, Endpoint, HttpClient, Reply, Secret};
 use neuron_types::{
     CompletionResponse, EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse,
     ForcedCalls, Provider, ProviderError, ProviderInfo, RequestRef, StreamHandle,
@@ -146,11 +146,11 @@ impl Ollama {
         self
     }
 
-    /// Sends requests with a client of your own: for a proxy that is not in the environment, or for certificates that
-    /// the operating system does not have. Turn redirects off, because they may carry the key to another server.
-    /// [`Endpoint::with_client`] has the details.
+    /// Sends requests with a client of your own, for example for a proxy that is not in the environment, or for
+    /// certificates that the operating system does not have. With the feature `reqwest` this may be a `reqwest::Client`.
+    /// Turn redirects off, because they may carry the key to another server. [`Endpoint::with_client`] has the details.
     #[must_use]
-    pub fn http_client(mut self, client: neuron_http::reqwest::Client) -> Self {
+    pub fn http_client(mut self, client: impl Into<HttpClient>) -> Self {
         self.endpoint = self.endpoint.with_client(client);
         self
     }
@@ -288,7 +288,7 @@ mod tests {
     fn check_variables(host: &str, api_key: &str, url: &str, key: &str) {
         let client = Ollama::from_variables(host, api_key).unwrap();
         let chat = client.endpoint.base_url().join("api/chat").unwrap();
-        assert_eq!(chat.as_str(), format!("{url}/api/chat"));
+        assert_eq!(chat.to_string(), format!("{url}/api/chat"));
         assert_eq!(client.endpoint.secret().expose(), key);
     }
 

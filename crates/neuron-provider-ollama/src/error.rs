@@ -114,7 +114,7 @@ fn with_fix(message: &str) -> String {
 mod tests {
     use std::time::Duration;
 
-    use neuron_http::reqwest::header::HeaderMap;
+    use neuron_http::http::header::HeaderMap;
     use serde_json::json;
 
     use super::*;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream;
-use neuron_http::reqwest::header::HeaderMap;
+use neuron_http::http::header::HeaderMap;
 use neuron_http::{AnswerStream, Rejection, Secret};
 use neuron_types::{
     CompletionResponse, EmbeddingError, EmbeddingRequest, EmbeddingResponse, ProviderError,

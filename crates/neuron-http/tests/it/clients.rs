@@ -3,10 +3,10 @@
 use std::sync::{Arc, Once};
 
 use futures_util::future::join;
-use neuron_http::reqwest::redirect::Policy;
-use neuron_http::reqwest::{Certificate, Client, ClientBuilder, Identity, Proxy};
 use neuron_http::{Endpoint, Rejection, Secret};
 use neuron_types::ProviderError;
+use reqwest::redirect::Policy;
+use reqwest::{Certificate, Client, ClientBuilder, Identity, Proxy};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;

@@ -2,4 +2,5 @@
 
 mod clients;
 mod idle_connections;
+mod proxies;
 mod streams;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use neuron_http::Rejection;
-use neuron_http::reqwest::header::HeaderMap;
+use neuron_http::http::header::HeaderMap;
 use serde_json::{Value, json};
 
 use super::{ApiError, from_answer, from_event};

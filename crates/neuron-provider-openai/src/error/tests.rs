@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use neuron_http::Rejection;
-use neuron_http::reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use neuron_http::http::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,0 +1,65 @@
+//! The bytes of a response's body, from any client.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use neuron_types::BoxError;
+
+/// The chunks of a body.
+#[cfg(not(target_family = "wasm"))]
+pub(crate) enum Chunks {
+    /// The body of our own client, without a box.
+    Incoming(hyper::body::Incoming),
+    Boxed(Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError> + Send>>),
+}
+
+#[cfg(not(target_family = "wasm"))]
+impl Chunks {
+    /// Polls for the next chunk. `None` is the end of the body.
+    pub(crate) fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, BoxError>>> {
+        use http_body::Body as _;
+
+        loop {
+            let frame = match self {
+                Self::Incoming(body) => {
+                    ready!(Pin::new(body).poll_frame(cx)).map(|frame| frame.map_err(BoxError::from))
+                }
+                Self::Boxed(body) => ready!(body.as_mut().poll_frame(cx)),
+            };
+            match frame.map(|frame| frame.map(http_body::Frame::into_data)) {
+                None => return Poll::Ready(None),
+                Some(Ok(Ok(chunk))) => return Poll::Ready(Some(Ok(chunk))),
+                // Trailers.
+                Some(Ok(Err(_))) => {}
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+            }
+        }
+    }
+}
+
+/// The chunks of a body.
+#[cfg(target_family = "wasm")]
+pub(crate) struct Chunks(pub(crate) neuron_types::WasmBoxedStream<'static, reqwest::Result<Bytes>>);
+
+#[cfg(target_family = "wasm")]
+impl Chunks {
+    /// Polls for the next chunk. `None` is the end of the body.
+    pub(crate) fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, BoxError>>> {
+        let chunk = ready!(self.0.as_mut().poll_next(cx));
+        Poll::Ready(chunk.map(|chunk| chunk.map_err(|error| error.without_url().into())))
+    }
+}
+
+impl fmt::Debug for Chunks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Chunks").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,233 @@
+//! Connections: direct or through a proxy, with TLS where the URL asks for it.
+
+use std::fmt;
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::uri::Scheme;
+use http::{HeaderValue, Uri};
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::connect::proxy::Tunnel;
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use neuron_types::BoxError;
+use rustls::ClientConfig;
+use tower_service::Service;
+
+use crate::idle;
+
+/// Makes connections to one server.
+#[derive(Debug, Clone)]
+pub(crate) struct Connector {
+    /// TCP, with TLS for `https` URLs.
+    https: HttpsConnector<HttpConnector>,
+    tls: Arc<ClientConfig>,
+    proxy: Option<Arc<Intercept>>,
+    timeout: Duration,
+}
+
+impl Connector {
+    /// Creates a connector for the server of a URL. `timeout` limits a connection with its TLS handshake.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the certificates of the operating system cannot be used.
+    pub(crate) fn new(uri: &Uri, timeout: Duration) -> Result<Self, rustls::Error> {
+        let proxy = proxy(uri).map(Arc::new);
+        let proxy_scheme = proxy.as_ref().and_then(|proxy| proxy.uri().scheme());
+        let uses_tls = [uri.scheme(), proxy_scheme].contains(&Some(&Scheme::HTTPS));
+        let tls = Arc::new(tls_config(uses_tls)?);
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        // Recognises a peer that is gone while a long response is awaited.
+        tcp.set_keepalive(Some(KEEPALIVE));
+        tcp.set_keepalive_interval(Some(KEEPALIVE));
+        tcp.set_keepalive_retries(Some(3));
+        let https = HttpsConnector::from((tcp, Arc::clone(&tls)));
+        Ok(Self { https, tls, proxy, timeout })
+    }
+
+    /// Returns the credentials for the proxy, if it forwards requests. A proxy that tunnels receives them from the
+    /// connector.
+    pub(crate) fn proxy_authorization(&self, uri: &Uri) -> Option<&HeaderValue> {
+        let proxy = self.proxy.as_ref().filter(|_| uri.scheme() == Some(&Scheme::HTTP))?;
+        proxy.basic_auth()
+    }
+
+    async fn connect(mut self, uri: Uri) -> Result<Io, BoxError> {
+        let Some(proxy) = self.proxy else {
+            return Ok(Io::new(self.https.call(uri).await?, false));
+        };
+        let connecting = async {
+            let address = proxy.uri().clone();
+            match address.scheme_str() {
+                Some("http" | "https") => {}
+                other => {
+                    let scheme = other.unwrap_or_default();
+                    let text = format!(
+                        "proxies with the scheme `{scheme}` are not supported, only `http` and `https`"
+                    );
+                    return Err(text.into());
+                }
+            }
+            if uri.scheme() == Some(&Scheme::HTTP) {
+                return Ok(Io::new(self.https.call(address).await?, true));
+            }
+            let mut tunnel = Tunnel::new(address, self.https);
+            if let Some(credentials) = proxy.basic_auth() {
+                tunnel = tunnel.with_auth(credentials.clone());
+            }
+            Ok(Io::new(HttpsConnector::from((tunnel, self.tls)).call(uri).await?, false))
+        };
+        connecting.await.map_err(|source| ProxyError::boxed(&proxy, source))
+    }
+}
+
+const KEEPALIVE: Duration = Duration::from_secs(15);
+
+/// Returns the proxy of the environment for a URL. A server on this machine has none.
+fn proxy(uri: &Uri) -> Option<Intercept> {
+    let host = uri.host().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    let is_local = host == "localhost"
+        || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    if is_local { None } else { Matcher::from_env().intercept(uri) }
+}
+
+/// Returns a configuration of rustls with ring that trusts what the operating system trusts.
+fn tls_config(is_used: bool) -> Result<ClientConfig, rustls::Error> {
+    use rustls_platform_verifier::BuilderVerifierExt;
+
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let builder = if is_used {
+        builder.with_platform_verifier()?
+    } else {
+        // Plain HTTP works on a machine without certificates.
+        builder.with_root_certificates(rustls::RootCertStore::empty())
+    };
+    Ok(builder.with_no_client_auth())
+}
+
+impl Service<Uri> for Connector {
+    type Response = Io;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Io, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        idle::note_connection();
+        let timeout = self.timeout;
+        let connecting = self.clone().connect(uri);
+        Box::pin(async move {
+            match tokio::time::timeout(timeout, connecting).await {
+                Ok(connected) => connected,
+                Err(_) => Err(format!("no connection within {timeout:?}").into()),
+            }
+        })
+    }
+}
+
+/// An error of a connection through a proxy.
+#[derive(Debug)]
+struct ProxyError {
+    /// The host and the port of the proxy.
+    proxy: String,
+    source: BoxError,
+}
+
+impl ProxyError {
+    fn boxed(proxy: &Intercept, source: BoxError) -> BoxError {
+        let uri = proxy.uri();
+        let mut proxy = uri.host().unwrap_or_default().to_owned();
+        if let Some(port) = uri.port() {
+            proxy = format!("{proxy}:{port}");
+        }
+        Box::new(Self { proxy, source })
+    }
+}
+
+impl fmt::Display for ProxyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "through the proxy {}", self.proxy)
+    }
+}
+
+impl std::error::Error for ProxyError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.source)
+    }
+}
+
+/// A connection of any kind.
+pub(crate) struct Io {
+    stream: Box<dyn Stream>,
+    /// Set if the peer is a proxy that forwards requests, so that requests name the whole URL.
+    is_forwarded: bool,
+}
+
+trait Stream: Read + Write + Connection + Send + Unpin {}
+
+impl<S: Read + Write + Connection + Send + Unpin> Stream for S {}
+
+impl Io {
+    fn new(stream: impl Stream + 'static, is_forwarded: bool) -> Self {
+        Self { stream: Box::new(stream), is_forwarded }
+    }
+}
+
+impl Connection for Io {
+    fn connected(&self) -> Connected {
+        self.stream.connected().proxy(self.is_forwarded)
+    }
+}
+
+impl Read for Io {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl Write for Io {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+}
