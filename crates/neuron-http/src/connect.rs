@@ -24,8 +24,7 @@ use crate::idle;
 /// Makes connections to one server.
 #[derive(Debug, Clone)]
 pub(crate) struct Connector {
-    /// TCP, with TLS for `https` URLs.
-    https: HttpsConnector<HttpConnector>,
+    tcp: HttpConnector,
     tls: Arc<ClientConfig>,
     proxy: Option<Arc<Intercept>>,
     timeout: Duration,
@@ -49,8 +48,7 @@ impl Connector {
         tcp.set_keepalive(Some(KEEPALIVE));
         tcp.set_keepalive_interval(Some(KEEPALIVE));
         tcp.set_keepalive_retries(Some(3));
-        let https = HttpsConnector::from((tcp, Arc::clone(&tls)));
-        Ok(Self { https, tls, proxy, timeout })
+        Ok(Self { tcp, tls, proxy, timeout })
     }
 
     /// Returns the credentials for the proxy, if it forwards requests. A proxy that tunnels receives them from the
@@ -60,32 +58,40 @@ impl Connector {
         proxy.basic_auth()
     }
 
-    async fn connect(mut self, uri: Uri) -> Result<Io, BoxError> {
-        let Some(proxy) = self.proxy else {
-            return Ok(Io::new(self.https.call(uri).await?, false));
+    async fn connect(self, uri: Uri) -> Result<Io, BoxError> {
+        let Some(proxy) = &self.proxy else {
+            return self.connect_to(uri, false).await;
         };
-        let connecting = async {
-            let address = proxy.uri().clone();
-            match address.scheme_str() {
-                Some("http" | "https") => {}
-                other => {
-                    let scheme = other.unwrap_or_default();
-                    let text = format!(
-                        "proxies with the scheme `{scheme}` are not supported, only `http` and `https`"
-                    );
-                    return Err(text.into());
-                }
-            }
-            if uri.scheme() == Some(&Scheme::HTTP) {
-                return Ok(Io::new(self.https.call(address).await?, true));
-            }
-            let mut tunnel = Tunnel::new(address, self.https);
-            if let Some(credentials) = proxy.basic_auth() {
-                tunnel = tunnel.with_auth(credentials.clone());
-            }
-            Ok(Io::new(HttpsConnector::from((tunnel, self.tls)).call(uri).await?, false))
-        };
-        connecting.await.map_err(|source| ProxyError::boxed(&proxy, source))
+        self.connect_through(proxy, uri).await.map_err(|source| ProxyError::boxed(proxy, source))
+    }
+
+    /// Connects to a server or a proxy, with TLS if the scheme is `https`.
+    async fn connect_to(&self, uri: Uri, is_forwarded: bool) -> Result<Io, BoxError> {
+        let mut tcp = self.tcp.clone();
+        if uri.scheme() == Some(&Scheme::HTTP) {
+            return Ok(Io::new(tcp.call(uri).await?, is_forwarded));
+        }
+        let mut https = HttpsConnector::from((tcp, Arc::clone(&self.tls)));
+        Ok(Io::new(https.call(uri).await?, is_forwarded))
+    }
+
+    async fn connect_through(&self, proxy: &Intercept, uri: Uri) -> Result<Io, BoxError> {
+        let address = proxy.uri().clone();
+        let scheme = address.scheme_str().unwrap_or_default();
+        if !["http", "https"].contains(&scheme) {
+            let text = format!("its scheme `{scheme}` is not supported, only `http` and `https`");
+            return Err(text.into());
+        }
+        if uri.scheme() == Some(&Scheme::HTTP) {
+            return self.connect_to(address, true).await;
+        }
+        let to_proxy = HttpsConnector::from((self.tcp.clone(), Arc::clone(&self.tls)));
+        let mut tunnel = Tunnel::new(address, to_proxy);
+        if let Some(credentials) = proxy.basic_auth() {
+            tunnel = tunnel.with_auth(credentials.clone());
+        }
+        let mut https = HttpsConnector::from((tunnel, Arc::clone(&self.tls)));
+        Ok(Io::new(https.call(uri).await?, false))
     }
 }
 

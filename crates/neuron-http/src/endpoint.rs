@@ -4,7 +4,11 @@ use std::future::Future;
 use std::time::Duration;
 
 use http::HeaderMap;
+#[cfg(not(target_family = "wasm"))]
+use http::HeaderValue;
 use http::header::AUTHORIZATION;
+#[cfg(not(target_family = "wasm"))]
+use http::header::USER_AGENT;
 use neuron_types::{ProviderError, ProviderInfo, WasmCompatSend};
 
 use crate::body::read_beginning;
@@ -16,17 +20,9 @@ use crate::{BaseUrl, KeySource, Rejection, Reply, Secret};
 /// not wait for a server that does not go on.
 pub(crate) const EXPLANATION: Duration = Duration::from_secs(5);
 
-/// Adds the headers that every request has. A browser adds its own.
+/// The value of `user-agent`. A browser sends its own.
 #[cfg(not(target_family = "wasm"))]
-fn add_defaults(headers: &mut HeaderMap) {
-    use http::HeaderValue;
-    use http::header::{ACCEPT, USER_AGENT};
-
-    const AGENT: &str = concat!("neuron/", env!("CARGO_PKG_VERSION"));
-    headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
-    // Some gateways refuse a request without it.
-    headers.entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));
-}
+const AGENT: HeaderValue = HeaderValue::from_static(concat!("neuron/", env!("CARGO_PKG_VERSION")));
 
 /// How long to wait for what.
 #[derive(Debug, Clone, Copy)]
@@ -203,7 +199,7 @@ impl Endpoint {
             let deadline = self.deadline.unwrap_or_else(|| Deadline::after(call));
             let uri = self.base_url.join(path)?;
             #[cfg(not(target_family = "wasm"))]
-            add_defaults(&mut headers);
+            headers.entry(USER_AGENT).or_insert(AGENT);
             if let Some(credentials) = self.base_url.authorization() {
                 headers.entry(AUTHORIZATION).or_insert_with(|| credentials.clone());
             }
