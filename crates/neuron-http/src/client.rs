@@ -10,8 +10,7 @@ use bytes::Bytes;
 use http::header::PROXY_AUTHORIZATION;
 use http::{HeaderMap, Method, Request, Response, Uri};
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper_util::client::legacy::Client as Pool;
+use hyper_util::client::legacy::{Client as Pool, ResponseFuture};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use neuron_types::{BoxError, ProviderError, WasmCompatSend};
 use tokio::time::Instant;
@@ -20,7 +19,8 @@ use tower_service::Service;
 use crate::chunks::Chunks;
 use crate::connect::Connector;
 use crate::deadline::Deadline;
-use crate::{idle, transport};
+use crate::idle::{self, HasServed};
+use crate::transport;
 
 /// An HTTP client of your own, for [`Endpoint::with_client`](crate::Endpoint::with_client).
 ///
@@ -175,18 +175,21 @@ async fn send(
 ) -> Result<Response<Chunks>, ProviderError> {
     let client = client(&clients.pooled, uri, connect, usize::MAX)?;
     let start = Instant::now();
-    let sending = client.send(post(uri, headers.clone(), body.clone()));
-    let (sent, has_connected) = idle::note_connections(sending).await;
-    let error = match sent {
-        Ok(response) => return Ok(response),
+    let error = match client.send(post(uri, headers.clone(), body.clone())).await {
+        Ok(response) => {
+            HasServed::mark(response.extensions());
+            return Ok(response.map(Chunks::Incoming));
+        }
         Err(error) => error,
     };
-    if has_connected || start.elapsed() >= idle::AT_ONCE || !idle::was_closed(&error) {
+    if start.elapsed() >= idle::AT_ONCE || !idle::was_closed(&error) {
         return Err(transport::network_error(uri, &error));
     }
     let client = self::client(&clients.fresh, uri, connect, 0)?;
-    let sent = client.send(post(uri, headers, body)).await;
-    sent.map_err(|error| transport::lost(uri, &error))
+    match client.send(post(uri, headers, body)).await {
+        Ok(response) => Ok(response.map(Chunks::Incoming)),
+        Err(error) => Err(transport::lost(uri, &error)),
+    }
 }
 
 /// A connection pool.
@@ -200,15 +203,11 @@ struct Client {
 const POOL_IDLE: Duration = Duration::from_secs(90);
 
 impl Client {
-    async fn send(
-        &self,
-        mut request: Request<Full<Bytes>>,
-    ) -> Result<Response<Chunks>, hyper_util::client::legacy::Error> {
+    fn send(&self, mut request: Request<Full<Bytes>>) -> ResponseFuture {
         if let Some(credentials) = self.connector.proxy_authorization(request.uri()) {
             request.headers_mut().insert(PROXY_AUTHORIZATION, credentials.clone());
         }
-        let response: Response<Incoming> = self.pool.request(request).await?;
-        Ok(response.map(Chunks::Incoming))
+        self.pool.request(request)
     }
 }
 

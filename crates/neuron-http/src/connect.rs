@@ -19,7 +19,7 @@ use neuron_types::BoxError;
 use rustls::ClientConfig;
 use tower_service::Service;
 
-use crate::idle;
+use crate::idle::HasServed;
 
 /// Makes connections to one server.
 #[derive(Debug, Clone)]
@@ -132,7 +132,6 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        idle::note_connection();
         let timeout = self.timeout;
         let connecting = self.clone().connect(uri);
         Box::pin(async move {
@@ -194,7 +193,7 @@ impl Io {
 
 impl Connection for Io {
     fn connected(&self) -> Connected {
-        self.stream.connected().proxy(self.is_forwarded)
+        self.stream.connected().proxy(self.is_forwarded).extra(HasServed::default())
     }
 }
 

@@ -1,77 +1,97 @@
-//! One time limit for all parts of a call.
+//! One time limit for all parts of a call. On wasm32 there is none, because the browser limits its requests itself.
 
-use std::future::Future;
-use std::time::Duration;
+#[cfg(not(target_family = "wasm"))]
+pub(crate) use native::Deadline;
+#[cfg(target_family = "wasm")]
+pub(crate) use wasm::Deadline;
 
-use neuron_types::ProviderError;
+#[cfg(not(target_family = "wasm"))]
+mod native {
+    use std::future::Future;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+    use std::time::Duration;
 
-/// When a call must be over, whatever it is made of. The browser limits the time of its requests
-/// itself.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Deadline {
-    #[cfg(not(target_family = "wasm"))]
-    limit: Duration,
-    /// `None` is further away than a clock can tell.
-    #[cfg(not(target_family = "wasm"))]
-    at: Option<tokio::time::Instant>,
+    use neuron_types::ProviderError;
+    use pin_project_lite::pin_project;
+    use tokio::time::{Instant, Timeout, timeout_at};
+
+    /// The time at which a call ends.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct Deadline {
+        /// The limit as it was set, for the error.
+        limit: Duration,
+        at: Instant,
+    }
+
+    /// Stands for a limit that the clock cannot represent, about 30 years.
+    const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
+
+    impl Deadline {
+        /// Sets a time limit that starts now.
+        #[must_use]
+        pub(crate) fn after(limit: Duration) -> Self {
+            let now = Instant::now();
+            Self { limit, at: now.checked_add(limit).unwrap_or_else(|| now + FAR) }
+        }
+
+        /// Sets a time limit that starts now, unless this deadline is earlier.
+        #[must_use]
+        pub(crate) fn or_after(self, limit: Duration) -> Self {
+            let other = Self::after(limit);
+            if self.at <= other.at { self } else { other }
+        }
+
+        /// Limits the time of `work`. The future returns [`ProviderError::Timeout`] with the whole limit.
+        pub(crate) fn within<F: Future>(self, work: F) -> Within<F> {
+            Within { limit: self.limit, work: timeout_at(self.at, work) }
+        }
+    }
+
+    pin_project! {
+        /// The future of [`Deadline::within`]. An `async fn` would hold the space of `work` twice.
+        pub(crate) struct Within<F> {
+            limit: Duration,
+            #[pin]
+            work: Timeout<F>,
+        }
+    }
+
+    impl<F: Future> Future for Within<F> {
+        type Output = Result<F::Output, ProviderError>;
+
+        fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+            let this = self.project();
+            this.work.poll(cx).map_err(|_| ProviderError::Timeout(*this.limit))
+        }
+    }
 }
 
-impl Deadline {
-    /// Sets a time limit that begins now.
-    #[cfg(not(target_family = "wasm"))]
-    #[must_use]
-    pub(crate) fn after(limit: Duration) -> Self {
-        let at = tokio::time::Instant::now().checked_add(limit);
-        Self { limit, at }
-    }
+#[cfg(target_family = "wasm")]
+mod wasm {
+    use std::future::Future;
+    use std::time::Duration;
 
-    /// Sets a time limit that begins now.
-    #[cfg(target_family = "wasm")]
-    #[must_use]
-    pub(crate) fn after(_limit: Duration) -> Self {
-        Self {}
-    }
+    use neuron_types::ProviderError;
 
-    /// Sets a time limit that begins now, unless this one ends before it.
-    #[cfg(not(target_family = "wasm"))]
-    #[must_use]
-    pub(crate) fn or_after(self, limit: Duration) -> Self {
-        let sooner = Self::after(limit);
-        match (self.at, sooner.at) {
-            (Some(at), Some(other)) if at <= other => self,
-            _ => sooner,
+    /// No time limit.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct Deadline;
+
+    impl Deadline {
+        #[must_use]
+        pub(crate) fn after(_limit: Duration) -> Self {
+            Self
         }
-    }
 
-    /// Sets a time limit that begins now, unless this one ends before it.
-    #[cfg(target_family = "wasm")]
-    #[must_use]
-    pub(crate) fn or_after(self, _limit: Duration) -> Self {
-        self
-    }
-
-    /// Limits the time of `work` to what is left.
-    ///
-    /// # Errors
-    ///
-    /// [`ProviderError::Timeout`] with the whole limit.
-    #[cfg(not(target_family = "wasm"))]
-    pub(crate) async fn within<T>(self, work: impl Future<Output = T>) -> Result<T, ProviderError> {
-        match self.at {
-            Some(at) => tokio::time::timeout_at(at, work)
-                .await
-                .map_err(|_| ProviderError::Timeout(self.limit)),
-            None => Ok(work.await),
+        #[must_use]
+        pub(crate) fn or_after(self, _limit: Duration) -> Self {
+            self
         }
-    }
 
-    /// Waits for `work`.
-    ///
-    /// # Errors
-    ///
-    /// None: the browser limits the time.
-    #[cfg(target_family = "wasm")]
-    pub(crate) async fn within<T>(self, work: impl Future<Output = T>) -> Result<T, ProviderError> {
-        Ok(work.await)
+        /// Waits for `work`.
+        pub(crate) async fn within<F: Future>(self, work: F) -> Result<F::Output, ProviderError> {
+            Ok(work.await)
+        }
     }
 }

@@ -11,45 +11,50 @@
 //! because nearly always the server saw nothing, because the caller would call again anyhow, and because the official
 //! clients of OpenAI and Anthropic do more: they repeat any failed connection twice.
 
-use std::error::Error;
-use std::future::Future;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use http::Extensions;
+use hyper_util::client::legacy;
 
 use crate::transport::causes;
 
 /// Maximum time from the sending of a request until a connection that was idle is found to be closed.
 pub(crate) const AT_ONCE: Duration = Duration::from_secs(1);
 
-tokio::task_local! {
-    /// Set when the request of this task makes a connection.
-    static HAS_CONNECTED: Arc<AtomicBool>;
+/// A mark of a connection, set after its first response. The pool hands it out with each response and each error.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HasServed(Arc<AtomicBool>);
+
+impl HasServed {
+    /// Marks the connection of a response.
+    pub(crate) fn mark(extensions: &Extensions) {
+        if let Some(Self(has_served)) = extensions.get() {
+            has_served.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
-/// Runs a request. Returns `true` beside its result if a connection was begun for it.
-pub(crate) async fn note_connections<T>(request: impl Future<Output = T>) -> (T, bool) {
-    let has_connected = Arc::new(AtomicBool::new(false));
-    let result = HAS_CONNECTED.scope(Arc::clone(&has_connected), request).await;
-    (result, has_connected.load(Ordering::Relaxed))
-}
-
-/// Records that a connection begins.
-pub(crate) fn note_connection() {
-    // Outside of the scope hyper finishes a connection that no request waits for.
-    let _ = HAS_CONNECTED.try_with(|connected| connected.store(true, Ordering::Relaxed));
-}
-
-/// Returns `true` if the server closed or reset the connection before the head of its response was complete.
+/// Returns `true` if the server closed or reset a connection that was idle before, and sent no complete head of a
+/// response.
 ///
 /// hyper does not distinguish a head that was cut from one that never began.
-pub(crate) fn was_closed(error: &(dyn Error + 'static)) -> bool {
-    causes(error).any(|cause| {
-        let hyper = cause.downcast_ref::<hyper::Error>();
-        hyper.is_some_and(hyper::Error::is_incomplete_message)
-            || cause.downcast_ref().is_some_and(is_reset)
-    })
+pub(crate) fn was_closed(error: &legacy::Error) -> bool {
+    let Some(connection) = error.connect_info() else {
+        return false;
+    };
+    let mut extensions = Extensions::new();
+    connection.get_extras(&mut extensions);
+    let has_served =
+        extensions.get().is_some_and(|HasServed(has_served)| has_served.load(Ordering::Relaxed));
+    has_served
+        && causes(error).any(|cause| {
+            let hyper = cause.downcast_ref::<hyper::Error>();
+            hyper.is_some_and(hyper::Error::is_incomplete_message)
+                || cause.downcast_ref().is_some_and(is_reset)
+        })
 }
 
 fn is_reset(error: &io::Error) -> bool {
