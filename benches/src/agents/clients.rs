@@ -12,13 +12,11 @@ use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use neuron_context::SlidingWindowStrategy;
-use neuron_loop::AgentLoop;
+use neuron_loop::{Agent, Conversation, RunEvent};
 use neuron_provider_anthropic::{Anthropic, wire};
 use neuron_testing::{AnthropicServer, Reply};
 use neuron_tool::ToolRegistry;
-use neuron_types::{
-    CompletionRequest, ContentBlock, Message, Provider, Role, StreamEvent, ToolContext, ToolDyn,
-};
+use neuron_types::{CompletionRequest, ContentBlock, Message, Provider, Role, ToolDyn};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -48,7 +46,7 @@ pub enum Client {
     Bare,
     /// The provider, which encodes requests and parses responses. Its caller runs the tool.
     Provider,
-    /// `AgentLoop`, with a sliding window.
+    /// Conversations of one `Agent`, which they share, with a sliding window.
     Agent,
 }
 
@@ -93,7 +91,7 @@ pub struct Clients {
     case: Case,
     bare: Bare,
     provider: Anthropic,
-    tools: ToolRegistry,
+    agent: Agent,
 }
 
 impl Clients {
@@ -106,7 +104,13 @@ impl Clients {
         let mut tools = ToolRegistry::new();
         tools.register_dyn(Arc::new(Echo));
         let provider = Anthropic::new(AnthropicServer::API_KEY).base_url(url);
-        Ok(Self { case, bare: Bare::new(case, url)?, provider, tools })
+        let agent = Agent::builder(provider.clone())
+            .context(SlidingWindowStrategy::new(20, 100_000))
+            .tools(tools)
+            .system_prompt(INSTRUCTIONS)
+            .max_turns(5)
+            .build();
+        Ok(Self { case, bare: Bare::new(case, url)?, provider, agent })
     }
 
     /// Starts another client, which runs its whole conversation.
@@ -115,7 +119,7 @@ impl Clients {
         match self.case.client {
             Client::Bare => running.spawn(self.bare.clone().converse()),
             Client::Provider => running.spawn(by_hand(provider, streamed)),
-            Client::Agent => running.spawn(agent(provider, self.tools.clone(), streamed)),
+            Client::Agent => running.spawn(converse(self.agent.clone(), streamed)),
         };
     }
 
@@ -198,23 +202,16 @@ async fn by_hand(provider: Anthropic, streamed: bool) -> Result<(), Failure> {
     }
 }
 
-async fn agent(provider: Anthropic, tools: ToolRegistry, streamed: bool) -> Result<(), Failure> {
-    let strategy = SlidingWindowStrategy::new(20, 100_000);
-    let mut agent = AgentLoop::builder(provider, strategy)
-        .tools(tools)
-        .system_prompt(INSTRUCTIONS)
-        .max_turns(5)
-        .build();
-    let ctx = ToolContext::default();
+async fn converse(agent: Agent, streamed: bool) -> Result<(), Failure> {
+    let mut conversation = Conversation::new();
+    let run = agent.run(&mut conversation, QUESTION);
     if !streamed {
-        return check(&agent.run_text(QUESTION, &ctx).await?.response);
+        return check(&run.await?.response);
     }
-    let mut events = agent.run_stream(Message::user(QUESTION), &ctx).await;
-    while let Some(event) = events.recv().await {
-        match event {
-            StreamEvent::RunComplete(result) => return check(&result.response),
-            StreamEvent::Error(error) => return Err(error.into()),
-            _ => {}
+    let mut events = run.stream();
+    while let Some(event) = events.next().await {
+        if let RunEvent::Ended(result) = event? {
+            return check(&result.response);
         }
     }
     Err("the stream has no end".into())

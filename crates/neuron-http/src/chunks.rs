@@ -1,6 +1,7 @@
 //! The bytes of a response's body, from any client.
 
 use std::fmt;
+#[cfg(not(target_family = "wasm"))]
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 

@@ -6,7 +6,7 @@ use std::fmt;
 use http::Uri;
 use neuron_types::{BoxError, ProviderError, Unsent};
 
-type Cause = dyn Error + Send + Sync + 'static;
+type Cause = dyn Error + 'static;
 
 /// Returns the error of a first attempt.
 pub(crate) fn network_error(uri: &Uri, error: &Cause) -> ProviderError {

@@ -63,7 +63,7 @@ pub(crate) async fn call_model<'a>(
     let layers = &env.parts.definition.derived().layers;
     let sink = env.reader.deltas();
     let answer = match &layers[..] {
-        [] => pin!(link.attempt(call, sink)).await,
+        [] => pin!(link.attempt(&call, sink)).await,
         layers => ModelNext::new(layers, &link, sink).run(call).await,
     };
     if let Err(error) = &answer {

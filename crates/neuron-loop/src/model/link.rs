@@ -48,7 +48,7 @@ pub(super) struct Attempts<'a> {
 
 impl ModelEndpoint for Link<'_, '_> {
     fn make<'c>(&'c self, call: ModelCall<'c>, sink: Option<&'c dyn DeltaSink>) -> ModelAnswer<'c> {
-        Box::pin(self.attempt(call, sink))
+        Box::pin(async move { self.attempt(&call, sink).await })
     }
 
     fn take_back(&self, what: TakeBack) {
@@ -59,7 +59,7 @@ impl ModelEndpoint for Link<'_, '_> {
 impl<'a, 'l> Link<'a, 'l> {
     pub(super) async fn attempt(
         &self,
-        call: ModelCall<'_>,
+        call: &ModelCall<'_>,
         sink: Option<&dyn DeltaSink>,
     ) -> Result<CompletionResponse, LoopError> {
         // A layer may have given up the answer before.
@@ -69,9 +69,9 @@ impl<'a, 'l> Link<'a, 'l> {
             check(self.hooks.env.token)?;
             lock(self.tally).run.check_before_call(self.hooks.env.config())?;
         }
-        let reservation = self.reserve(&call)?;
+        let reservation = self.reserve(call)?;
         let mut prefetch = Prefetch::new(call.is_last);
-        let answered = self.ask_and_count(&call, sink, reservation, &mut prefetch).await;
+        let answered = self.ask_and_count(call, sink, reservation, &mut prefetch).await;
         let told = match &answered {
             Ok(response) => {
                 lock(&self.state).prefetch = prefetch;

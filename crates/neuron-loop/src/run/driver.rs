@@ -43,7 +43,8 @@ pub(crate) async fn drive(
     }
     let Live { ctx, handle, waits, typed, scope, progress, .. } = live;
     let (ctx, handle) = (&**ctx, handle.as_ref());
-    let typed = typed.map(|output| typed_output(output, parts));
+    // Boxed, because the future of a run without a typed output would hold the space for it too.
+    let typed = typed.map(|output| Box::new(typed_output(output, parts)));
     let stop = match handle {
         Some(handle) => Cow::Owned(handle.attach(&ctx.cancellation_token)),
         None => Cow::Borrowed(&ctx.cancellation_token),
@@ -54,8 +55,8 @@ pub(crate) async fn drive(
     };
     let env = Env {
         parts,
-        frame: parts.frame(typed.as_ref().map(|(_, changes)| changes)),
-        output: typed.as_ref().map(|(rules, _)| rules),
+        frame: parts.frame(typed.as_ref().map(|typed| &typed.1)),
+        output: typed.as_ref().map(|typed| &typed.0),
         ctx,
         stop: &stop,
         token: &token,
