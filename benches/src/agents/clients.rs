@@ -109,6 +109,8 @@ impl Clients {
             .tools(tools)
             .system_prompt(INSTRUCTIONS)
             .max_turns(5)
+            // All clients send the same bytes.
+            .request(|settings| settings.cache = None)
             .build();
         Ok(Self { case, bare: Bare::new(case, url)?, provider, agent })
     }
