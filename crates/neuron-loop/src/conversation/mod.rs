@@ -29,7 +29,7 @@ use crate::ledger::Ledger;
 /// # }
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "stored::StoredConversation", into = "stored::StoredConversation")]
+#[serde(try_from = "Ledger", into = "Ledger")]
 pub struct Conversation {
     pub(crate) ledger: Ledger,
 }

@@ -4,46 +4,28 @@ use neuron_types::{
     ApprovalError, DurableError, KnownEffect, LoopError, Message, PendingApproval, PendingCall,
     RunSnapshot, Session, SessionState, StopReason, StorageError, TokenUsage, transcript,
 };
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::Conversation;
 use crate::ledger::{
     Asked, Batch, CallState, CompactionBackoff, KnownSize, Ledger, Phase, RunRecord, RunUsage,
-    Said, Tally,
+    Said, Tally, Version,
 };
-
-/// The version of the stored form that this release writes, and the newest that it reads.
-const VERSION: u32 = 1;
 
 /// The key of the conversation in the state of a session.
 const SESSION_KEY: &str = "neuron.conversation";
 
-/// The stored form of a conversation.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct StoredConversation {
-    version: u32,
-    #[serde(flatten)]
-    ledger: Ledger,
-}
-
-impl From<Conversation> for StoredConversation {
+impl From<Conversation> for Ledger {
     fn from(conversation: Conversation) -> Self {
-        Self { version: VERSION, ledger: conversation.ledger }
+        conversation.ledger
     }
 }
 
-impl TryFrom<StoredConversation> for Conversation {
+impl TryFrom<Ledger> for Conversation {
     type Error = String;
 
-    fn try_from(stored: StoredConversation) -> Result<Self, String> {
-        let StoredConversation { version, ledger } = stored;
-        if version > VERSION {
-            return Err(format!(
-                "the conversation has version {version}, and this release reads up to {VERSION}: use \
-                 the release that wrote it, or a newer one"
-            ));
-        }
+    fn try_from(ledger: Ledger) -> Result<Self, String> {
         match transcript::validate(&ledger.messages) {
             Ok(()) => Ok(Self { ledger }),
             Err(violation) => Err(format!("the conversation is damaged: {violation}")),
@@ -64,8 +46,7 @@ pub(crate) fn session_parts(
         calls.batch.open_calls().into_iter().for_each(|index| calls.begin(index));
     }
     head.explain_missing(None);
-    let stored = StoredConversation { version: VERSION, ledger: head };
-    let value = serde_json::to_value(stored)?;
+    let value = serde_json::to_value(head)?;
     state.custom.insert(SESSION_KEY.to_owned(), value);
     state.token_usage.clone_from(&ledger.tally.total_usage);
     Ok((settled, state))
@@ -77,12 +58,12 @@ pub(crate) fn decided_before(ledger: &Ledger, state: &SessionState) -> Option<St
     let mut decided = ledger.decided_calls().peekable();
     decided.peek()?;
     let stored = state.custom.get(SESSION_KEY).cloned();
-    let stored: StoredConversation = serde_json::from_value(stored?).ok()?;
+    let stored: Ledger = serde_json::from_value(stored?).ok()?;
     let place = |ledger: &Ledger| {
         let run = &ledger.tally.run;
         (run.id.clone(), run.number, run.turn)
     };
-    let is_there = place(&stored.ledger) == place(ledger);
+    let is_there = place(&stored) == place(ledger);
     // An agent inside the call may wait for something else by now.
     let question = |pending: &PendingCall| {
         let mut question = pending.clone();
@@ -91,7 +72,7 @@ pub(crate) fn decided_before(ledger: &Ledger, state: &SessionState) -> Option<St
     };
     let waits = |decided: &PendingCall| {
         let decided = question(decided);
-        is_there && stored.ledger.pending_calls().any(|stored| question(stored) == decided)
+        is_there && stored.pending_calls().any(|stored| question(stored) == decided)
     };
     decided.find(|pending| !waits(pending)).map(|pending| pending.call.id.clone())
 }
@@ -102,9 +83,9 @@ impl Conversation {
     #[must_use]
     pub fn from_session(mut session: Session) -> Self {
         let stored = session.state.custom.remove(SESSION_KEY);
-        let stored = stored.and_then(|value| serde_json::from_value(value).ok());
+        let stored = stored.and_then(|value| serde_json::from_value::<Ledger>(value).ok());
         let (settled, mut runs) = (session.messages.len(), 0);
-        if let Some(StoredConversation { version: ..=VERSION, mut ledger }) = stored {
+        if let Some(mut ledger) = stored {
             session.messages.append(&mut ledger.messages);
             if transcript::validate(&session.messages).is_ok() {
                 ledger.messages = session.messages;
@@ -135,7 +116,7 @@ impl Conversation {
 
 /// The state of a run between two turns, as a durable engine stores it.
 pub(crate) fn snapshot(ledger: &Ledger, effects: Vec<KnownEffect>) -> Result<Value, LoopError> {
-    let stored = StoredConversation { version: VERSION, ledger: ledger.with_messages(Vec::new()) };
+    let stored = ledger.with_messages(Vec::new());
     let mut snapshot = RunSnapshot::new(&*ledger.tally.run.id, ledger.messages.clone());
     (snapshot.turns, snapshot.effects) = (ledger.tally.run.turns, effects);
     // The model goes on with an answer that the user began, as with a turn of its own that was paused.
@@ -173,10 +154,7 @@ pub(crate) fn from_snapshot(snapshot: RunSnapshot) -> Result<Ledger, LoopError> 
         return from_first_snapshot(snapshot);
     }
     match serde_json::from_value(snapshot.loop_state) {
-        Ok(StoredConversation { version: ..=VERSION, ledger }) => {
-            Ok(Ledger { messages: snapshot.messages, ..ledger })
-        }
-        Ok(_) => Err(damaged("a newer release wrote it")),
+        Ok(ledger) => Ok(Ledger { messages: snapshot.messages, ..ledger }),
         Err(error) => Err(damaged(&error.to_string())),
     }
 }
@@ -189,6 +167,7 @@ fn from_first_snapshot(snapshot: RunSnapshot) -> Result<Ledger, LoopError> {
     };
     let said = state.reminders.iter().filter_map(|&place| snapshot.messages.get(place));
     Ok(Ledger {
+        version: Version,
         said: Said::new(said.map(Message::text)),
         phase: Phase::TurnStart,
         size: state.size,

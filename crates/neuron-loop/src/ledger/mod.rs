@@ -28,17 +28,55 @@ const MAX_PAUSES: usize = 16;
 
 /// A conversation with the state of its current run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub(crate) struct Ledger {
+    pub(crate) version: Version,
     /// A valid history at any time.
+    #[serde(default)]
     pub(crate) messages: Vec<Message>,
+    #[serde(default)]
     pub(crate) phase: Phase,
+    #[serde(default)]
     pub(crate) tally: Tally,
+    #[serde(default)]
     pub(crate) said: Said,
+    #[serde(default)]
     pub(crate) size: Option<KnownSize>,
+    #[serde(default)]
     pub(crate) compaction: CompactionBackoff,
     /// Number of times that messages that stood in the history were changed or removed.
+    #[serde(default)]
     pub(crate) rewrites: usize,
+}
+
+/// The version of the stored form. A number in JSON. A number above [`NEWEST`](Self::NEWEST) does not deserialize.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
+pub(crate) struct Version;
+
+impl Version {
+    /// The version that this release writes, and the newest that it reads.
+    const NEWEST: u32 = 1;
+}
+
+impl From<Version> for u32 {
+    fn from(Version: Version) -> Self {
+        Version::NEWEST
+    }
+}
+
+impl TryFrom<u32> for Version {
+    type Error = String;
+
+    fn try_from(version: u32) -> Result<Self, String> {
+        if version > Self::NEWEST {
+            return Err(format!(
+                "the conversation has version {version}, and this release reads up to {}: use the release that wrote \
+                 it, or a newer one",
+                Self::NEWEST
+            ));
+        }
+        Ok(Self)
+    }
 }
 
 /// The place in a run at which a conversation stands.
@@ -94,7 +132,7 @@ impl Ledger {
         let Self { phase, tally, said, size, compaction, rewrites, .. } = self;
         let (phase, tally, said) = (phase.clone(), tally.clone(), said.clone());
         let (size, compaction, rewrites) = (*size, compaction.clone(), *rewrites);
-        Self { messages, phase, tally, said, size, compaction, rewrites }
+        Self { version: Version, messages, phase, tally, said, size, compaction, rewrites }
     }
 
     /// Returns whether nothing can happen before a person has decided on calls.
