@@ -107,7 +107,11 @@ impl Conversation {
     pub fn write_session(&self, session: &mut Session) -> Result<(), StorageError> {
         let state = std::mem::take(&mut session.state);
         let (settled, state) = session_parts(&self.ledger, state, false)?;
-        session.messages = settled.to_vec();
+        // The session of an earlier write has most of them already.
+        let pairs = session.messages.iter().zip(settled);
+        let kept = pairs.take_while(|(stored, settled)| stored == settled).count();
+        session.messages.truncate(kept);
+        session.messages.extend_from_slice(settled.get(kept..).unwrap_or_default());
         session.state = state;
         session.touch();
         Ok(())
@@ -117,13 +121,19 @@ impl Conversation {
 /// The state of a run between two turns, as a durable engine stores it.
 pub(crate) fn snapshot(ledger: &Ledger, effects: Vec<KnownEffect>) -> Result<Value, LoopError> {
     let stored = ledger.with_messages(Vec::new());
-    let mut snapshot = RunSnapshot::new(&*ledger.tally.run.id, ledger.messages.clone());
+    let mut snapshot = RunSnapshot::new(&*ledger.tally.run.id, Vec::new());
     (snapshot.turns, snapshot.effects) = (ledger.tally.run.turns, effects);
     // The model goes on with an answer that the user began, as with a turn of its own that was paused.
-    snapshot.is_paused = !transcript::is_open(&snapshot.messages, false);
+    snapshot.is_paused = !transcript::is_open(&ledger.messages, false);
     snapshot.usage = ledger.tally.run.usage.total.clone();
     snapshot.loop_state = serde_json::to_value(stored).map_err(failed)?;
-    serde_json::to_value(snapshot).map_err(failed)
+    let mut snapshot = serde_json::to_value(snapshot).map_err(failed)?;
+    // Written from the borrow, because a clone would copy the whole history once more.
+    if let Value::Object(fields) = &mut snapshot {
+        let messages = serde_json::to_value(&ledger.messages).map_err(failed)?;
+        fields.insert("messages".to_owned(), messages);
+    }
+    Ok(snapshot)
 }
 
 /// The part of a snapshot of version 1, or of one made by hand, that only the loop reads.

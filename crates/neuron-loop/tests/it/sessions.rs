@@ -90,6 +90,23 @@ async fn writing_leaves_what_is_the_users() {
     assert!(session.updated_at >= before.updated_at);
 }
 
+#[tokio::test]
+async fn second_write_keeps_the_messages_of_the_first() {
+    let setup = setup(["Hello.", "Yes."]);
+    let mut agent = setup.builder.build();
+    let mut session = Session::new("s", "/srv".into());
+    agent.run_text("Hi", &ToolContext::default()).await.unwrap();
+    agent.write_session(&mut session);
+    let places = |session: &Session| -> Vec<*const ContentBlock> {
+        session.messages.iter().map(|message| message.content.as_ptr()).collect()
+    };
+    let before = places(&session);
+    agent.run_text("Really?", &ToolContext::default()).await.unwrap();
+    agent.write_session(&mut session);
+    assert_eq!(session.messages, agent.messages());
+    assert_eq!(places(&session)[..2], before);
+}
+
 /// A process that ended in the middle of a run stored what there was.
 #[tokio::test]
 async fn a_history_that_ends_within_tool_calls_is_taken() {
