@@ -43,7 +43,9 @@ use self::connection::{Connection, Connector};
 pub use self::events::{McpEvent, McpEvents};
 use self::link::Link;
 use self::request::{Scope, Unmet};
-pub use self::request_error::{McpCancelled, McpNotSubscribed, McpRequestError, McpTimeout};
+pub use self::request_error::{
+    McpCancelled, McpLimitExceeded, McpNotSubscribed, McpRequestError, McpTimeout,
+};
 use self::settings::Shared;
 use crate::wire;
 use crate::{

@@ -154,8 +154,10 @@
 //!   [`SocketAddr`](std::net::SocketAddr) among their extensions.
 //! - **Nothing that was said** is in a span: no arguments, no results, no texts. The address of a resource is, and
 //!   the names of tools and prompts. The description of an error is what its code means in general, because the
-//!   message may quote any of these. The log of the SDK itself (target `rmcp`) is another matter: it has whole
-//!   messages, at `DEBUG` and partly at `INFO`, inside spans of its own. Leave that target out of what is exported.
+//!   message may quote any of these. Of a session's id they have the beginning, as log lines of this crate do at `INFO`
+//!   and above. The log of the SDK itself (target `rmcp`) has whole messages, at `DEBUG` and partly at `INFO`, inside
+//!   spans of its own, and at `INFO` the id of each session of a server over HTTP. Leave that target out of logs that
+//!   others read: `info,rmcp=warn` for `tracing_subscriber::EnvFilter`.
 //! - **`error.type`** is the code of a JSON-RPC error, or `tool_error` for a tool that failed, `cancelled` (also for
 //!   a future that was dropped), `timeout`, `transport`, `_OTHER`.
 //! - **One span for a tool.** A call of an [`McpToolBridge`] inside the span `execute_tool` of the crate `neuron-otel`
@@ -238,8 +240,8 @@ pub use client::oauth::{
     OAuthError, OAuthRedirect, OAuthStorage,
 };
 pub use client::{
-    McpCancelled, McpClient, McpClientBuilder, McpEvent, McpEvents, McpNotSubscribed,
-    McpRequestError, McpTimeout,
+    McpCancelled, McpClient, McpClientBuilder, McpEvent, McpEvents, McpLimitExceeded,
+    McpNotSubscribed, McpRequestError, McpTimeout,
 };
 pub use completion::{CompletionQuery, CompletionTarget, McpCompletion};
 pub use config::{HttpConfig, StdioConfig};

@@ -63,6 +63,14 @@ fn shortened(text: &str) -> &str {
     if text.len() <= LONGEST { text } else { text.get(..end.unwrap_or(0)).unwrap_or_default() }
 }
 
+/// Returns the first eight characters of a session's id, but at most half of it. Whoever has the whole id of a session
+/// without authentication can use it, and logs are read by others.
+pub(crate) fn session_prefix(id: &str) -> &str {
+    let end =
+        id.char_indices().map(|(place, _)| place).nth(id.chars().count().div_euclid(2).min(8));
+    end.and_then(|end| id.get(..end)).unwrap_or_default()
+}
+
 /// How a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failure {
@@ -126,7 +134,7 @@ macro_rules! request_span {
             otel.status_description = Empty,
             mcp.method.name = subject.method,
             mcp.protocol.version = version.map(McpVersion::as_str),
-            mcp.session.id = route.session.get().map(shortened),
+            mcp.session.id = route.session.get().map(|id| session_prefix(id)),
             mcp.resource.uri = subject.resource,
             gen_ai.tool.name = subject.tool,
             gen_ai.prompt.name = subject.prompt,
@@ -258,7 +266,7 @@ impl RequestSpan {
         let (span, server) = (&self.span, route.server.as_ref());
         span.record("mcp.method.name", "tools/call");
         span.record("mcp.protocol.version", version.as_str());
-        span.record("mcp.session.id", route.session.get().map(shortened));
+        span.record("mcp.session.id", route.session.get().map(|id| session_prefix(id)));
         span.record("jsonrpc.request.id", self.id.get().map(String::as_str));
         span.record("network.transport", route.transport);
         span.record("network.protocol.name", route.protocol);
@@ -270,5 +278,23 @@ impl RequestSpan {
 impl Drop for RequestSpan {
     fn drop(&mut self) {
         self.finish(Some(Failure::CANCELLED));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn session_prefix_is_at_most_half_of_the_id() {
+        for (id, prefix) in [
+            ("338dda16-037d-4bd9-b371-48d3daa427af", "338dda16"),
+            ("0123456789abcde", "0123456"),
+            ("äöü", "ä"),
+            ("s", ""),
+            ("", ""),
+        ] {
+            assert_eq!(session_prefix(id), prefix);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The way to a server over Streamable HTTP: address, headers, TLS.
 
 mod legacy;
+mod proxy;
 mod tied;
 
 use std::collections::HashMap;
@@ -17,6 +18,7 @@ use rmcp::transport::streamable_http_client::{
 };
 use tokio_util::sync::CancellationToken;
 
+use self::proxy::NameProxy;
 use self::tied::Tied;
 use super::authorization::Authorization;
 use super::connection::{Connector, Opened, patience};
@@ -77,10 +79,14 @@ impl HttpConnector {
                 "the authorization is sent without encryption: use https"
             );
         }
-        let client = builder(&url, settings.connect_timeout, Trust::of(&url))
-            .map_err(|error| McpError::Connection(format!("{name}: TLS: {error}")))?
-            .build()
-            .map_err(|error| McpError::Connection(format!("{name}: {error}")))?;
+        let builder = builder(&url, settings.connect_timeout, Trust::of(&url))
+            .map_err(|error| McpError::Connection(format!("{name}: TLS: {error}")))?;
+        let builder = match NameProxy::of_environment(&url) {
+            Some(layer) if !is_loopback(&url) => builder.connector_layer(layer),
+            _ => builder,
+        };
+        let client =
+            builder.build().map_err(|error| McpError::Connection(format!("{name}: {error}")))?;
         let transport = StreamableHttpClientTransportConfig::with_uri(url.as_str())
             .custom_headers(headers)
             .max_concurrent_requests(AT_ONCE)

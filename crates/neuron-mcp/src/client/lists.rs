@@ -10,7 +10,9 @@ use super::request::Scope;
 use super::{McpClient, unexpected};
 use crate::json_length::json_length;
 use crate::wire;
-use crate::{McpPrompt, McpResource, McpResourceTemplate, McpTimeout, PaginatedList};
+use crate::{
+    McpLimitExceeded, McpPrompt, McpResource, McpResourceTemplate, McpTimeout, PaginatedList,
+};
 
 /// A list of more pages has no end.
 const MOST_PAGES: usize = 2_000;
@@ -45,8 +47,8 @@ impl McpClient {
     ///
     /// # Errors
     ///
-    /// As [`list_tools`](Self::list_tools), and [`McpError::Other`] for a list without end: one of 2000
-    /// pages, of a million items, or of four times
+    /// As [`list_tools`](Self::list_tools), and [`McpError::Other`] with an [`McpLimitExceeded`] for a list of more than
+    /// 2,000 pages, a million items, or four times
     /// [`max_message_bytes`](crate::McpClientBuilder::max_message_bytes). All pages together have the
     /// [time of one request](crate::McpClientBuilder::max_request_time); then it is an [`McpTimeout`].
     ///
@@ -177,9 +179,14 @@ impl McpClient {
         let mut cursor: Option<String> = None;
         loop {
             let request = ask(cursor.as_deref());
-            let endless = |why: &str| {
-                let text = format!("{}: {why}: the list has no end", request.method());
-                McpError::Other(text.into())
+            let exceeds = |limit, unit, setting| {
+                McpError::Other(Box::new(McpLimitExceeded {
+                    method: request.method().to_owned(),
+                    what: "the server's list",
+                    limit,
+                    unit,
+                    setting,
+                }))
             };
             let answer = match self.request(&Scope::default(), request.clone()).await {
                 Err(error)
@@ -194,13 +201,17 @@ impl McpClient {
             items.extend(page.items);
             let Some(following) = page.next_cursor else { return Ok(items) };
             if !seen.insert(following.clone()) {
-                return Err(endless("a page leads back to an earlier one"));
+                let why = "a page of the server's list leads back to an earlier one";
+                return Err(McpError::Other(format!("{}: {why}", request.method()).into()));
             }
-            if seen.len() >= MOST_PAGES || items.len() > MOST_ITEMS {
-                return Err(endless("there is always more"));
+            if seen.len() >= MOST_PAGES {
+                return Err(exceeds(MOST_PAGES, "pages", None));
+            }
+            if items.len() > MOST_ITEMS {
+                return Err(exceeds(MOST_ITEMS, "items", None));
             }
             if bytes > most_bytes {
-                return Err(endless("it is too large"));
+                return Err(exceeds(most_bytes, "bytes", Some("max_message_bytes")));
             }
             cursor = Some(following);
         }

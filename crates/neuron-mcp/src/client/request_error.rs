@@ -39,6 +39,24 @@ impl McpTimeout {
     }
 }
 
+/// A response or a list of a server is larger than a limit of this client. Inside
+/// [`McpError::Other`](crate::McpError::Other).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{method}: {what} has more than {limit} {unit}, a limit of this client{}", .setting.map(|setting| format!(" (`{setting}`)")).unwrap_or_default())]
+#[non_exhaustive]
+pub struct McpLimitExceeded {
+    /// The method of the protocol, for example `tools/list`.
+    pub method: String,
+    /// The thing that is too large: a response, or a list of several pages.
+    pub what: &'static str,
+    /// Maximum number of units.
+    pub limit: usize,
+    /// The unit of the limit: bytes, items or pages.
+    pub unit: &'static str,
+    /// The method of [`McpClientBuilder`](crate::McpClientBuilder) that changes the limit. `None` if it is fixed.
+    pub setting: Option<&'static str>,
+}
+
 /// A request was cancelled by its caller; the server was told to stop. Inside
 /// [`McpError::Other`](crate::McpError::Other).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

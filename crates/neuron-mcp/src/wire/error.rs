@@ -11,9 +11,11 @@ use rmcp::transport::streamable_http_client::{
     AuthRequiredError, InsufficientScopeError, StreamableHttpError,
 };
 
+use serde_json::Value;
+
 use super::peer_info;
 use crate::causes::with_causes;
-use crate::{McpRequestError, McpVersion};
+use crate::{McpLimitExceeded, McpRequestError, McpVersion};
 
 /// What went wrong with a request.
 pub(crate) fn from_service(method: &str, error: ServiceError) -> McpError {
@@ -30,8 +32,47 @@ pub(crate) fn from_service(method: &str, error: ServiceError) -> McpError {
     }
 }
 
+/// Codes of the errors that this client puts in the place of a response that it does not take. Servers use other codes:
+/// those of the protocol are near -32,000.
+const TOO_LONG: ErrorCode = ErrorCode(i32::MIN);
+const UNREADABLE: ErrorCode = ErrorCode(i32::MIN + 1);
+
+/// Returns the error in the place of a response with more than `limit` bytes.
+pub(crate) fn too_long(limit: usize) -> ErrorData {
+    ErrorData::new(TOO_LONG, "", Some(limit.into()))
+}
+
+/// Returns the error in the place of a response that cannot be parsed.
+pub(crate) fn unreadable(error: &serde_json::Error) -> ErrorData {
+    ErrorData::new(UNREADABLE, error.to_string(), None)
+}
+
+/// Returns the error of this client that stands in the place of a response. `None` for an error of the server.
+fn not_taken(method: &str, error: &ErrorData) -> Option<Box<dyn Error + Send + Sync>> {
+    match error.code {
+        TOO_LONG => {
+            let limit = error.data.as_ref().and_then(Value::as_u64).unwrap_or_default();
+            Some(Box::new(McpLimitExceeded {
+                method: method.to_owned(),
+                what: "the server's answer",
+                limit: usize::try_from(limit).unwrap_or(usize::MAX),
+                unit: "bytes",
+                setting: Some("max_message_bytes"),
+            }))
+        }
+        UNREADABLE => {
+            let reason = &error.message;
+            Some(format!("{method}: the server's answer cannot be read: {reason}").into())
+        }
+        _ => None,
+    }
+}
+
 /// A JSON-RPC error.
 fn refused(method: &str, refusal: ErrorData) -> McpError {
+    if let Some(error) = not_taken(method, &refusal) {
+        return McpError::Other(error);
+    }
     McpError::Other(Box::new(McpRequestError {
         method: method.to_owned(),
         code: refusal.code.0,
@@ -82,10 +123,13 @@ pub(crate) fn from_initialize(name: &str, error: &ClientInitializeError) -> McpE
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => {
             from_initialize(name, fallback)
         }
-        ClientInitializeError::JsonRpcError(refusal) => McpError::Initialization(format!(
-            "{name}: the server refused: {} ({})",
-            refusal.message, refusal.code.0
-        )),
+        ClientInitializeError::JsonRpcError(refusal) => {
+            let text = match not_taken("initialize", refusal) {
+                Some(error) => error.to_string(),
+                None => format!("the server refused: {} ({})", refusal.message, refusal.code.0),
+            };
+            McpError::Initialization(format!("{name}: {text}"))
+        }
         ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
             let versions: Vec<_> =
                 server_supported.iter().map(|version| version.as_str()).collect();
@@ -235,6 +279,7 @@ fn refused_access(status: u16) -> Option<&'static str> {
     match status {
         401 => Some(UNAUTHORIZED),
         403 => Some(FORBIDDEN),
+        407 => Some("the proxy wants a user and a password (HTTP 407)"),
         _ => None,
     }
 }

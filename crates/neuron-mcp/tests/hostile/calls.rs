@@ -1,6 +1,6 @@
 //! Answers, questions and lists that nobody expects.
 
-use neuron_mcp::McpError;
+use neuron_mcp::{McpError, McpLimitExceeded};
 
 use crate::server::{call, client, connect, program};
 
@@ -42,7 +42,9 @@ async fn a_tool_that_vanishes_while_it_is_called_is_an_error_of_the_call() {
 async fn a_list_without_end_is_an_error() {
     let client = client().connect_stdio(program("has endless lists")).await.unwrap();
     let error = client.list_all_tools().await.unwrap_err();
-    assert!(error.to_string().ends_with("has no end"), "{error}");
+    let McpError::Other(error) = error else { panic!("{error:?}") };
+    let exceeded: &McpLimitExceeded = error.downcast_ref().unwrap();
+    assert_eq!((exceeded.limit, exceeded.unit, exceeded.setting), (2000, "pages", None));
     assert_eq!(call(&client, "fine").await.unwrap(), "fine");
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use neuron_mcp::{HttpConfig, McpClient};
+
 use crate::alone::alone;
 use crate::server::{call, client, program};
 
@@ -66,4 +68,21 @@ fn a_variable_that_is_named_reaches_a_server() {
 
 async fn seen(client: &neuron_mcp::McpClient) -> BTreeMap<String, String> {
     serde_json::from_str(&call(client, "environment").await.unwrap()).unwrap()
+}
+
+#[test]
+fn proxy_that_does_not_answer_is_named_without_credentials() {
+    let environment =
+        ["http_proxy", "https_proxy"].map(|name| (name, "http://me:hunter2@127.0.0.1:9"));
+    let test = "environment::proxy_that_does_not_answer_is_named_without_credentials";
+    alone(test, &environment, async {
+        for url in ["http://mcp.invalid/mcp", "https://mcp.invalid/mcp"] {
+            let config = HttpConfig { url: url.into(), auth_header: None, headers: Vec::new() };
+            let error = McpClient::builder().connect_http(config).await.unwrap_err().to_string();
+            assert!(error.contains(&format!("{url}: ")), "{error}");
+            assert!(error.contains("through the proxy 127.0.0.1:9: "), "{error}");
+            assert!(error.to_lowercase().contains("refused"), "{error}");
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+    });
 }

@@ -22,7 +22,7 @@ async fn what_is_no_message_is_passed_over() {
 #[tokio::test]
 async fn an_answer_that_cannot_be_read_is_a_clear_error() {
     let client = connect("serves").await;
-    check(&client, "nested", "the server's answer cannot be read").await;
+    check(&client, "nested", "tools/call: the server's answer cannot be read").await;
     check(&client, "closed nesting", "the server's answer cannot be read").await;
     check(&client, "not UTF-8", "the server's answer cannot be read").await;
 }

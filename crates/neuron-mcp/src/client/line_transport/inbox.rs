@@ -2,13 +2,14 @@
 //! it, the request gets an error in its place.
 
 use rmcp::RoleClient;
-use rmcp::model::{ErrorCode, ErrorData, JsonRpcMessage, RequestId};
+use rmcp::model::{ErrorData, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use serde_json::Value;
 use tokio::io::AsyncRead;
 
 use super::response_id::response_id;
 use crate::lines::{LineReader, Piece};
+use crate::wire;
 
 /// How much of a line is logged.
 const SHOWN_CHARS: usize = 200;
@@ -167,17 +168,12 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
 }
 
 fn unreadable_answer(id: RequestId, error: &serde_json::Error) -> Incoming {
-    let text = format!("the server's answer cannot be read: {error}");
-    Incoming::message(JsonRpcMessage::error(ErrorData::parse_error(text, None), Some(id)))
+    Incoming::message(JsonRpcMessage::error(wire::error::unreadable(error), Some(id)))
 }
 
 fn too_long_answer(id: RequestId, limit: usize) -> Incoming {
-    let text = format!("the server's answer has more than {limit} bytes, the limit for a message");
     tracing::warn!(%id, limit, "an answer of the server is too long");
-    Incoming::message(JsonRpcMessage::error(
-        ErrorData::new(ErrorCode::INTERNAL_ERROR, text, None),
-        Some(id),
-    ))
+    Incoming::message(JsonRpcMessage::error(wire::error::too_long(limit), Some(id)))
 }
 
 /// The beginning of a line, for a log.

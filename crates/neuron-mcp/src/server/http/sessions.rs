@@ -19,6 +19,8 @@ use rmcp::transport::worker::WorkerTransport;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::span::session_prefix;
+
 /// How long a session may take to hear that it ends.
 const CLOSING: Duration = Duration::from_secs(1);
 
@@ -162,7 +164,7 @@ impl Sessions {
     }
 
     async fn close(&self, id: &SessionId, reason: &str) {
-        tracing::debug!(session = %id, reason, "a session ends");
+        tracing::debug!(session = session_prefix(id), reason, "a session ends");
         // One that does not listen ends by what it is served with, at the server's end.
         if tokio::time::timeout(CLOSING, self.close_session(id)).await.is_err() {
             self.forget(id);

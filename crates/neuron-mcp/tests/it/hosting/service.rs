@@ -1,11 +1,14 @@
 //! A server as a service within another.
 
+use std::sync::{Arc, Mutex};
+
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use neuron_mcp::{HttpIdentity, HttpServerConfig, McpHttpBody, McpHttpService};
 use serde_json::json;
 use tower::Service;
+use tracing_subscriber::fmt::format::FmtSpan;
 
 use super::raw;
 use super::server::{Waiting, mcp_server};
@@ -108,4 +111,47 @@ async fn hyper_takes_the_service_as_it_is() {
     let request = raw::modern_call("echo", &json!({ "text": "hyper" }));
     let (response, ()) = raw::within(futures_util::future::join(request.send(addr), serve)).await;
     assert_eq!(response.tool_text(), "hyper");
+}
+
+/// A writer for the lines of a log.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The documented filter removes the lines in which the SDK has the id.
+#[tokio::test]
+async fn session_id_is_not_in_the_log_with_the_documented_filter() {
+    let mut logged = Vec::new();
+    for filter in ["info", "info,rmcp=warn"] {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_span_events(FmtSpan::FULL)
+            .with_writer(move || writer.clone())
+            .finish();
+        let guard = tracing::subscriber::set_default(subscriber);
+        let mut service =
+            mcp_server(&Waiting::default()).http_service(HttpServerConfig::default()).unwrap();
+        let response = ask(&mut service, &raw::initialize()).await;
+        let id = response.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+        text(response).await;
+        let response = ask(&mut service, &raw::call(&id, "echo", &json!({ "text": "on" }))).await;
+        text(response).await;
+        drop(guard);
+        let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        assert!(log.contains(&format!("mcp.session.id=\"{}\"", &id[..8])), "{log}");
+        logged.push(log.contains(&id));
+    }
+    assert_eq!(logged, [true, false]);
 }
