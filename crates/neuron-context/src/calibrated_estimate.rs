@@ -47,6 +47,7 @@ impl<'a> CalibratedEstimate<'a> {
         token_count: usize,
     ) -> Self {
         let factor = match overhead.saturating_add(messages) {
+            // Nothing was estimated, so there is nothing to calibrate.
             0 => 1.0,
             estimate => token_count as f64 / estimate as f64,
         };

@@ -127,13 +127,14 @@ impl ContextStrategy for CompositeStrategy {
                     usage += &used;
                     compacted
                 }
-                Err(error) if is_engine(&error) => return Err(error),
+                Err(error) if is_engine_error(&error) => return Err(error),
                 Err(error) => {
                     // Without a parent span, because exporters of spans also export their logs, with the error's text.
                     tracing::warn!(parent: None, %error, "a strategy failed; the next is tried");
                     if let Some(used) = error.usage() {
                         usage += used;
                     }
+                    // The first error is returned. The failed strategy is not queued again.
                     failure = failure.or(Some(error));
                     continue;
                 }
@@ -148,6 +149,7 @@ impl ContextStrategy for CompositeStrategy {
             }
         }
         match failure {
+            // The error reports the usage of all strategies.
             Some(ContextError::InvalidSummary { reason, .. }) if !had_effect => {
                 Err(ContextError::InvalidSummary { reason, usage })
             }
@@ -158,7 +160,7 @@ impl ContextStrategy for CompositeStrategy {
 }
 
 /// Returns `true` if the durable engine ended the run. Then no other strategy may be tried.
-fn is_engine(error: &ContextError) -> bool {
+fn is_engine_error(error: &ContextError) -> bool {
     match error {
         ContextError::Provider(ProviderError::Other(error)) => error.is::<DurableError>(),
         _ => false,

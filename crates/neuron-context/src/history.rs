@@ -77,7 +77,7 @@ fn goal(messages: &[Message]) -> BTreeSet<usize> {
         return BTreeSet::new();
     };
     let mut goal = BTreeSet::from([newest]);
-    let start = last_answer(messages).map_or(0, |answer| answer + 1);
+    let start = last_final_response(messages).map_or(0, |answer| answer + 1);
     let run = messages.get(start..newest).unwrap_or_default();
     let first = run.iter().position(is_plain_user);
     let results = run.iter().rposition(has_result);
@@ -92,7 +92,7 @@ fn goal(messages: &[Message]) -> BTreeSet<usize> {
 
 /// Returns the last final response before the newest user message. A message that the assistant itself continued is not
 /// final, because the provider paused the turn.
-fn last_answer(messages: &[Message]) -> Option<usize> {
+fn last_final_response(messages: &[Message]) -> Option<usize> {
     let newest = messages.iter().rposition(is_plain_user)?;
     let mut next = Role::User;
     for (index, message) in messages.get(..newest)?.iter().enumerate().rev() {
@@ -128,7 +128,7 @@ pub(crate) fn complete(messages: &[Message], keep: &mut [bool]) {
         let earlier = messages.get(..first).unwrap_or_default();
         add(earlier.iter().rposition(may_begin), keep);
     }
-    let Some(answer) = last_answer(messages) else {
+    let Some(answer) = last_final_response(messages) else {
         return;
     };
     let newest = messages.iter().rposition(is_plain_user).unwrap_or_default();

@@ -121,6 +121,7 @@ fn choose(messages: &[Message], window: usize) -> Vec<bool> {
     let mut first_kept = messages.len();
     for exchange in exchanges.iter().rev() {
         if !protected.contains(&exchange.start) {
+            // The newest exchange is kept even if it exceeds the window.
             if exchange.len() > room && !newest {
                 break;
             }
@@ -129,10 +130,12 @@ fn choose(messages: &[Message], window: usize) -> Vec<bool> {
         newest = false;
         first_kept = exchange.start;
     }
+    // Every exchange fits.
     if exchanges.first().is_some_and(|oldest| oldest.start == first_kept) {
         return all();
     }
     let may_come_first = |index: &usize| messages.get(*index).is_some_and(may_begin);
+    // A valid history starts with the user.
     let first_kept = (first_kept..=newest_user).find(may_come_first).unwrap_or(first_kept);
     let mut keep: Vec<bool> = messages
         .iter()

@@ -96,6 +96,7 @@ impl Injector for SystemInjector {
     fn injections(&self, point: &InjectionPoint<'_>) -> Vec<String> {
         let is_due = |rule: &&Rule| {
             rule.trigger.is_due(point.turn, point.token_count, point.state)
+                // Other triggers are due on many turns in a row.
                 && (matches!(rule.trigger, InjectionTrigger::EveryNTurns(_))
                     || !point.messages.contains(&Message::system(rule.content.as_str())))
         };

@@ -69,12 +69,13 @@ impl ToolResultClearingStrategy {
         size: impl FnOnce() -> CalibratedEstimate<'a>,
     ) -> bool {
         // Check the limit first. An estimate reads the whole history, which is below the limit on most turns.
-        token_count > self.max_tokens && (self.at_least == 0 || self.is_worth_it(messages, &size()))
+        token_count > self.max_tokens
+            && (self.at_least == 0 || self.frees_enough(messages, &size()))
     }
 
     fn compacted(&self, messages: Vec<Message>, size: &CalibratedEstimate<'_>) -> Vec<Message> {
         let mut messages = repaired(messages);
-        if self.is_worth_it(&messages, size) {
+        if self.frees_enough(&messages, size) {
             for (index, place) in self.old_results(&messages) {
                 let message = messages.get_mut(index);
                 if let Some(block) = message.and_then(|message| message.content.get_mut(place)) {
@@ -85,7 +86,7 @@ impl ToolResultClearingStrategy {
         messages
     }
 
-    fn is_worth_it(&self, messages: &[Message], size: &CalibratedEstimate<'_>) -> bool {
+    fn frees_enough(&self, messages: &[Message], size: &CalibratedEstimate<'_>) -> bool {
         self.at_least == 0 || size.scaled(self.freed(messages)) >= self.at_least
     }
 
@@ -114,6 +115,7 @@ impl ToolResultClearingStrategy {
                 if keep == 0 && !stays_whole {
                     old.push((index, place));
                 }
+                // Unseen and pinned results also count for `keep`.
                 keep = keep.saturating_sub(1);
             }
         }

@@ -224,7 +224,7 @@ impl<'a> Next<'a> {
         }
     }
 
-    fn is_bare(&self) -> bool {
+    fn has_no_middleware(&self) -> bool {
         self.global.is_empty() && self.own.is_empty()
     }
 
@@ -234,7 +234,7 @@ impl<'a> Next<'a> {
         call: ToolUseRef<'_>,
         ctx: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
-        match self.is_bare() {
+        match self.has_no_middleware() {
             true => panic::catch(call.name, || self.call_tool(call.input, ctx)).await,
             false => Box::pin(self.run_caught(&call.to_call(), ctx)).await,
         }
@@ -246,7 +246,7 @@ impl<'a> Next<'a> {
         call: &ToolCall,
         ctx: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
-        let start = || match self.is_bare() {
+        let start = || match self.has_no_middleware() {
             true => self.call_tool(&call.input, ctx),
             false => self.run(call, ctx),
         };

@@ -185,6 +185,7 @@ impl MemoryOutputStore {
     fn store(&self, text: String, session_id: String) -> String {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.bytes += text.len();
+        // Evict before the insertion, so that the new text is always kept.
         while state.bytes > self.max_bytes {
             let Some((_, oldest)) = state.texts.shift_remove_index(0) else {
                 break;

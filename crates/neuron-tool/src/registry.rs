@@ -179,6 +179,7 @@ impl ToolRegistry {
             );
             return;
         }
+        // `Registered::new` gives the definition the tool's own name.
         let registered = Registered::new(tool);
         let name = registered.definition.name.clone();
         if self.tools.contains_key(&name) {
@@ -205,7 +206,7 @@ impl ToolRegistry {
     ///
     /// [`RegistryError::NameTaken`] if the name is registered already. The registry is then unchanged.
     pub fn try_register_dyn(&mut self, tool: Arc<dyn ToolDyn>) -> Result<(), RegistryError> {
-        self.check_free(tool.name())?;
+        self.check_name_is_free(tool.name())?;
         self.register_dyn(tool);
         Ok(())
     }
@@ -256,7 +257,7 @@ impl ToolRegistry {
     pub fn merge_prefixed(&mut self, prefix: &str, other: Self) -> Result<(), RegistryError> {
         for name in other.names() {
             let name = format!("{prefix}{name}");
-            self.check_free(&name)?;
+            self.check_name_is_free(&name)?;
             // Without a prefix no name changes, so invalid names were reported at registration.
             if !prefix.is_empty() && !is_valid(&name) {
                 return Err(RegistryError::InvalidName { name });
@@ -268,7 +269,7 @@ impl ToolRegistry {
         Ok(())
     }
 
-    fn check_free(&self, name: &str) -> Result<(), RegistryError> {
+    fn check_name_is_free(&self, name: &str) -> Result<(), RegistryError> {
         match self.tools.contains_key(name) {
             true => Err(RegistryError::NameTaken { name: name.to_owned() }),
             false => Ok(()),

@@ -60,7 +60,7 @@ pub struct PendingApproval {
     /// Tokens of the run so far.
     #[serde(default)]
     pub usage: TokenUsage,
-    /// The share of `usage` that agents inside tools used.
+    /// The share of `usage` that tools and the agents inside them used.
     #[serde(default)]
     pub tool_usage: TokenUsage,
     /// The conversation. The message after the last response holds the results of its calls, with placeholders for the

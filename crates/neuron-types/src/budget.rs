@@ -13,9 +13,9 @@ use crate::{LoopError, TokenUsage, UsageLimits};
 ///
 /// A model call is made only if one request and an estimate of its tokens fit. The estimate is reserved for the
 /// duration of the call and then replaced by the actual usage. Agents that run concurrently therefore cannot all pass
-/// the check together. Usage can exceed the budget only by the amount by which the estimates of the current calls were
-/// too low. An agent whose call does not fit ends with [`LoopError::UsageLimitExceeded`], even if another agent returns
-/// a part of its reservation later.
+/// the check together. Usage can exceed the budget only by the amount by which the estimates of the calls in progress
+/// were too low. If agents run one after another, that is one call. An agent whose call does not fit ends with
+/// [`LoopError::UsageLimitExceeded`], even if another agent returns a part of its reservation later.
 ///
 /// - The agent's context strategy estimates the prompt, corrected by the usage that the provider reported. If the
 ///   strategy does not [count tokens](crate::ContextStrategy::counts_tokens), only the report is used.
@@ -178,6 +178,7 @@ impl Account {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Balance> {
+        // Poisoning is harmless: nothing panics while the lock is held.
         self.balance.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -192,6 +193,7 @@ impl Account {
             .check_requests(taken.requests)
             .and_then(|()| limits.check_tokens(&tokens.as_usage()))
             .and_then(|()| limits.check_tool_calls(taken.tool_calls));
+        // The prefix distinguishes a shared budget from the run's own limits.
         checked.map_err(|error| match error {
             LoopError::UsageLimitExceeded(what) => {
                 LoopError::UsageLimitExceeded(format!("budget: {what}"))

@@ -46,6 +46,8 @@ impl CallScope {
         let Some(scopes) = self.0 else {
             return;
         };
+        // Taken instead of dropped with `self`, because a clone may still poll the call. It then
+        // polls without scopes.
         let scopes = std::mem::take(&mut *scopes.lock().unwrap_or_else(PoisonError::into_inner));
         scopes.end(outcome);
     }

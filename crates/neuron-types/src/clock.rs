@@ -21,6 +21,7 @@ use std::time::Duration;
 /// ```
 #[cfg(not(target_family = "wasm"))]
 pub async fn sleep(duration: Duration) -> bool {
+    // tokio's timer panics outside of a runtime.
     let has_clock = !duration.is_zero() && tokio::runtime::Handle::try_current().is_ok();
     if has_clock {
         tokio::time::sleep(duration).await;
@@ -44,6 +45,7 @@ pub async fn within<T>(
     let (mut work, mut time) = (pin!(work), pin!(sleep(limit.unwrap_or_default())));
     let mut has_clock = limit.is_some();
     std::future::poll_fn(|cx| {
+        // Poll the work first, so that it succeeds if it is ready at the deadline.
         if let Poll::Ready(done) = work.as_mut().poll(cx) {
             return Poll::Ready(Some(done));
         }

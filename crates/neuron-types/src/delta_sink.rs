@@ -117,6 +117,7 @@ impl DeltaSink for DeltaSlot {
                 reader.wake();
             }
         }
+        // A sender may be polled again before it is woken, so register each waker once.
         if !slot.senders.iter().any(|waker| waker.will_wake(cx.waker())) {
             slot.senders.push(cx.waker().clone());
         }

@@ -317,6 +317,7 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         async move {
             let mut results = Vec::with_capacity(batch.len());
             for ToolInvocation { call, ctx, scope, .. } in batch {
+                // Ask before the call, because the call may be the one that ends the replay.
                 let is_replay = self.is_replaying();
                 let work = self.execute_tool(&call.name, call.input, &ctx, options.clone());
                 results.push(match is_replay {

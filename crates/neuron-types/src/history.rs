@@ -21,6 +21,7 @@ impl HistoryKey {
     #[must_use]
     pub fn unique() -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
+        // `Relaxed` suffices, because the numbers only need to be unique.
         Self { conversation: NEXT.fetch_add(1, Ordering::Relaxed), rewrites: 0 }
     }
 

@@ -274,9 +274,9 @@ impl<'a> ModelNext<'a> {
         ModelNext { sink: Some(sink), ..self }
     }
 
-    /// Removes the new input from the conversation after this layer has returned its error. The new input are the new
-    /// user messages and the injected reminders after them. Tool results stay unless `with_tool_results` is set. Then a
-    /// placeholder text replaces each of them. Input that an earlier call of this turn has sent stays.
+    /// Removes the new input from the conversation after this layer has returned its error. New input consists of the
+    /// new user messages and the injected reminders after them. Tool results stay unless `with_tool_results` is set.
+    /// Then a placeholder text replaces each of them. Input that an earlier call of this turn has sent stays.
     pub fn take_back_input(&self, with_tool_results: bool) {
         self.endpoint.take_back(TakeBack::Input { with_tool_results });
     }

@@ -70,10 +70,12 @@ pub struct LoopConfig {
     ///
     /// Only effective while streaming and without a durable context. A call starts early if all calls before it in the
     /// response did, so it cannot overtake a call that changes something. The policy must allow it, no limit may forbid
-    /// it, and the tool must not require exclusive execution. If parallel execution is off, only one call starts early.
-    /// Hooks receive the call before the response is complete. Its result follows the response, in order, as usual. If
-    /// the response breaks off, or its calls must not run, the early results are discarded. Such calls may have run
-    /// although the conversation does not show them, and they count for the limits on tool calls.
+    /// it, and the tool must not [run alone](crate::Tool::runs_alone). The number of early calls that run at the same
+    /// time is limited by `max_parallel_tools`, or to one without parallel execution.
+    ///
+    /// Hooks receive an early call before the response is complete. Its result follows the response, in order, as
+    /// usual. If the response breaks off, or its calls must not run, the early results are discarded. Such calls may
+    /// have run although the conversation does not show them, and they count for the limits on tool calls.
     pub early_tools: bool,
     /// The way in which a typed run requests its output. Default: with a tool.
     pub output_mode: OutputMode,

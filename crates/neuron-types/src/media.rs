@@ -178,6 +178,7 @@ fn type_of(bytes: &[u8]) -> Option<&'static str> {
         // Office documents are ZIP archives.
         ("application/zip", at(0, b"PK\x03\x04")),
     ];
+    // Text comes last, because a PDF or GIF may be valid UTF-8 too.
     let known = signatures.into_iter().find_map(|(kind, is_there)| is_there.then_some(kind));
     known.or_else(|| text(bytes).map(|_| TEXT_TYPE))
 }

@@ -64,6 +64,7 @@ impl ContentItem {
             Self::Image { source: ImageSource::Url { url } } => {
                 Some(ModelContent::ImageUrl { url })
             }
+            // A resource with text is sent as text, even if it also has bytes.
             Self::Resource {
                 resource:
                     EmbeddedResource {

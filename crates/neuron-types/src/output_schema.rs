@@ -174,6 +174,7 @@ pub(crate) fn enforceable(schema: &Value) -> Option<Value> {
             "items" => {
                 form.insert(key.clone(), enforceable(value)?);
             }
+            // Strict modes support `anyOf` but not `oneOf`.
             "anyOf" | "oneOf" => {
                 let members = value.as_array()?.iter().map(enforceable);
                 form.insert("anyOf".into(), Value::Array(members.collect::<Option<_>>()?));
@@ -183,6 +184,7 @@ pub(crate) fn enforceable(schema: &Value) -> Option<Value> {
             key if REMOVED.contains(&key) => {}
             // Formats of numbers are their sizes in Rust.
             "format" if fields.get("type").is_none_or(|kind| !may_be(kind, "string")) => {}
+            // A missing value is `null` in the strict form anyway.
             "default" if value.is_null() => {}
             key if DESCRIBED.contains(&key) => described.push(format!("{key}: {value}")),
             _ => return None,
@@ -197,6 +199,7 @@ pub(crate) fn enforceable(schema: &Value) -> Option<Value> {
         form.insert("description".into(), text.trim().into());
     }
     if form.get("type").is_some_and(may_be_object) {
+        // An object with alternatives comes from a flattened enum, and cannot be closed.
         if is_choice {
             return None;
         }

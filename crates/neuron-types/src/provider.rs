@@ -89,7 +89,7 @@ pub trait Provider: WasmCompatSend + WasmCompatSync {
     ///
     /// # Errors
     ///
-    /// [`ProviderError`] if the provider does not respond.
+    /// [`ProviderError`], which classifies the failure.
     fn complete_ref(
         &self,
         request: RequestRef<'_>,

@@ -12,7 +12,7 @@ const MAX_CHARACTERS: usize = 200;
 /// A mismatch between JSON and a type, with its place and reason. Returned by [`read_json`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[error("{}{reason}", place(path))]
+#[error("{}{reason}", location(path))]
 pub struct JsonMismatch {
     /// JSON path of the place, for example `$.items[0].price`. `$` means the whole value.
     pub path: String,
@@ -92,7 +92,7 @@ fn is_plain(name: &str) -> bool {
 }
 
 /// Formats the place of an error. The whole value has no place.
-fn place(path: &str) -> String {
+fn location(path: &str) -> String {
     match path {
         "$" => String::new(),
         path => format!("`{path}`: "),

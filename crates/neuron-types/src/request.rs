@@ -45,7 +45,7 @@ pub struct CompletionRequest {
     /// Texts that stop the model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stop_sequences: Vec<String>,
-    /// The tool that the model must call, if any.
+    /// Constraint on the model's tool calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,
     /// The format of the response.
@@ -214,7 +214,7 @@ pub enum ThinkingConfig {
     },
     /// Off.
     Disabled,
-    /// The model decides.
+    /// The model decides on the amount.
     Adaptive,
 }
 

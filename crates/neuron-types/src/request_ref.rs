@@ -48,7 +48,7 @@ pub struct RequestRef<'a> {
     /// Texts that stop the model.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub stop_sequences: &'a [String],
-    /// The tool that the model must call, if any.
+    /// Constraint on the model's tool calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<&'a ToolChoice>,
     /// The format of the response.

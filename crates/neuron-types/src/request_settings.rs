@@ -33,7 +33,7 @@ pub struct RequestSettings {
     pub top_p: Option<f32>,
     /// Texts that stop the model.
     pub stop_sequences: Vec<String>,
-    /// The tool that the model must call, if any. A run in which the model must call a tool in every response never
+    /// Constraint on the model's tool calls. A run in which the model must call a tool in every response never
     /// ends, so require it only for single turns.
     pub tool_choice: Option<ToolChoice>,
     /// The format of the response.

@@ -43,6 +43,7 @@ pub enum StopReason {
     /// The response was cut off because the context window is full.
     ContextWindowExceeded,
     /// A reason unknown to neuron, in the provider's words.
+    // Untagged, so that an unknown reason is stored as a plain string.
     #[serde(untagged)]
     Other(String),
 }

@@ -45,13 +45,14 @@ impl ModelLayer for Retry {
         let mut attempt = 1;
         loop {
             let error = match next.run(call).await {
-                Err(LoopError::Provider(error)) if may_pass(&error, next) => error,
+                Err(LoopError::Provider(error)) if is_transient(&error, next) => error,
                 answered => return answered,
             };
             let pause = error.retry_after().unwrap_or_default();
             if attempt > self.retries || call.is_last || call.is_durable || pause > MAX_WAIT {
                 return Err(error.into());
             }
+            // A cancelled run must not announce another attempt.
             if call.cancellation.is_cancelled() {
                 return Err(LoopError::Cancelled);
             }
@@ -69,7 +70,7 @@ impl ModelLayer for Retry {
 
 /// Returns `true` if the call may be retried. That includes a stream that broke within the response, because a reset
 /// voids the deltas.
-fn may_pass(error: &ProviderError, next: ModelNext<'_>) -> bool {
+fn is_transient(error: &ProviderError, next: ModelNext<'_>) -> bool {
     error.is_retryable()
         || (next.sink().is_some() && matches!(error, ProviderError::StreamError(_)))
 }

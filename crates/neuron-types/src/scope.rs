@@ -206,6 +206,7 @@ fn poll_inside<F: Future>(
 ) -> Poll<F::Output> {
     let mut polled = None;
     nest(scopes, &mut || {
+        // A scope may call `poll` twice, but a future must not be polled again after it is ready.
         if polled.is_none() {
             polled = Some(future.as_mut().poll(cx));
         }

@@ -20,6 +20,7 @@ pub const DEEPEST: usize = 256;
 pub fn write(out: &mut Vec<u8>, value: &impl Serialize) -> Result<(), Error> {
     let start = out.len();
     serde_json::to_writer(&mut *out, value)?;
+    // Only the new bytes, because `out` may hold other data before them.
     check_depth(out.get(start..).unwrap_or_default())
 }
 
@@ -78,6 +79,7 @@ fn is_too_deep(json: &[u8]) -> bool {
     while let Some(byte) = json.get(index) {
         match byte {
             b'[' | b'{' => depth += 1,
+            // Malformed JSON may close more than it opens. serde_json reports that.
             b']' | b'}' => depth = depth.saturating_sub(1),
             b'"' => index = end_of_string(json, index + 1),
             _ => {}

@@ -306,6 +306,7 @@ impl ResponseEnd {
             .content
             .iter()
             .rev()
+            // The metadata block may follow the last content block.
             .find(|block| !block.is_mark())
             .and_then(ContentBlock::portable)
         {

@@ -464,6 +464,7 @@ impl ToolCall {
     /// runs such a call.
     #[must_use]
     pub fn invalid_json(input: &Value) -> Option<&str> {
+        // An object with more fields is an ordinary argument object.
         let fields = input.as_object().filter(|fields| fields.len() == 1)?;
         fields.get(INVALID_JSON)?.as_str()
     }

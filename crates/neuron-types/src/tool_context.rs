@@ -164,6 +164,7 @@ pub struct Extensions(Option<Arc<HashMap<TypeId, SharedAny>>>);
 impl Extensions {
     /// Inserts a value and replaces another value of its type. Earlier clones do not change.
     pub fn insert<T: Any + WasmCompatSend + WasmCompatSync>(&mut self, value: T) {
+        // Copy on write, so that earlier clones do not change.
         Arc::make_mut(self.0.get_or_insert_default()).insert(TypeId::of::<T>(), Arc::new(value));
     }
 

@@ -120,6 +120,7 @@ impl ToolDefinition {
         match &self.input_schema {
             Value::Object(schema) if schema.contains_key(KEYWORD) => {
                 let mut schema = schema.clone();
+                // `shift_remove` keeps the order of the other keys, on which prompt caches depend.
                 schema.shift_remove(KEYWORD);
                 Cow::Owned(schema.into())
             }

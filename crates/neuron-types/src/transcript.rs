@@ -45,7 +45,7 @@ pub fn validate(messages: &[Message]) -> Result<(), Violation> {
         }
         started |= message.role != Role::System;
         check_results(message, &open).map_err(|kind| match kind {
-            // Report the message with the call.
+            // Report the message with the call. It exists, because `open` is empty at the first one.
             ViolationKind::MissingResult { .. } => Violation { index: index - 1, kind },
             kind => Violation { index, kind },
         })?;
@@ -91,8 +91,8 @@ pub fn trailing_answer(messages: &[Message]) -> String {
     messages.iter().skip(start).map(Message::text).collect()
 }
 
-/// Returns `true` if the model can respond to the history, which ends with a user message or with the model's paused
-/// turn.
+/// Returns `true` if the model can respond. The history then ends with a user message or, if `is_paused`, with the
+/// model's own turn. System messages at the end are ignored.
 #[must_use]
 pub fn is_open(messages: &[Message], is_paused: bool) -> bool {
     let last = messages.iter().rfind(|message| message.role != Role::System);
@@ -160,7 +160,7 @@ fn check_results(message: &Message, open: &[&str]) -> Result<(), ViolationKind> 
 ///
 /// It removes as little as possible:
 ///
-/// - A result in a later message moves to its place, if the next assistant message has not begun.
+/// - A result in a later message moves to its place, unless another assistant message precedes it.
 /// - A call without a result gets an error result that states this.
 /// - Results without a call, duplicate results, and calls with an empty or a duplicate id are removed. Messages that
 ///   become empty are removed too.
@@ -232,6 +232,7 @@ fn results_of(message: &Message, following: &mut [Message]) -> Vec<ContentBlock>
         next.content.retain_mut(|block| {
             let is_ours = block.as_tool_result_id().is_some_and(|id| missing.remove(id));
             if is_ours {
+                // The placeholder is removed with the block.
                 results.push(std::mem::replace(block, ContentBlock::Text(String::new())));
             }
             !is_ours

@@ -45,6 +45,7 @@ impl ToolMiddleware for ConcurrencyLimit {
         Box::pin(async move {
             let token = &ctx.cancellation_token;
             match token.run_until_cancelled(self.permits.acquire()).await {
+                // The call may be cancelled at the moment when it leaves the queue.
                 Some(Ok(_permit)) if !token.is_cancelled() => next.run(call, ctx).await,
                 _ => Err(ToolError::Cancelled),
             }

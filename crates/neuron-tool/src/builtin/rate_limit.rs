@@ -50,6 +50,7 @@ impl RateLimit {
             }
             starts.pop_front();
         }
+        // Registered after the wait, so that a call that is dropped in the queue does not count.
         starts.push_back(Instant::now());
     }
 }
@@ -67,6 +68,7 @@ impl ToolMiddleware for RateLimit {
             }
             let token = &ctx.cancellation_token;
             match token.run_until_cancelled(self.acquire()).await {
+                // The call may be cancelled at the moment when it leaves the queue.
                 Some(()) if !token.is_cancelled() => next.run(call, ctx).await,
                 _ => Err(ToolError::Cancelled),
             }

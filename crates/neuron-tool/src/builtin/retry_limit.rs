@@ -69,6 +69,7 @@ impl RetryLimit {
                 self.reset(call, ctx);
                 Ok(output)
             }
+            // Other errors neither count nor reset the counter.
             error => error,
         }
     }
@@ -82,6 +83,7 @@ impl RetryLimit {
         if response.is_some() && counts.get(&key).is_some_and(|count| count.last == response) {
             return ToolError::ModelRetry(hint);
         }
+        // Removed and inserted again, so that the entries stay in the order of their last change.
         let times = counts.shift_remove(&key).map_or(0, |count| count.times);
         if times == self.max_retries {
             return ToolError::InvalidInput(format!(

@@ -77,6 +77,7 @@ impl ToolMiddleware for TimeoutMiddleware {
             let mut work = pin!(next.run(call, &ctx));
             match tokio::time::timeout(limit, work.as_mut()).await {
                 Ok(result) => {
+                    // Work of the tool that outlives a successful call keeps its token.
                     guard.disarm();
                     result
                 }

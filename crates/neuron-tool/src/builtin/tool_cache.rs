@@ -113,7 +113,7 @@ impl ToolCache {
         (entry.map(|(output, _)| output.clone()), state.changes)
     }
 
-    fn keep(&self, key: Arc<Key>, output: &ToolOutput, changes: u64) {
+    fn store(&self, key: Arc<Key>, output: &ToolOutput, changes: u64) {
         let mut state = self.state();
         // The output of a pure tool is stale if another call changed something meanwhile.
         let is_outdated = key.idempotency_key.is_empty() && state.changes != changes;
@@ -183,9 +183,10 @@ impl ToolMiddleware for ToolCache {
             if let Some(output) = kept {
                 return Ok(output);
             }
+            // An idempotent tool may also change the data of pure tools.
             let _invalidate = (!idempotency_key.is_empty()).then(|| InvalidateReads::begin(self));
             let output = next.run(call, ctx).await?;
-            self.keep(key, &output, changes);
+            self.store(key, &output, changes);
             Ok(output)
         })
     }
@@ -208,6 +209,7 @@ fn key(
     idempotency_key: &str,
 ) -> Key {
     let mut input: Value = call.input.clone();
+    // The order of the keys has no meaning.
     input.sort_all_objects();
     Key {
         run_id: ctx.run_id.clone(),

@@ -117,6 +117,7 @@ impl ProviderError {
             return true;
         };
         let error: &(dyn std::error::Error + 'static) = &**error;
+        // HTTP clients wrap their errors, so look at all sources.
         !std::iter::successors(Some(error), |error| error.source())
             .any(|error| error.is::<Unsent>())
     }

@@ -83,6 +83,8 @@ impl ErrorRecord {
                 Ok(pending) => ToolError::ApprovalRequired(pending),
                 Err(error) => ToolError::ExecutionFailed(Box::new(error)),
             },
+            // The type of the source is lost, but the uncertainty decides whether the call may run
+            // again.
             _ if self.is_uncertain => {
                 ToolError::ExecutionFailed(Box::new(UncertainEffect(self.detail)))
             }

@@ -153,6 +153,7 @@ impl From<LoopError> for StreamError {
 /// Converts back into the provider's error, with its class and text.
 impl From<StreamError> for ProviderError {
     fn from(error: StreamError) -> Self {
+        // The sole owner gets the original error, with its sources.
         let shared = match Arc::try_unwrap(error.0) {
             Ok(
                 Cause::Provider(error)
