@@ -119,6 +119,7 @@ fn is_context(ty: &Type) -> bool {
 fn is_context_type(ty: &Type) -> bool {
     match ungroup(ty) {
         Type::Path(path) => {
+            // A macro sees tokens and no types, so the context is recognised by its name.
             path.path.segments.last().is_some_and(|last| last.ident == "ToolContext")
         }
         _ => false,
@@ -171,6 +172,7 @@ pub(crate) fn unnameable(
                 let is_lifetime = matches!(
                     tokens.peek(), Some(TokenTree::Punct(next)) if next.as_char() == '\''
                 );
+                // A result may be a `&'static`, but an argument is owned.
                 if allowed == Static::Lifetime || !is_lifetime {
                     return Some((token, "a reference"));
                 }

@@ -24,6 +24,7 @@ pub(crate) fn item(name: &Ident, suffix: &str) -> Ident {
         camel.extend(chars.next().into_iter().flat_map(char::to_uppercase));
         camel.push_str(chars.as_str());
     }
+    // An identifier cannot start with a digit.
     if camel.starts_with(|first: char| first.is_ascii_digit()) {
         camel.insert(0, '_');
     }

@@ -105,6 +105,7 @@ fn expand_tool(
         span,
     }
     .expand();
+    // The struct itself delegates to the unit struct.
     let same = quote_spanned! {span=>
         #[allow(deprecated, #lints)]
         #[automatically_derived]

@@ -114,6 +114,7 @@ impl PendingApproval {
             messages: Vec::new(),
             calls: self.calls.iter().map(shown).collect(),
             effects: Vec::new(),
+            // The remaining fields are counters.
             ..*self
         }
     }
@@ -131,6 +132,7 @@ impl PendingApproval {
     /// [`ApprovalError::UnsupportedVersion`] if a newer release wrote the state.
     pub fn check_version(&self) -> Result<(), ApprovalError> {
         let (found, supported) = (self.version, Self::VERSION);
+        // Older versions stay readable.
         match found > supported {
             true => Err(ApprovalError::UnsupportedVersion { found, supported }),
             false => Ok(()),
@@ -191,6 +193,7 @@ impl PendingApproval {
                 (ApprovalDecision::Approve | ApprovalDecision::ApproveEdited { .. }, Some(_)) => {
                     return Err(ApprovalError::Nested { id: id.clone() });
                 }
+                // A denial or a supplied result also decides a call with a waiting sub-agent.
                 _ => {}
             }
         }

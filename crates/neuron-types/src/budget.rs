@@ -94,6 +94,7 @@ impl Budget {
         let is_new = |account: &&Arc<Account>| {
             !self.accounts.iter().any(|known| Arc::ptr_eq(known, account))
         };
+        // A common parent is charged only once.
         let others = other.accounts.iter().filter(is_new);
         Self { accounts: self.accounts.iter().chain(others).cloned().collect() }
     }
@@ -263,6 +264,7 @@ impl Reservation {
 
     /// Counts `spent`, which may exceed the reservation, and releases the rest.
     fn close(&mut self, spent: Amount) {
+        // Taken, so that the following `drop` does nothing.
         let accounts = self.budget.accounts.iter().take(std::mem::take(&mut self.accounts));
         accounts.for_each(|account| account.exchange(self.amount, spent));
     }

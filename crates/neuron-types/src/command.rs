@@ -176,6 +176,7 @@ impl CommandOutput {
 }
 
 fn append(text: &mut String, bytes: &[u8], dropped: u64) {
+    // Only our own limit may cut a character. An incomplete one of the program is replaced.
     if dropped == 0 {
         text.push_str(&String::from_utf8_lossy(bytes));
         return;

@@ -133,6 +133,7 @@ impl fmt::Debug for BoxedStrategy {
     }
 }
 
+// Forward every method, because a default method would bypass an override of the inner type.
 impl ContextStrategy for BoxedStrategy {
     fn should_compact(&self, messages: &[Message], token_count: usize) -> bool {
         self.0.should_compact_dyn(messages, token_count)

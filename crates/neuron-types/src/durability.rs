@@ -162,6 +162,8 @@ trait DurableDyn: WasmCompatSend + WasmCompatSync {
         batch: Vec<ToolInvocation>,
         options: ActivityOptions,
     ) -> WasmBoxedFuture<'_, Vec<Result<ToolOutput, DurableError>>>;
+    // Generic methods are not object-safe, so the signal is passed as JSON and parsed by
+    // `Durability`.
     fn signal_dyn<'a>(&'a self, signal_name: &'a str, timeout: Duration)
     -> Done<'a, Option<Value>>;
     fn approval_dyn<'a>(

@@ -392,6 +392,7 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
     }
 }
 
+// Forward every method, because a default method would bypass an override of the inner type.
 macro_rules! forward_through_pointer {
     ($($pointer:ty),*) => {$(
         impl<D: DurableContext + ?Sized> DurableContext for $pointer {

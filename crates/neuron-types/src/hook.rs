@@ -278,6 +278,7 @@ impl fmt::Debug for BoxedHook {
     }
 }
 
+// Forward every method, because a default method would bypass an override of the inner type.
 impl ObservabilityHook for BoxedHook {
     async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
         self.0.on_event_dyn(event).await

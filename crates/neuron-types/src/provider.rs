@@ -241,6 +241,7 @@ impl fmt::Debug for BoxedProvider {
     }
 }
 
+// Forward every method, because a default method would bypass an override of the inner type.
 impl Provider for BoxedProvider {
     async fn complete(
         &self,
@@ -340,6 +341,7 @@ impl<P: Provider> ProviderDyn for P {
     }
 }
 
+// Forward every method, because a default method would bypass an override of the inner type.
 macro_rules! forward_through_pointer {
     ($($pointer:ty),*) => {$(
         impl<P: Provider + ?Sized> Provider for $pointer {

@@ -93,6 +93,7 @@ impl SystemPrompt {
     #[must_use]
     pub fn and(self, other: impl Into<Self>) -> Self {
         match (self, other.into()) {
+            // An empty prompt must not add an empty line or block.
             (first, second) if second.is_empty() => first,
             (first, second) if first.is_empty() => second,
             (Self::Text(first), Self::Text(second)) => Self::Text(format!("{first}\n\n{second}")),

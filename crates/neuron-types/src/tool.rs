@@ -306,6 +306,7 @@ impl<T: Tool> ToolDyn for T {
         Box::pin(async move {
             let args: T::Args = tool_arguments::read(T::NAME, input)?;
             let key = Tool::effect_key(self, &args);
+            // The tool itself sets the idempotency key, so that it is right without a registry too.
             let keyed = key.map(|key| ctx.with_effect_key(key));
             match self.call(args, keyed.as_deref().unwrap_or(ctx)).await {
                 Ok(output) => self.map_output(output),

@@ -181,6 +181,7 @@ pub fn repair(mut messages: Vec<Message>) -> Vec<Message> {
     let empty: Vec<bool> = messages.iter().map(|message| !message.has_content()).collect();
     let mut empty = empty.into_iter();
     let mut following = messages.as_mut_slice();
+    // Results are taken out of the messages that follow, so only those stay borrowed.
     while let Some((message, rest)) = std::mem::take(&mut following).split_first_mut() {
         following = rest;
         let (role, mut content) = (message.role, std::mem::take(&mut message.content));
@@ -191,6 +192,7 @@ pub fn repair(mut messages: Vec<Message>) -> Vec<Message> {
             let results = std::mem::take(&mut results);
             match role {
                 Role::User => drop(content.splice(..0, results)),
+                // Only a user message can hold results, so insert one.
                 _ => repaired.push(Message { role: Role::User, content: results }),
             }
         }

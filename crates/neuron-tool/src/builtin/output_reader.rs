@@ -48,6 +48,8 @@ impl OutputReader {
         };
         let end = offset.saturating_add(piece.text.chars().count());
         let total = piece.total;
+        // The length is at least one, so an empty piece means that the offset is at the end or
+        // after it.
         if piece.text.is_empty() {
             return retry(&format!(
                 "`$.offset`: {offset} is not before the end; the output has {total} characters"

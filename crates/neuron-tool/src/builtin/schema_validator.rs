@@ -70,6 +70,7 @@ impl SchemaValidator {
                 compiled.schema.clone()
             }
             _ => {
+                // `compile` takes the write lock.
                 drop(schemas);
                 self.compile(definition)
             }

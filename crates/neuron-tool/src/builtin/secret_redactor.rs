@@ -192,6 +192,7 @@ fn redact_error(error: ToolError, secrets: &[String]) -> ToolError {
 fn is_clean(error: &(dyn Error + 'static), secrets: &[String]) -> bool {
     let is_clean = |text: String| redact(text.clone(), secrets) == text;
     is_clean(error.to_string())
+        // Logs may show the `Debug` form.
         && is_clean(format!("{error:?}"))
         && error.source().is_none_or(|source| self::is_clean(source, secrets))
 }

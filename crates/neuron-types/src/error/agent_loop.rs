@@ -87,6 +87,7 @@ impl LoopError {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
+            // A compaction may fail with a transient error of its model.
             Self::Provider(error) | Self::Context(ContextError::Provider(error)) => {
                 error.is_retryable()
             }
