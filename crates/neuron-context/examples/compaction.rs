@@ -1,6 +1,6 @@
-//! What each strategy makes of a conversation that has grown too long.
+//! The effect of each strategy on a long conversation.
 //!
-//! `cargo run -p neuron-context --example compaction`: no key, no network.
+//! Run it with `cargo run -p neuron-context --example compaction`. It needs no key and no network.
 
 use neuron_context::strategies::BoxedStrategy;
 use neuron_context::{
@@ -10,7 +10,7 @@ use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{ContentBlock, ContentItem, ContextError, ContextStrategy, Message, Role};
 use serde_json::json;
 
-/// When to compact. Small, so that a short conversation exceeds it.
+/// The budget. Small, so that a short conversation exceeds it.
 const MAX_TOKENS: usize = 250;
 
 #[tokio::main(flavor = "current_thread")]
@@ -24,7 +24,7 @@ async fn main() -> Result<(), ContextError> {
     let clearing = ToolResultClearingStrategy::new(1, MAX_TOKENS);
     show("ToolResultClearingStrategy: the newest result stays", &clearing, work()).await?;
 
-    // Any provider does; this one plays a script.
+    // Any provider works. This one returns a scripted summary.
     let model = || {
         ScriptedProvider::new([Reply::text(
             "The user asked for the cause of a failing build. Two logs were read; the first showed \
@@ -45,7 +45,7 @@ async fn main() -> Result<(), ContextError> {
     show("CompositeStrategy: clearing was enough", &composite, work()).await
 }
 
-/// Compacts if the conversation is too long, and prints it before and after.
+/// Compacts the conversation if it is too long, and prints it before and after.
 async fn show<C: ContextStrategy>(
     title: &str,
     strategy: &C,
@@ -80,7 +80,7 @@ fn print(messages: &[Message]) {
     }
 }
 
-/// Questions and answers.
+/// A conversation without tools.
 fn talk() -> Vec<Message> {
     vec![
         Message::system("You are a helpful assistant."),
@@ -93,7 +93,7 @@ fn talk() -> Vec<Message> {
     ]
 }
 
-/// An agent at work: calls of a tool with long results.
+/// An agent's conversation, with tool calls and long results.
 fn work() -> Vec<Message> {
     let call = |id: &str, path: &str| Message {
         role: Role::Assistant,

@@ -1,4 +1,4 @@
-//! Several strategies, one after another.
+//! A strategy that applies several strategies in order.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -9,17 +9,16 @@ use neuron_types::{
 };
 
 use crate::TokenCounter;
-use crate::corrected::Corrected;
+use crate::calibrated_estimate::CalibratedEstimate;
 
-/// Applies several strategies in order, each to what the one before left, until the conversation is
-/// inside the budget. If all together do not reach it, they take another turn, as long as one of them
-/// has an effect.
+/// Applies several strategies in order, each to the result of the previous one, until the conversation is within the
+/// budget. If all together do not reach it, they are applied again, as long as one of them has an effect.
 ///
-/// Put cheap ones first: clearing old results is often enough. The budget of the composite counts;
-/// those of its strategies do not.
+/// Put cheap strategies first, because clearing old results is often enough. Only the budget of the composite is used,
+/// not the budgets of its strategies.
 ///
-/// A strategy that does not make the conversation shorter is passed over. So is one that fails: the
-/// next may succeed. Its error is logged, and returned if no strategy had an effect.
+/// A strategy that does not shorten the conversation is skipped. A strategy that fails is also skipped, because the
+/// next one may succeed. Its error is logged, and returned if no strategy had an effect.
 ///
 /// # Example
 ///
@@ -31,14 +30,14 @@ use crate::corrected::Corrected;
 ///
 /// let strategy = CompositeStrategy::new(
 ///     vec![
-///         // First: clear old tool results.
+/// // First, clear old tool results.
 ///         BoxedStrategy::new(ToolResultClearingStrategy::new(2, 100_000)),
-///         // Then, if that is not enough: drop old messages.
+/// // Then, if necessary, drop old messages.
 ///         BoxedStrategy::new(SlidingWindowStrategy::new(10, 100_000)),
 ///     ],
 ///     100_000,
 /// )
-/// // One compaction makes room for many turns.
+/// // One compaction frees space for many turns.
 /// .with_low_water_mark(70_000);
 /// ```
 #[derive(Debug, Clone)]
@@ -50,13 +49,13 @@ pub struct CompositeStrategy {
 }
 
 impl CompositeStrategy {
-    /// Applies the strategies once the conversation exceeds `max_tokens`.
+    /// Creates a strategy that compacts when the conversation exceeds `max_tokens`.
     #[must_use]
     pub fn new(strategies: Vec<BoxedStrategy>, max_tokens: usize) -> Self {
         Self::with_counter(strategies, max_tokens, TokenCounter::new())
     }
 
-    /// The same, with a counter of one's own.
+    /// Like [`new`](Self::new), with a custom counter.
     #[must_use]
     pub fn with_counter(
         strategies: Vec<BoxedStrategy>,
@@ -66,8 +65,8 @@ impl CompositeStrategy {
         Self { strategies, max_tokens, low_water_mark: None, counter }
     }
 
-    /// Goes on with the next strategy until the conversation is at most so many tokens. Default:
-    /// until it is inside the budget, which counts as well if it is lower.
+    /// Applies strategies until the conversation has at most this number of tokens. The default is the budget, which
+    /// also applies if it is lower.
     #[must_use]
     pub fn with_low_water_mark(mut self, tokens: usize) -> Self {
         self.low_water_mark = Some(tokens);
@@ -109,14 +108,14 @@ impl ContextStrategy for CompositeStrategy {
         request: RequestRef<'_>,
         token_count: usize,
     ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
-        // A mark above the budget would leave a conversation that is due for ever.
+        // A mark above the budget would make every turn compact again.
         let target = self.low_water_mark.map_or(self.max_tokens, |mark| mark.min(self.max_tokens));
-        let size = Corrected::new(&self.counter, request, token_count);
+        let size = CalibratedEstimate::new(&self.counter, request, token_count);
         let (mut messages, mut tokens) = (Cow::Borrowed(request.messages), token_count);
         let mut usage = TokenUsage::default();
         let (mut failure, mut had_effect) = (None, false);
         let mut turns: VecDeque<&BoxedStrategy> = self.strategies.iter().collect();
-        // How many in a row have nothing to do with the messages as they are now.
+        // Number of consecutive strategies without an effect on the current messages.
         let mut idle = 0;
         while tokens > target && idle < turns.len() {
             let Some(strategy) = turns.pop_front() else {
@@ -128,13 +127,14 @@ impl ContextStrategy for CompositeStrategy {
                     usage += &used;
                     compacted
                 }
-                Err(error) if is_engine(&error) => return Err(error),
+                Err(error) if is_engine_error(&error) => return Err(error),
                 Err(error) => {
-                    // Of no span: whoever exports spans exports what is logged within them.
+                    // Without a parent span, because exporters of spans also export their logs, with the error's text.
                     tracing::warn!(parent: None, %error, "a strategy failed; the next is tried");
                     if let Some(used) = error.usage() {
                         usage += used;
                     }
+                    // The first error is returned. The failed strategy is not queued again.
                     failure = failure.or(Some(error));
                     continue;
                 }
@@ -144,11 +144,12 @@ impl ContextStrategy for CompositeStrategy {
             let left = size.tokens(&compacted);
             if left < tokens || (left == tokens && compacted.len() < messages.len()) {
                 (messages, tokens, had_effect) = (Cow::Owned(compacted), left, true);
-                // Another compaction by the same strategy would change nothing.
+                // The strategy that was just applied would not change its own result.
                 idle = 1;
             }
         }
         match failure {
+            // The error reports the usage of all strategies.
             Some(ContextError::InvalidSummary { reason, .. }) if !had_effect => {
                 Err(ContextError::InvalidSummary { reason, usage })
             }
@@ -158,8 +159,8 @@ impl ContextStrategy for CompositeStrategy {
     }
 }
 
-/// Whether a durable engine ended the run: then nothing else may be tried.
-fn is_engine(error: &ContextError) -> bool {
+/// Returns `true` if the durable engine ended the run. Then no other strategy may be tried.
+fn is_engine_error(error: &ContextError) -> bool {
     match error {
         ContextError::Provider(ProviderError::Other(error)) => error.is::<DurableError>(),
         _ => false,

@@ -1,25 +1,25 @@
-//! A history as the strategies see it: what belongs together, and what none of them may lose.
+//! The structure of a history, with messages that belong together and protected messages.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 use neuron_types::{Message, Role, transcript};
 
-/// What a summary of this crate begins with.
+/// The prefix of this crate's summaries.
 pub(crate) const SUMMARY_PREFIX: &str = "[Summary of earlier conversation]";
 
-/// Whether the message is a summary that this crate wrote.
+/// Returns `true` if the message is a summary of this crate.
 pub(crate) fn is_summary(message: &Message) -> bool {
     let first = message.content.first().and_then(|block| block.as_text());
     message.role == Role::User && first.is_some_and(|text| text.starts_with(SUMMARY_PREFIX))
 }
 
-/// Whether the message is what a user said: no results, and no summary.
+/// Returns `true` for a user message that is neither a tool result nor a summary.
 pub(crate) fn is_plain_user(message: &Message) -> bool {
     may_begin(message) && !is_summary(message)
 }
 
-/// Whether a history may begin with the message: with what the user said, or with a summary.
+/// Returns `true` if a history may start with the message.
 pub(crate) fn may_begin(message: &Message) -> bool {
     message.role == Role::User && !has_result(message)
 }
@@ -28,9 +28,8 @@ pub(crate) fn has_result(message: &Message) -> bool {
     message.content.iter().any(|block| block.as_tool_result_id().is_some())
 }
 
-/// Splits what is no system message into exchanges: messages that stay or go together, a single one
-/// or calls with their results. Each is the range from its first message to its last; system
-/// messages that stand between do not belong to it.
+/// Splits the history into exchanges, which are kept or dropped as a whole. An exchange is a single message, or calls
+/// with their results. Its range may contain system messages, which do not belong to it.
 pub(crate) fn exchanges(messages: &[Message]) -> Vec<Range<usize>> {
     let mut exchanges: Vec<Range<usize>> = Vec::new();
     for (index, message) in messages.iter().enumerate() {
@@ -45,13 +44,13 @@ pub(crate) fn exchanges(messages: &[Message]) -> Vec<Range<usize>> {
     exchanges
 }
 
-/// What no strategy may lose, by index, besides system messages:
+/// Returns the indices of messages that no strategy may drop, besides system messages:
 ///
-/// - what is pinned, with the calls or results that belong to it, and what the assistant itself went
-///   on to: without that, a turn that the provider paused would look like an answer;
-/// - the user message that started the run;
-/// - the newest message of the user, if it came in the middle of the run, and the results before it:
-///   they show that it did.
+/// - Pinned messages, with the calls or results that belong to them. If the assistant continued its own pinned message,
+///   the continuation is included. Without it, a paused turn would look like a final response.
+/// - The user message that started the run.
+/// - The newest user message, if it was added during the run, and the results before it, which show that the run had
+///   started.
 pub(crate) fn protected(messages: &[Message], exchanges: &[Range<usize>]) -> BTreeSet<usize> {
     let mut protected = goal(messages);
     let mut paused = false;
@@ -71,29 +70,29 @@ pub(crate) fn protected(messages: &[Message], exchanges: &[Range<usize>]) -> BTr
     protected
 }
 
-/// The user message that started the run: the first since the last answer. Without results in
-/// between nothing tells a run's start from a message that nobody answered; then it is the newest.
+/// Returns the user message that started the run, which is the first after the last final response. Without results
+/// after it, it could also be a message without a response. Then the newest message counts.
 fn goal(messages: &[Message]) -> BTreeSet<usize> {
     let Some(newest) = messages.iter().rposition(is_plain_user) else {
         return BTreeSet::new();
     };
     let mut goal = BTreeSet::from([newest]);
-    let start = last_answer(messages).map_or(0, |answer| answer + 1);
+    let start = last_final_response(messages).map_or(0, |answer| answer + 1);
     let run = messages.get(start..newest).unwrap_or_default();
     let first = run.iter().position(is_plain_user);
     let results = run.iter().rposition(has_result);
     if let (Some(first), Some(results)) = (first, results)
         && first < results
     {
-        // The calls stand right before their results.
+        // The calls directly precede their results.
         goal.extend([start + first, start + results - 1, start + results]);
     }
     goal
 }
 
-/// The last answer before the newest message of the user. What the assistant itself went on from is
-/// none: there the provider paused the turn.
-fn last_answer(messages: &[Message]) -> Option<usize> {
+/// Returns the last final response before the newest user message. A message that the assistant itself continued is not
+/// final, because the provider paused the turn.
+fn last_final_response(messages: &[Message]) -> Option<usize> {
     let newest = messages.iter().rposition(is_plain_user)?;
     let mut next = Role::User;
     for (index, message) in messages.get(..newest)?.iter().enumerate().rev() {
@@ -108,12 +107,11 @@ fn last_answer(messages: &[Message]) -> Option<usize> {
     None
 }
 
-/// Adds to a selection what makes it a valid history in which the same is protected:
+/// Extends a selection to a valid history with the same protected messages:
 ///
-/// - it begins with the user. A pinned answer may be the first that is kept; the question that it
-///   answers then stays as well;
-/// - if something before the run is kept, so is the answer between them, where the results that are
-///   kept would make them look like one run.
+/// - It starts with the user. If the first kept message is a pinned response, its question is kept too.
+/// - If a message before the run is kept, the response before the run is kept too. Otherwise the kept results would
+///   make both look like one run.
 pub(crate) fn complete(messages: &[Message], keep: &mut [bool]) {
     let first_kept = |keep: &[bool]| {
         let is_kept = |(message, keep): (&Message, &bool)| *keep && message.role != Role::System;
@@ -130,7 +128,7 @@ pub(crate) fn complete(messages: &[Message], keep: &mut [bool]) {
         let earlier = messages.get(..first).unwrap_or_default();
         add(earlier.iter().rposition(may_begin), keep);
     }
-    let Some(answer) = last_answer(messages) else {
+    let Some(answer) = last_final_response(messages) else {
         return;
     };
     let newest = messages.iter().rposition(is_plain_user).unwrap_or_default();
@@ -141,9 +139,8 @@ pub(crate) fn complete(messages: &[Message], keep: &mut [bool]) {
     }
 }
 
-/// Repairs what no provider would accept, so that an old fault does not stand in the way of every
-/// compaction. Calls at the end that still wait for their results are left as they are, and so is a
-/// conversation that begins with the assistant.
+/// Repairs an invalid history, so that an old fault does not block every compaction. Pending calls at the end and a
+/// conversation that starts with the assistant are left unchanged.
 pub(crate) fn repaired(mut messages: Vec<Message>) -> Vec<Message> {
     if transcript::validate(&messages).is_ok() {
         return messages;
@@ -156,6 +153,7 @@ pub(crate) fn repaired(mut messages: Vec<Message>) -> Vec<Message> {
         .iter()
         .find(|message| message.role != Role::System)
         .is_some_and(|message| message.role == Role::Assistant);
+    // `transcript::repair` would add a text about a missing beginning. A placeholder prevents it.
     if begins_with_assistant {
         messages.insert(0, Message::user(String::new()));
     }

@@ -1,4 +1,4 @@
-//! Strategies that keep a conversation inside its token budget without ever breaking it.
+//! Strategies that keep a conversation within its token budget and always valid.
 //!
 //! ```
 //! use neuron_context::SlidingWindowStrategy;
@@ -24,45 +24,41 @@
 //! # }
 //! ```
 //!
-//! An agent's builder takes a strategy (`context`). The agent asks it before each call of the model.
+//! An agent's builder takes a strategy (`context`). The agent calls it before each model call.
 //!
 //! # Which strategy
 //!
-//! | strategy | what it does | what it costs | for |
+//! | strategy | effect | cost | for |
 //! |---|---|---|---|
-//! | [`SlidingWindowStrategy`] | drops the oldest messages | what they said | short conversations |
-//! | [`ToolResultClearingStrategy`] | empties old results of tools | what they said; calls and answers stay | agents whose tools return much |
-//! | [`SummarizationStrategy`] | lets a model summarise old messages | a call of the model | long conversations |
-//! | [`CompositeStrategy`] | applies several, until one was enough | what these cost | production: cheap ones first |
+//! | [`SlidingWindowStrategy`] | drops the oldest messages | their content | short conversations |
+//! | [`ToolResultClearingStrategy`] | clears old tool results | their content; calls and responses stay | agents with long tool results |
+//! | [`SummarizationStrategy`] | replaces old messages by a model's summary | a model call | long conversations |
+//! | [`CompositeStrategy`] | applies several strategies until the conversation is short enough | the costs of these | production, with cheap strategies first |
 //!
-//! A provider may compact by itself too:
-//! [`ContextManagement`](neuron_types::ContextManagement).
+//! A provider may also compact by itself. See [`ContextManagement`](neuron_types::ContextManagement).
 //!
-//! # What all keep
+//! # Guarantees of all strategies
 //!
-//! - The history stays valid: a tool call and its results stay or go together.
-//! - System messages, the message that started the run, and messages that are
-//!   [pinned](neuron_types::Message::pinned) stay.
-//! - A strategy that fails leaves the history as it was. The run of an agent ends with its error, unless
-//!   a [`CompositeStrategy`] has another that helps.
-//! - Where a compaction has done what it can, another changes nothing.
+//! - The history stays valid. A tool call and its results are kept or dropped together.
+//! - System messages, the message that started the run, and [pinned](neuron_types::Message::pinned) messages are kept.
+//! - If a strategy fails, the history does not change. The agent's run ends with the error, unless another strategy of
+//!   a [`CompositeStrategy`] succeeds.
+//! - A repeated compaction changes nothing.
 //!
 //! # Sizes
 //!
-//! Budgets are in tokens, of all that a call of the model sends: system prompt, tool definitions and
-//! conversation. A compaction is due when the size exceeds the budget. In an agent the size is what
-//! the provider reported last, and a [`TokenCounter`]'s estimate of what came later. Leave room for
-//! the answer, and for an estimate that is too low. A budget that cannot be reached is logged once, and
-//! the run goes on.
+//! Budgets are in tokens of a whole request, with system prompt, tool definitions and conversation. A compaction is due
+//! when the size exceeds the budget. In an agent the size is the usage that the provider reported last, plus a
+//! [`TokenCounter`]'s estimate of later messages. Leave room for the response and for estimates that are too low. A
+//! budget that cannot be reached is logged once, and the run continues.
 //!
-//! A compaction rewrites the conversation, so the provider's cache of it is lost. Let one make room
-//! for many turns: by a low-water mark, or by a least number of tokens to free.
+//! A compaction rewrites the conversation, which invalidates the provider's cache. Make each compaction free enough
+//! tokens for many turns, with a low-water mark or a minimum number of tokens to free.
 //!
-//! # What is not the conversation
+//! # Prompts and reminders
 //!
-//! A [`PersistentContext`] puts a system prompt together from sections, a [`SystemInjector`] reminds
-//! the model of its instructions while the conversation grows. An agent's builder takes both
-//! (`system_prompt`, `injector`).
+//! A [`PersistentContext`] assembles a system prompt from sections. A [`SystemInjector`] reminds the model of its
+//! instructions in a long conversation. An agent's builder takes both (`system_prompt`, `injector`).
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -76,7 +72,7 @@ mod tool_result_clearing;
 mod persistent_context;
 mod system_injector;
 
-mod corrected;
+mod calibrated_estimate;
 mod history;
 mod low_water_mark;
 mod token_counter;

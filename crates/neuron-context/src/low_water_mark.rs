@@ -1,19 +1,20 @@
-//! The low-water mark: keeping fewer messages, so that one compaction makes room for many turns.
+//! The low-water mark, which makes one compaction free space for many turns.
 
 use neuron_types::Message;
 
-use crate::corrected::Corrected;
+use crate::calibrated_estimate::CalibratedEstimate;
 
-/// Says for each message whether it stays, as `choose` does for a number of the newest messages: the
-/// largest number up to `most` with which what stays is at most `mark` tokens, or zero if there is no
-/// such. Without a mark it is `most`.
+/// Chooses the messages to keep, so that they have at most `mark` tokens.
 ///
-/// With a larger number the same messages must stay, and perhaps others.
+/// `choose` returns one flag per message for a number of newest messages. This function uses the largest number up to
+/// `most` whose messages fit into `mark`, or zero if none fits. Without a mark it uses `most`.
+///
+/// `choose` must be monotonic: for a larger number it keeps at least the same messages.
 pub(crate) fn choose_within(
     mark: Option<usize>,
     most: usize,
     messages: &[Message],
-    size: &Corrected<'_>,
+    size: &CalibratedEstimate<'_>,
     choose: impl Fn(&[Message], usize) -> Vec<bool>,
 ) -> Vec<bool> {
     let most = most.min(messages.len());
@@ -21,7 +22,7 @@ pub(crate) fn choose_within(
     let Some(mark) = mark else {
         return keep;
     };
-    // Once: in a long conversation each is looked at for many choices.
+    // Estimate each message once, because the search looks at all of them several times.
     let sizes: Vec<usize> = messages.iter().map(|message| size.estimate(message)).collect();
     let fits = |keep: &[bool]| {
         let kept = sizes.iter().zip(keep).filter(|(_, keep)| **keep);
@@ -30,7 +31,7 @@ pub(crate) fn choose_within(
     if fits(&keep) {
         return keep;
     }
-    // Halving what is open between the numbers that are known to fit and not to.
+    // Binary search between a number that fits and a number that does not.
     let (mut fitting, mut too_many) = (0, most);
     while too_many - fitting > 1 {
         let middle = fitting.midpoint(too_many);

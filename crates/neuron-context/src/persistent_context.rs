@@ -1,20 +1,20 @@
-//! Sections of a system prompt, from several sources.
+//! A system prompt from several sections.
 
 use neuron_types::SystemPrompt;
 
-/// One section of a [`PersistentContext`].
+/// A section of a [`PersistentContext`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContextSection {
-    /// Its heading.
+    /// Heading of the section.
     pub label: String,
-    /// Its text.
+    /// Text of the section.
     pub content: String,
-    /// Its place: lower comes first.
+    /// Position of the section. Lower values come first.
     pub priority: usize,
 }
 
-/// Sections that are rendered as one text, for the system prompt of a whole conversation: no
-/// compaction touches it.
+/// Sections that are rendered as one text, for the system prompt of a whole conversation. Compaction does not affect
+/// it.
 ///
 /// # Example
 ///
@@ -43,23 +43,22 @@ pub struct PersistentContext {
 }
 
 impl PersistentContext {
-    /// Starts without sections.
+    /// Creates a context without sections.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a section, after those of the same priority.
+    /// Adds a section after the sections with the same priority.
     pub fn add_section(&mut self, section: ContextSection) {
         self.sections.push(section);
     }
 
-    /// Renders the sections in order: a heading and the content each, with an empty line between
-    /// them.
+    /// Renders the sections in order. Each has a heading and its content, with an empty line between sections.
     #[must_use]
     pub fn render(&self) -> String {
         let mut sections: Vec<_> = self.sections.iter().collect();
-        // Keeps the order of those that are equal.
+        // The sort is stable, so sections with the same priority keep their order.
         sections.sort_by_key(|section| section.priority);
         let rendered: Vec<_> = sections
             .into_iter()

@@ -1,41 +1,40 @@
-//! The window: the last messages stay, the oldest go.
+//! The sliding window, which keeps the newest messages.
 
 use neuron_types::{ContextError, ContextStrategy, Message, RequestRef, Role, TokenUsage};
 
 use crate::TokenCounter;
-use crate::corrected::Corrected;
+use crate::calibrated_estimate::CalibratedEstimate;
 use crate::history::{complete, exchanges, is_plain_user, may_begin, protected, repaired};
 use crate::low_water_mark::choose_within;
 
-/// Drops the oldest messages: keeps system messages and the last `window` others.
+/// Drops the oldest messages, and keeps system messages and the last `window` other messages.
 ///
-/// What it keeps is always a valid history:
+/// The result is always a valid history:
 ///
-/// - a tool call and its results stay or go together. So it may keep fewer than `window`
-///   messages, and more only when the next lines and the newest exchange together are more;
-/// - the user message that started the run stays, and counts as one of the `window`. So does the
-///   newest message of the user if it came in the middle of the run, with the results before it;
-/// - messages that are [pinned](Message::pinned) stay, like system messages, and with them the
-///   question that they answer or the answer before the run, where the history needs these;
-/// - what remains begins with the user, or with a summary. A conversation without a user message is
-///   left as it is.
+/// - A tool call and its results are kept or dropped together. Therefore fewer than `window` messages may be kept. More
+///   are kept only if the newest exchange and the messages below exceed the window.
+/// - The user message that started the run is kept and counts for the window. If the newest user message was added
+///   during the run, it is kept too, with the results before it.
+/// - [Pinned](Message::pinned) messages are kept and do not count, like system messages. If the history requires it,
+///   the question before a pinned response and the response before the run are kept with them.
+/// - The result starts with the user or with a summary. A conversation without a user message does not change.
 ///
 /// # Prompt caches
 ///
-/// A compaction rewrites the conversation, so that the provider's cache of it is lost. Where the last
-/// `window` messages fill the budget almost, the next follows soon:
-/// [`with_low_water_mark`](Self::with_low_water_mark) lets one compaction make room for many turns.
+/// A compaction rewrites the conversation, which invalidates the provider's cache. If the last `window` messages almost
+/// fill the budget, the next compaction follows soon. Use [`with_low_water_mark`](Self::with_low_water_mark) to free
+/// space for many turns.
 ///
 /// # Example
 ///
 /// ```
 /// use neuron_context::{SlidingWindowStrategy, TokenCounter};
 ///
-/// // Keep 20 messages once the estimate exceeds 100,000 tokens.
+/// // Keep 20 messages after the estimate exceeds 100,000 tokens.
 /// let strategy = SlidingWindowStrategy::new(20, 100_000);
-/// // The same, for texts with fewer characters to a token.
+/// // The same, for text with fewer characters per token.
 /// let strategy = SlidingWindowStrategy::with_counter(20, 100_000, TokenCounter::with_ratio(3.5));
-/// // Fewer than 20 if they are more than 60,000 tokens.
+/// // Keep fewer than 20 if they exceed 60,000 tokens.
 /// let strategy = SlidingWindowStrategy::new(20, 100_000).with_low_water_mark(60_000);
 /// ```
 #[derive(Debug, Clone)]
@@ -47,27 +46,27 @@ pub struct SlidingWindowStrategy {
 }
 
 impl SlidingWindowStrategy {
-    /// Keeps the last `window` messages once the conversation exceeds `max_tokens`.
+    /// Creates a strategy that keeps the last `window` messages when the conversation exceeds `max_tokens`.
     #[must_use]
     pub fn new(window: usize, max_tokens: usize) -> Self {
         Self::with_counter(window, max_tokens, TokenCounter::new())
     }
 
-    /// The same, with a counter of one's own.
+    /// Like [`new`](Self::new), with a custom counter.
     #[must_use]
     pub fn with_counter(window: usize, max_tokens: usize, counter: TokenCounter) -> Self {
         Self { window, max_tokens, low_water_mark: None, counter }
     }
 
-    /// Keeps fewer messages than the window allows, if need be, until they are at most so many
-    /// tokens. Default: the window alone counts.
+    /// Keeps fewer messages if necessary, until they have at most this number of tokens. By default only the window
+    /// applies.
     #[must_use]
     pub fn with_low_water_mark(mut self, tokens: usize) -> Self {
         self.low_water_mark = Some(tokens);
         self
     }
 
-    fn compacted(&self, messages: Vec<Message>, size: &Corrected<'_>) -> Vec<Message> {
+    fn compacted(&self, messages: Vec<Message>, size: &CalibratedEstimate<'_>) -> Vec<Message> {
         let messages = repaired(messages);
         let keep = choose_within(self.low_water_mark, self.window, &messages, size, choose);
         let kept = messages.into_iter().zip(keep);
@@ -81,7 +80,7 @@ impl ContextStrategy for SlidingWindowStrategy {
     }
 
     async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
-        Ok(self.compacted(messages, &Corrected::plain(&self.counter)))
+        Ok(self.compacted(messages, &CalibratedEstimate::uncalibrated(&self.counter)))
     }
 
     fn token_estimate(&self, messages: &[Message]) -> usize {
@@ -101,12 +100,12 @@ impl ContextStrategy for SlidingWindowStrategy {
         request: RequestRef<'_>,
         token_count: usize,
     ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
-        let size = Corrected::new(&self.counter, request, token_count);
+        let size = CalibratedEstimate::new(&self.counter, request, token_count);
         Ok((self.compacted(request.messages.to_vec(), &size), TokenUsage::default()))
     }
 }
 
-/// Says for each message whether it stays.
+/// Returns one flag per message, set if the message is kept.
 fn choose(messages: &[Message], window: usize) -> Vec<bool> {
     let all = || vec![true; messages.len()];
     let Some(newest_user) = messages.iter().rposition(is_plain_user) else {
@@ -114,7 +113,7 @@ fn choose(messages: &[Message], window: usize) -> Vec<bool> {
     };
     let exchanges = exchanges(messages);
     let protected = protected(messages, &exchanges);
-    // What is said by the user and stays in any case; what is pinned is not counted.
+    // Protected user messages count for the window, but pinned messages do not.
     let is_counted =
         |index: &&usize| messages.get(**index).is_some_and(|m| is_plain_user(m) && !m.is_pinned());
     let mut room = window.saturating_sub(protected.iter().filter(is_counted).count());
@@ -122,6 +121,7 @@ fn choose(messages: &[Message], window: usize) -> Vec<bool> {
     let mut first_kept = messages.len();
     for exchange in exchanges.iter().rev() {
         if !protected.contains(&exchange.start) {
+            // The newest exchange is kept even if it exceeds the window.
             if exchange.len() > room && !newest {
                 break;
             }
@@ -130,10 +130,12 @@ fn choose(messages: &[Message], window: usize) -> Vec<bool> {
         newest = false;
         first_kept = exchange.start;
     }
+    // Every exchange fits.
     if exchanges.first().is_some_and(|oldest| oldest.start == first_kept) {
         return all();
     }
     let may_come_first = |index: &usize| messages.get(*index).is_some_and(may_begin);
+    // A valid history starts with the user.
     let first_kept = (first_kept..=newest_user).find(may_come_first).unwrap_or(first_kept);
     let mut keep: Vec<bool> = messages
         .iter()

@@ -1,4 +1,4 @@
-//! All strategies in one place, with [`BoxedStrategy`] for lists of them.
+//! All strategies, and [`BoxedStrategy`] for lists of strategies.
 
 pub use crate::composite::CompositeStrategy;
 pub use crate::sliding_window::SlidingWindowStrategy;

@@ -1,24 +1,24 @@
-//! Reminders for the model, by rules.
+//! Reminders for the model, triggered by rules.
 
 use std::fmt;
 
 use neuron_types::{InjectionPoint, Injector, Message, SessionState};
 
-/// When a reminder is due.
+/// The condition of a reminder.
 #[non_exhaustive]
 pub enum InjectionTrigger {
-    /// After every so many turns; zero means never.
+    /// After every `n` turns. Zero means never.
     EveryNTurns(usize),
-    /// While the conversation has at least so many tokens.
+    /// While the conversation has at least this number of tokens.
     OnTokenThreshold(usize),
-    /// While the session is in a state that a function looks for.
+    /// While a function of the session's state returns `true`.
     Custom(Box<dyn Fn(&SessionState) -> bool + Send + Sync>),
 }
 
 impl InjectionTrigger {
     fn is_due(&self, turn: usize, token_count: usize, state: &SessionState) -> bool {
         match self {
-            // Before the first turn there is nothing to remind of.
+            // Before the first turn there is no conversation yet.
             Self::EveryNTurns(turns) => *turns > 0 && turn > 0 && turn.is_multiple_of(*turns),
             Self::OnTokenThreshold(tokens) => token_count >= *tokens,
             Self::Custom(is_due) => is_due(state),
@@ -38,11 +38,10 @@ impl fmt::Debug for InjectionTrigger {
     }
 }
 
-/// Says of what the model should be reminded, by rules.
+/// Injects reminders for the model by rules.
 ///
-/// [`check`](Self::check) is for loops of one's own. As the [`Injector`] of an agent it appends its
-/// reminders to the conversation; one that is due by its tokens or by its function is said again only
-/// after a compaction has dropped it.
+/// Use [`check`](Self::check) in a custom loop. As the [`Injector`] of an agent it appends its reminders to the
+/// conversation. Reminders with a token or custom trigger are repeated only after a compaction has dropped them.
 ///
 /// # Example
 ///
@@ -67,25 +66,25 @@ struct Rule {
 }
 
 impl SystemInjector {
-    /// Starts without rules.
+    /// Creates an injector without rules.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a rule, after those added before.
+    /// Adds a rule after the existing rules.
     pub fn add_rule(&mut self, trigger: InjectionTrigger, content: String) {
         self.rules.push(Rule { trigger, content });
     }
 
-    /// Returns the contents that are due, in the order of the rules. Functions see an empty session
-    /// state; [`check_in`](Self::check_in) takes one.
+    /// Returns the reminders that are due, in the order of the rules. Custom triggers receive an empty session state.
+    /// Use [`check_in`](Self::check_in) for another state.
     #[must_use]
     pub fn check(&self, turn: usize, token_count: usize) -> Vec<String> {
         self.check_in(turn, token_count, &SessionState::default())
     }
 
-    /// [`check`](Self::check) with the state of a session.
+    /// Like [`check`](Self::check), with the state of a session.
     #[must_use]
     pub fn check_in(&self, turn: usize, token_count: usize, state: &SessionState) -> Vec<String> {
         let due = self.rules.iter().filter(|rule| rule.trigger.is_due(turn, token_count, state));
@@ -97,6 +96,7 @@ impl Injector for SystemInjector {
     fn injections(&self, point: &InjectionPoint<'_>) -> Vec<String> {
         let is_due = |rule: &&Rule| {
             rule.trigger.is_due(point.turn, point.token_count, point.state)
+                // Other triggers are due on many turns in a row.
                 && (matches!(rule.trigger, InjectionTrigger::EveryNTurns(_))
                     || !point.messages.contains(&Message::system(rule.content.as_str())))
         };
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn every_n_turns_means_after_every_n_turns() {
+    fn every_n_turns_is_due_after_n_turns() {
         let due = |every| {
             let injector = injector(InjectionTrigger::EveryNTurns(every));
             (0..10).filter(|turn| !injector.check(*turn, 0).is_empty()).collect::<Vec<_>>()
@@ -126,14 +126,14 @@ mod tests {
     }
 
     #[test]
-    fn a_threshold_is_due_from_its_tokens_on() {
+    fn threshold_is_due_at_its_tokens() {
         let injector = injector(InjectionTrigger::OnTokenThreshold(100));
         let due = |tokens| injector.check(0, tokens).len();
         assert_eq!([due(99), due(100), due(101)], [0, 1, 1]);
     }
 
     #[test]
-    fn a_function_looks_at_the_session() {
+    fn custom_trigger_receives_the_session_state() {
         let at_home = |state: &SessionState| state.cwd.starts_with("/home");
         let injector = injector(InjectionTrigger::Custom(Box::new(at_home)));
         let home = SessionState { cwd: "/home".into(), ..Default::default() };
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_come_in_the_order_of_the_rules() {
+    fn reminders_are_in_the_order_of_the_rules() {
         let mut injector = injector(InjectionTrigger::OnTokenThreshold(0));
         injector.add_rule(InjectionTrigger::EveryNTurns(2), "second".into());
         injector.add_rule(InjectionTrigger::Custom(Box::new(|_| true)), "third".into());
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_model_still_sees_is_not_said_again_unless_turns_count() {
+    fn present_reminders_are_not_repeated_except_by_turns() {
         let mut injector = injector(InjectionTrigger::OnTokenThreshold(0));
         injector.add_rule(InjectionTrigger::EveryNTurns(2), "every".into());
         let state = SessionState::default();

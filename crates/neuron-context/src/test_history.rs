@@ -1,4 +1,4 @@
-//! Histories for tests, from a short form.
+//! Histories for tests from a short notation.
 
 use neuron_types::{ContentBlock, ContentItem, Message, Role};
 use proptest::prelude::*;
@@ -6,8 +6,8 @@ use serde_json::json;
 
 use crate::history::SUMMARY_PREFIX;
 
-/// Builds a history from a short form, one letter a message: `s` system, `u` user, `a` assistant,
-/// `c` an assistant's tool call, `r` its result, `z` a summary. Capitals are pinned.
+/// Builds a history from a notation with one letter per message. `s` is system, `u` user, `a` assistant, `c` a tool
+/// call, `r` its result, `z` a summary. Capital letters are pinned.
 pub(crate) fn history(letters: &str) -> Vec<Message> {
     let message = |(index, letter): (usize, char)| {
         let message = plain(index, letter.to_ascii_lowercase());
@@ -43,7 +43,7 @@ fn plain(index: usize, letter: char) -> Message {
     }
 }
 
-/// Any valid history, in the short form of [`history`].
+/// Generates any valid history in the notation of [`history`].
 pub(crate) fn letters() -> impl Strategy<Value = String> {
     prop::collection::vec(
         prop::sample::select(vec![

@@ -1,4 +1,4 @@
-//! Estimates of tokens from the length of texts.
+//! Token estimates from the length of texts.
 
 use std::io;
 
@@ -8,23 +8,22 @@ use neuron_types::{
 };
 use serde_json::Value;
 
-/// Characters for each token, by default: about right for English in the GPT and Claude families.
+/// Default number of characters per token, which fits English text and the GPT and Claude families.
 const DEFAULT_CHARS_PER_TOKEN: f64 = 4.0;
 
-/// What the role markers of a message take.
+/// Estimated tokens for the role markers of a message.
 const TOKENS_PER_MESSAGE: usize = 4;
 
-/// An image, whatever its size.
+/// Estimated tokens of an image of any size.
 const TOKENS_PER_IMAGE: usize = 300;
 
-/// A document, whatever its size.
+/// Estimated tokens of a document of any size.
 const TOKENS_PER_DOCUMENT: usize = 500;
 
-/// Estimates tokens without a tokenizer: the length of a text over a number of characters for each
-/// token.
+/// Estimates tokens without a tokenizer, as the length of a text divided by a number of characters per token.
 ///
-/// Lengths are counted in bytes of UTF-8: the same as characters in English, and closer to the
-/// truth in scripts where one character takes a token or more.
+/// Lengths are in UTF-8 bytes. In English they equal characters. In scripts with one or more tokens per character they
+/// are more accurate than characters.
 ///
 /// # Example
 ///
@@ -40,16 +39,16 @@ pub struct TokenCounter {
 }
 
 impl TokenCounter {
-    /// Counts four characters a token.
+    /// Creates a counter with four characters per token.
     #[must_use]
     pub fn new() -> Self {
         Self { chars_per_token: DEFAULT_CHARS_PER_TOKEN }
     }
 
-    /// Counts so many characters a token.
+    /// Creates a counter with this number of characters per token.
     ///
-    /// A ratio that is not a positive number is refused: a warning is logged, and the default counts.
-    /// For a ratio that comes from a configuration use [`try_with_ratio`](Self::try_with_ratio).
+    /// If the ratio is not a positive number, a warning is logged and the default is used. For a ratio from a
+    /// configuration, use [`try_with_ratio`](Self::try_with_ratio).
     #[must_use]
     pub fn with_ratio(chars_per_token: f32) -> Self {
         Self::try_with_ratio(chars_per_token).unwrap_or_else(|error| {
@@ -58,11 +57,11 @@ impl TokenCounter {
         })
     }
 
-    /// Counts so many characters a token.
+    /// Creates a counter with this number of characters per token.
     ///
     /// # Errors
     ///
-    /// [`ContextError::InvalidSetting`] for a ratio that is not a positive number.
+    /// [`ContextError::InvalidSetting`] if the ratio is not a positive number.
     ///
     /// # Example
     ///
@@ -98,7 +97,7 @@ impl TokenCounter {
         total(messages.iter().map(|message| self.estimate_message(message)))
     }
 
-    /// Estimates the tokens of one message: four for its role, and its content.
+    /// Estimates the tokens of one message, which are four for its role plus its content.
     #[must_use]
     pub fn estimate_message(&self, message: &Message) -> usize {
         let content = total(message.content.iter().map(|block| self.estimate_block(block)));
@@ -125,16 +124,15 @@ impl TokenCounter {
         }
     }
 
-    /// Estimates the tokens of all that a request sends: system prompt, tool definitions and
-    /// conversation.
+    /// Estimates the tokens of a whole request, with system prompt, tool definitions and conversation.
     #[must_use]
     pub fn estimate_request(&self, request: RequestRef<'_>) -> usize {
         let messages = self.estimate_messages(request.messages);
-        self.estimate_surroundings(request).saturating_add(messages)
+        self.estimate_overhead(request).saturating_add(messages)
     }
 
-    /// Estimates what a request sends beside its conversation.
-    pub(crate) fn estimate_surroundings(&self, request: RequestRef<'_>) -> usize {
+    /// Estimates the tokens of a request outside of its conversation.
+    pub(crate) fn estimate_overhead(&self, request: RequestRef<'_>) -> usize {
         let system = request.system.map_or(0, |prompt| self.estimate_system(prompt));
         system.saturating_add(self.estimate_tools(request.tools))
     }
@@ -151,10 +149,10 @@ impl TokenCounter {
             ContentBlock::Image { .. } => TOKENS_PER_IMAGE,
             ContentBlock::Document { .. } => TOKENS_PER_DOCUMENT,
             ContentBlock::Compaction { content } => self.estimate_text(content),
-            // A mark that is not sent.
+            // A marker block is not sent.
             block if block.is_mark() => 0,
             ContentBlock::Raw { json, .. } => self.tokens(json_len(json)),
-            // A kind that a newer neuron-types knows; its text form is the best guess.
+            // A variant of a newer neuron-types, whose text form is the best guess.
             other => self.estimate_text(&other.to_string()),
         }
     }
@@ -164,7 +162,7 @@ impl TokenCounter {
             ModelContent::Text(text) => self.estimate_text(text),
             ModelContent::Image { .. } | ModelContent::ImageUrl { .. } => TOKENS_PER_IMAGE,
             ModelContent::Pdf { .. } => TOKENS_PER_DOCUMENT,
-            // Sound for instance, whose bytes no provider sends.
+            // Audio, for example, is sent as a text, because no provider accepts it.
             _ => self.estimate_text(&item.to_string()),
         }
     }
@@ -180,12 +178,12 @@ impl Default for TokenCounter {
     }
 }
 
-/// The sum of estimates; saturates, because with a tiny ratio each may be as large as numbers go.
+/// Sums estimates, saturating, because with a tiny ratio each may be `usize::MAX`.
 pub(crate) fn total(estimates: impl Iterator<Item = usize>) -> usize {
     estimates.fold(0, usize::saturating_add)
 }
 
-/// The length of a value as JSON text, without making the text.
+/// Returns the length of a value as JSON, without allocating the text.
 fn json_len(value: &Value) -> usize {
     struct Length(usize);
 
@@ -201,7 +199,7 @@ fn json_len(value: &Value) -> usize {
     }
 
     let mut length = Length(0);
-    // A `Value` has only string keys, so this cannot fail; if it did, the length so far stands.
+    // Serialising cannot fail, because all keys of a `Value` are strings.
     serde_json::to_writer(&mut length, value).ok();
     length.0
 }

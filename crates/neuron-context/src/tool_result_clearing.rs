@@ -1,36 +1,34 @@
-//! Clearing: old results of tools lose their content.
+//! Clearing, which removes the content of old tool results.
 
 use neuron_types::{
     ContentBlock, ContentItem, ContextError, ContextStrategy, Message, RequestRef, Role, TokenUsage,
 };
 
 use crate::TokenCounter;
-use crate::corrected::Corrected;
+use crate::calibrated_estimate::CalibratedEstimate;
 use crate::history::repaired;
 use crate::token_counter::total;
 
-/// What stands in place of a result that was cleared.
+/// The replacement of a cleared result.
 const CLEARED: &str = "[tool result cleared]";
 
 /// Replaces the content of old tool results by `[tool result cleared]`, and keeps the newest.
 ///
-/// No message is lost, and each result keeps its id and whether it was an error, so that the
-/// conversation still makes sense. These stay whole:
+/// All messages stay, and each result keeps its id and its error flag. These results are not cleared:
 ///
-/// - the newest `keep` results;
-/// - those that the model has not seen yet: it has not answered since;
-/// - those in messages that are [pinned](Message::pinned).
+/// - The newest `keep` results.
+/// - Results that the model has not seen, which are those after its last response.
+/// - Results in [pinned](Message::pinned) messages.
 ///
-/// All that may be cleared is cleared at once, so that the provider's cache of the conversation is
-/// lost once and not on every turn. [`with_at_least`](Self::with_at_least) waits until that is
-/// worth it.
+/// All other results are cleared together, so that the provider's cache of the conversation is invalidated once and not
+/// on every turn. With [`with_at_least`](Self::with_at_least) a compaction waits until it frees enough tokens.
 ///
 /// # Example
 ///
 /// ```
 /// use neuron_context::ToolResultClearingStrategy;
 ///
-/// // Keep the 2 newest results once the conversation exceeds 100,000 tokens.
+/// // Keep the 2 newest results when the conversation exceeds 100,000 tokens.
 /// let strategy = ToolResultClearingStrategy::new(2, 100_000);
 /// // The same, but only if it frees 10,000 tokens.
 /// let strategy = ToolResultClearingStrategy::new(2, 100_000).with_at_least(10_000);
@@ -44,39 +42,40 @@ pub struct ToolResultClearingStrategy {
 }
 
 impl ToolResultClearingStrategy {
-    /// Keeps the newest `keep` results once the conversation exceeds `max_tokens`.
+    /// Creates a strategy that keeps the newest `keep` results when the conversation exceeds `max_tokens`.
     #[must_use]
     pub fn new(keep: usize, max_tokens: usize) -> Self {
         Self::with_counter(keep, max_tokens, TokenCounter::new())
     }
 
-    /// The same, with a counter of one's own.
+    /// Like [`new`](Self::new), with a custom counter.
     #[must_use]
     pub fn with_counter(keep: usize, max_tokens: usize, counter: TokenCounter) -> Self {
         Self { keep, max_tokens, at_least: 0, counter }
     }
 
-    /// Leaves the conversation as it is while clearing would free fewer tokens. Default: zero.
+    /// Sets the minimum number of tokens to free. Below it the conversation does not change. The default is zero.
     #[must_use]
     pub fn with_at_least(mut self, tokens: usize) -> Self {
         self.at_least = tokens;
         self
     }
 
-    /// Returns `true` if a conversation of this size is above the limit, and clearing is worth it.
+    /// Returns `true` if a conversation of this size exceeds the limit and clearing frees enough tokens.
     fn is_due<'a>(
         &self,
         messages: &[Message],
         token_count: usize,
-        size: impl FnOnce() -> Corrected<'a>,
+        size: impl FnOnce() -> CalibratedEstimate<'a>,
     ) -> bool {
-        // An estimate reads the whole history, which is short of the limit on most turns.
-        token_count > self.max_tokens && (self.at_least == 0 || self.is_worth_it(messages, &size()))
+        // Check the limit first. An estimate reads the whole history, which is below the limit on most turns.
+        token_count > self.max_tokens
+            && (self.at_least == 0 || self.frees_enough(messages, &size()))
     }
 
-    fn compacted(&self, messages: Vec<Message>, size: &Corrected<'_>) -> Vec<Message> {
+    fn compacted(&self, messages: Vec<Message>, size: &CalibratedEstimate<'_>) -> Vec<Message> {
         let mut messages = repaired(messages);
-        if self.is_worth_it(&messages, size) {
+        if self.frees_enough(&messages, size) {
             for (index, place) in self.old_results(&messages) {
                 let message = messages.get_mut(index);
                 if let Some(block) = message.and_then(|message| message.content.get_mut(place)) {
@@ -87,11 +86,11 @@ impl ToolResultClearingStrategy {
         messages
     }
 
-    fn is_worth_it(&self, messages: &[Message], size: &Corrected<'_>) -> bool {
+    fn frees_enough(&self, messages: &[Message], size: &CalibratedEstimate<'_>) -> bool {
         self.at_least == 0 || size.scaled(self.freed(messages)) >= self.at_least
     }
 
-    /// Estimates by how much clearing makes the messages shorter.
+    /// Estimates the tokens that clearing frees.
     fn freed(&self, messages: &[Message]) -> usize {
         let old = self.old_results(messages);
         let after = self.counter.estimate_text(CLEARED).saturating_mul(old.len());
@@ -101,7 +100,7 @@ impl ToolResultClearingStrategy {
         total(blocks.map(|block| self.counter.estimate_block(block))).saturating_sub(after)
     }
 
-    /// Returns where the results stand that may be cleared: the message, and the place in it.
+    /// Returns the results that may be cleared, as indices of the message and of the block.
     fn old_results(&self, messages: &[Message]) -> Vec<(usize, usize)> {
         let last_answer = messages.iter().rposition(|message| message.role == Role::Assistant);
         let mut keep = self.keep;
@@ -116,6 +115,7 @@ impl ToolResultClearingStrategy {
                 if keep == 0 && !stays_whole {
                     old.push((index, place));
                 }
+                // Unseen and pinned results also count for `keep`.
                 keep = keep.saturating_sub(1);
             }
         }
@@ -125,12 +125,12 @@ impl ToolResultClearingStrategy {
 
 impl ContextStrategy for ToolResultClearingStrategy {
     fn should_compact(&self, messages: &[Message], token_count: usize) -> bool {
-        let size = || Corrected::of_messages(&self.counter, messages, token_count);
+        let size = || CalibratedEstimate::of_messages(&self.counter, messages, token_count);
         self.is_due(messages, token_count, size)
     }
 
     async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
-        Ok(self.compacted(messages, &Corrected::plain(&self.counter)))
+        Ok(self.compacted(messages, &CalibratedEstimate::uncalibrated(&self.counter)))
     }
 
     fn token_estimate(&self, messages: &[Message]) -> usize {
@@ -142,7 +142,7 @@ impl ContextStrategy for ToolResultClearingStrategy {
     }
 
     fn should_compact_request(&self, request: RequestRef<'_>, token_count: usize) -> bool {
-        let size = || Corrected::new(&self.counter, request, token_count);
+        let size = || CalibratedEstimate::new(&self.counter, request, token_count);
         self.is_due(request.messages, token_count, size)
     }
 
@@ -155,12 +155,12 @@ impl ContextStrategy for ToolResultClearingStrategy {
         request: RequestRef<'_>,
         token_count: usize,
     ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
-        let size = Corrected::new(&self.counter, request, token_count);
+        let size = CalibratedEstimate::new(&self.counter, request, token_count);
         Ok((self.compacted(request.messages.to_vec(), &size), TokenUsage::default()))
     }
 }
 
-/// Replaces the content of a result. A vendor's own form of it goes with the content.
+/// Clears the content of a result. The vendor's own form is removed too, because it contains the content.
 fn clear(block: &mut ContentBlock) {
     let Some(ContentBlock::ToolResult { tool_use_id, is_error, .. }) = block.portable() else {
         return;

@@ -1,37 +1,37 @@
-//! A function's parameters: which are arguments, and which is the context.
+//! The parameters of a function, which are arguments or the context.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{Attribute, FnArg, Ident, Pat, PatType, Type, TypeReference};
 
-use crate::problems::Problems;
+use crate::diagnostics::Diagnostics;
 
-/// One parameter of the function.
+/// A parameter of the function.
 pub(crate) enum Parameter {
     /// `&ToolContext`.
     Context,
-    /// What the model gives.
+    /// An argument from the model.
     Argument(Box<Argument>),
 }
 
-/// A field of the arguments' struct.
+/// A field of the generated struct of arguments.
 pub(crate) struct Argument {
     pub(crate) name: Ident,
     pub(crate) ty: Type,
-    /// The doc comment, and the attributes of those who make a schema of the field or read it.
+    /// The doc comment, and the attributes for serde, schemars and validation.
     pub(crate) attributes: Vec<Attribute>,
 }
 
-/// Attributes of a field. `validate` and `garde` are read by schemars.
+/// Attributes that move to the field. Schemars reads `validate` and `garde`.
 const FIELD: [&str; 5] = ["doc", "serde", "schemars", "validate", "garde"];
 
-/// Attributes that the compiler takes on a parameter.
+/// Attributes that the compiler accepts on a parameter.
 const LINTS: [&str; 5] = ["allow", "deny", "expect", "forbid", "warn"];
 
-/// Takes the parameters apart, and leaves in the function only those attributes that may be there.
+/// Parses the parameters, and leaves only the attributes for parameters in the function.
 pub(crate) fn take<'a>(
     parameters: impl Iterator<Item = &'a mut FnArg>,
-    problems: &mut Problems,
+    diagnostics: &mut Diagnostics,
 ) -> Vec<Parameter> {
     let mut taken = Vec::new();
     let mut has_context = false;
@@ -41,25 +41,25 @@ pub(crate) fn take<'a>(
                 let message = "a tool has no `self`: move the function out of its `impl`, and hand \
                                state to it in `ToolContext::extensions`; or implement `Tool` for a \
                                struct that has the state";
-                problems.add(receiver, message);
+                diagnostics.add(receiver, message);
             }
             FnArg::Typed(typed) if is_context(&typed.ty) => {
                 if has_context {
-                    problems.add(&typed.ty, "the context is here twice");
+                    diagnostics.add(&typed.ty, "the context is here twice");
                 }
                 has_context = true;
-                for attribute in split_attributes(typed, problems) {
+                for attribute in split_attributes(typed, diagnostics) {
                     if !attribute.path().is_ident("doc") {
                         let message = "the context is no argument of the model's";
-                        problems.add(attribute.path(), message);
+                        diagnostics.add(attribute.path(), message);
                     }
                 }
                 taken.push(Parameter::Context);
             }
             FnArg::Typed(typed) => {
-                let attributes = split_attributes(typed, problems);
-                check_type(&typed.ty, problems);
-                if let Some(name) = name(&typed.pat, problems) {
+                let attributes = split_attributes(typed, diagnostics);
+                check_type(&typed.ty, diagnostics);
+                if let Some(name) = name(&typed.pat, diagnostics) {
                     let ty = Type::clone(&typed.ty);
                     let argument = Argument { name, ty, attributes };
                     taken.push(Parameter::Argument(Box::new(argument)));
@@ -70,8 +70,8 @@ pub(crate) fn take<'a>(
     taken
 }
 
-/// The attributes for the field; those for the parameter stay.
-fn split_attributes(parameter: &mut PatType, problems: &mut Problems) -> Vec<Attribute> {
+/// Removes the attributes for the field and returns them. Lints stay on the parameter.
+fn split_attributes(parameter: &mut PatType, diagnostics: &mut Diagnostics) -> Vec<Attribute> {
     let is_one_of = |attribute: &Attribute, names: &[&str]| {
         names.iter().any(|name| attribute.path().is_ident(name))
     };
@@ -84,28 +84,28 @@ fn split_attributes(parameter: &mut PatType, problems: &mut Problems) -> Vec<Att
         } else {
             let message = "an argument of a tool takes doc comments, lints, and the attributes \
                            `serde`, `schemars`, `validate` and `garde`";
-            problems.add(attribute.path(), message);
+            diagnostics.add(attribute.path(), message);
         }
     }
     field
 }
 
-/// The name by which the model gives an argument.
-fn name(pattern: &Pat, problems: &mut Problems) -> Option<Ident> {
+/// Returns the name of an argument.
+fn name(pattern: &Pat, diagnostics: &mut Diagnostics) -> Option<Ident> {
     match pattern {
         Pat::Ident(pattern) if pattern.by_ref.is_none() && pattern.subpat.is_none() => {
             Some(pattern.ident.clone())
         }
         _ => {
             let message = "an argument of a tool has a plain name, by which the model gives it";
-            problems.add(pattern, message);
+            diagnostics.add(pattern, message);
             None
         }
     }
 }
 
 fn is_context(ty: &Type) -> bool {
-    match inner(ty) {
+    match ungroup(ty) {
         Type::Reference(TypeReference { lifetime: None, mutability: None, elem, .. }) => {
             is_context_type(elem)
         }
@@ -117,49 +117,50 @@ fn is_context(ty: &Type) -> bool {
 }
 
 fn is_context_type(ty: &Type) -> bool {
-    match inner(ty) {
+    match ungroup(ty) {
         Type::Path(path) => {
+            // A macro sees tokens and no types, so the context is recognised by its name.
             path.path.segments.last().is_some_and(|last| last.ident == "ToolContext")
         }
         _ => false,
     }
 }
 
-/// The type inside the invisible brackets that a `macro_rules` puts around one.
-fn inner(ty: &Type) -> &Type {
+/// Removes the invisible group that a `macro_rules` puts around a type.
+fn ungroup(ty: &Type) -> &Type {
     match ty {
-        Type::Group(group) => inner(&group.elem),
-        Type::Paren(paren) => inner(&paren.elem),
+        Type::Group(group) => ungroup(&group.elem),
+        Type::Paren(paren) => ungroup(&paren.elem),
         _ => ty,
     }
 }
 
-fn check_type(ty: &Type, problems: &mut Problems) {
-    let referred = match inner(ty) {
+fn check_type(ty: &Type, diagnostics: &mut Diagnostics) {
+    let referred = match ungroup(ty) {
         Type::Reference(reference) => &reference.elem,
         _ => ty,
     };
     if is_context_type(referred) {
-        problems.add(ty, "the context is borrowed, without a lifetime: `&ToolContext`");
+        diagnostics.add(ty, "the context is borrowed, without a lifetime: `&ToolContext`");
     } else if let Some((tokens, what)) = unnameable(ty.to_token_stream(), Static::Lifetime) {
         let message = format!(
             "{what} in an argument: arguments are made from the model's JSON, so they are owned, of \
              a type that has a name (only the context is borrowed, as `&ToolContext`)"
         );
-        problems.add(tokens, message);
+        diagnostics.add(tokens, message);
     }
 }
 
-/// What of `'static` a type may have.
+/// The use of `'static` that a type may have.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Static {
-    /// `Cow<'static, str>`, which can be read from JSON.
+    /// `Cow<'static, str>`, which can be deserialised from JSON.
     Lifetime,
     /// `&'static str` too.
     Reference,
 }
 
-/// The first thing in a type that cannot stand in an associated type without generics.
+/// Finds the first token that cannot occur in an associated type without generics.
 pub(crate) fn unnameable(
     tokens: TokenStream,
     allowed: Static,
@@ -171,6 +172,7 @@ pub(crate) fn unnameable(
                 let is_lifetime = matches!(
                     tokens.peek(), Some(TokenTree::Punct(next)) if next.as_char() == '\''
                 );
+                // A result may be a `&'static`, but an argument is owned.
                 if allowed == Static::Lifetime || !is_lifetime {
                     return Some((token, "a reference"));
                 }

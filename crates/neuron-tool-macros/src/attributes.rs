@@ -1,23 +1,23 @@
-//! Which of a function's or struct's attributes apply to what is made of it too. `#[cfg(…)]` is none
-//! of them: the compiler heeds it before it calls the macros, wherever it stands.
+//! Attributes of a function or struct that also apply to the generated items. `#[cfg(…)]` is not among them, because
+//! the compiler evaluates it before it calls the macros.
 
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Meta, Token};
 
-/// The attributes, by their use.
+/// The attributes by purpose.
 pub(crate) struct Attributes<'a> {
-    /// `#[doc(hidden)]`: for every item with a name.
+    /// `#[doc(hidden)]`, for every generated item with a name.
     pub(crate) hidden: Vec<&'a Attribute>,
-    /// `#[deprecated]`: for the tool, which is what others name.
+    /// `#[deprecated]`, for the tool, which is the item that other code uses.
     pub(crate) deprecated: Vec<&'a Attribute>,
-    /// The lints that are allowed or expected, in a list.
+    /// The allowed or expected lints, as a list.
     pub(crate) lints: TokenStream,
 }
 
 impl<'a> Attributes<'a> {
-    /// Finds them. All stay where they are, too.
+    /// Collects the attributes. They also stay on the original item.
     pub(crate) fn of(attributes: &'a [Attribute]) -> Self {
         let is = |name| move |attribute: &&Attribute| attribute.path().is_ident(name);
         let mut lints = TokenStream::new();
@@ -25,7 +25,7 @@ impl<'a> Attributes<'a> {
             attributes.iter().filter(is("allow")).chain(attributes.iter().filter(is("expect")))
         {
             let parser = Punctuated::<Meta, Token![,]>::parse_terminated;
-            // What is not a list is an error of the compiler's, on the function.
+            // The compiler reports an attribute that is not a list, on the function.
             for lint in attribute.parse_args_with(parser).unwrap_or_default() {
                 if let Meta::Path(lint) = lint {
                     lints.extend(quote!(#lint,));

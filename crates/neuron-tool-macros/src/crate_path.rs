@@ -1,11 +1,11 @@
-//! What the user's crate calls `neuron-tool`.
+//! The path of `neuron-tool` in the user's crate.
 
 use proc_macro_crate::{FoundCrate, crate_name};
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Ident, Path};
 
-/// The path to `neuron-tool`: the one that was given, or what the manifest says.
+/// Returns the given path of `neuron-tool`, or looks it up in the manifest.
 pub(crate) fn neuron_tool(given: Option<&Path>) -> TokenStream {
     if let Some(path) = given {
         return quote!(#path);
@@ -16,15 +16,15 @@ pub(crate) fn neuron_tool(given: Option<&Path>) -> TokenStream {
     if let Some(umbrella) = name_of("neuron") {
         return quote!(::#umbrella::tool);
     }
-    // Without a manifest (other build systems) or an entry: the compiler will say what is missing.
+    // There is no manifest (with other build systems) or no entry, so let the compiler report the missing crate.
     quote!(::neuron_tool)
 }
 
 fn name_of(package: &str) -> Option<Ident> {
     let name = match crate_name(package).ok()? {
         FoundCrate::Name(name) => name,
-        // Its tests, examples and documentation look alike from here, and have its name. The library
-        // itself makes no tools.
+        // Tests, examples and doctests of a crate are also `Itself` and use its name. The library `neuron-tool` itself
+        // defines no tools.
         FoundCrate::Itself => package.replace('-', "_"),
     };
     syn::parse_str(&name).ok()

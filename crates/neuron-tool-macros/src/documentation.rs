@@ -4,8 +4,8 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{Attribute, Expr, ExprLit, Lit, Meta};
 
-/// An expression for the text of the doc comments, as schemars makes it of a field's: lines stay
-/// lines. None if there is no text.
+/// Returns an expression for the text of the doc comments, or `None` without a text. Line breaks are kept, as schemars
+/// does for fields.
 pub(crate) fn description(attributes: &[Attribute]) -> Option<TokenStream> {
     let lines: Vec<&Expr> = attributes.iter().filter_map(line).collect();
     let texts: Option<Vec<String>> = lines.iter().map(|line| text(line)).collect();
@@ -14,7 +14,7 @@ pub(crate) fn description(attributes: &[Attribute]) -> Option<TokenStream> {
         let text = text.trim();
         return (!text.is_empty()).then(|| quote!(#text));
     }
-    // `#[doc = include_str!("…")]` has its text only when the macro in it is expanded.
+    // The text of `#[doc = include_str!("…")]` is only known after expansion of the inner macro.
     let lines = lines.iter().map(|line| match text(line) {
         Some(text) => quote!(#text),
         None => quote!(#line),
@@ -22,9 +22,9 @@ pub(crate) fn description(attributes: &[Attribute]) -> Option<TokenStream> {
     Some(quote!(::core::concat!(#(#lines, "\n"),*).trim()))
 }
 
-/// A comment for programmers on a field that has none, of which the model is not told. Allowing that
-/// there is none would be an error where a crate forbids it.
-pub(crate) fn own(attributes: &[Attribute], text: &str) -> Option<TokenStream> {
+/// Returns a doc comment for a field without one, which is not part of the schema. The alternative,
+/// `allow(missing_docs)`, is an error in a crate that forbids the lint.
+pub(crate) fn field_doc(attributes: &[Attribute], text: &str) -> Option<TokenStream> {
     if attributes.iter().any(|attribute| line(attribute).is_some()) {
         return None;
     }
@@ -37,7 +37,7 @@ pub(crate) fn own(attributes: &[Attribute], text: &str) -> Option<TokenStream> {
     Some(quote!(#[doc = #text] #description))
 }
 
-/// The value of `#[doc = …]`, which every line of a doc comment is.
+/// Returns the value of `#[doc = …]`, the form of each line of a doc comment.
 fn line(attribute: &Attribute) -> Option<&Expr> {
     match &attribute.meta {
         Meta::NameValue(meta) if meta.path.is_ident("doc") => Some(&meta.value),
@@ -45,7 +45,7 @@ fn line(attribute: &Attribute) -> Option<&Expr> {
     }
 }
 
-/// A line's text, without the blank after `///`.
+/// Returns the text of a line, without the space after `///`.
 fn text(line: &Expr) -> Option<String> {
     match line {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {

@@ -1,4 +1,4 @@
-//! `#[neuron_tool]`: a tool from an async function.
+//! `#[neuron_tool]`, which turns an async function into a tool.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
@@ -8,30 +8,30 @@ use syn::{Attribute, Item, ItemFn, LitStr, ReturnType, Safety, Signature};
 
 use crate::arguments::{self, Argument, Parameter, Static};
 use crate::attributes::Attributes;
+use crate::diagnostics::Diagnostics;
 use crate::options::Options;
-use crate::problems::Problems;
 use crate::tool::{self, Description, ToolImpl};
 use crate::{crate_path, documentation, names};
 
-/// The function, and the tool that calls it; or the function and what is wrong with it.
+/// Returns the function and its tool, or the function and the errors.
 pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     let mut function = match syn::parse2::<Item>(item.clone()) {
         Ok(Item::Fn(function)) => function,
         Ok(_) | Err(_) => return not_a_function(&item),
     };
-    let mut problems = Problems::default();
+    let mut diagnostics = Diagnostics::default();
     let mut read = Options::default();
     if let Err(error) = syn::meta::parser(|meta| read.read(meta)).parse2(options) {
-        problems.push(error);
+        diagnostics.push(error);
     }
     let container = take_container_attributes(&mut function.attrs);
-    check_signature(&function.sig, &mut problems);
-    let parameters = arguments::take(function.sig.inputs.iter_mut(), &mut problems);
-    let tool = problems.or(|| expand_tool(read, &function, &container, &parameters));
-    // The function stays in any case, so that its callers are not wrong as well.
+    check_signature(&function.sig, &mut diagnostics);
+    let parameters = arguments::take(function.sig.inputs.iter_mut(), &mut diagnostics);
+    let tool = diagnostics.or(|| expand_tool(read, &function, &container, &parameters));
+    // Keep the function in any case, so that its callers do not fail to compile too.
     let tool = tool.unwrap_or_else(|error| error.to_compile_error());
-    // What these ask for is not the author's to give: a tool is `async` and has no generics, and its
-    // documentation is the model's.
+    // The author cannot follow these lints. A tool is `async` and has no generics, and its documentation is for the
+    // model.
     quote! {
         #[allow(clippy::implicit_hasher, clippy::missing_errors_doc, clippy::unused_async)]
         #function
@@ -46,7 +46,7 @@ fn not_a_function(item: &TokenStream) -> TokenStream {
     quote!(#error #item)
 }
 
-/// `#[serde(rename_all = "…")]` and the like, which are for the struct of arguments.
+/// Removes attributes such as `#[serde(rename_all = "…")]`, which belong to the struct of arguments.
 fn take_container_attributes(attributes: &mut Vec<Attribute>) -> Vec<Attribute> {
     let is_container = |attribute: &mut Attribute| {
         ["serde", "schemars"].iter().any(|name| attribute.path().is_ident(name))
@@ -54,37 +54,38 @@ fn take_container_attributes(attributes: &mut Vec<Attribute>) -> Vec<Attribute> 
     attributes.extract_if(.., is_container).collect()
 }
 
-fn check_signature(signature: &Signature, problems: &mut Problems) {
+fn check_signature(signature: &Signature, diagnostics: &mut Diagnostics) {
     if signature.asyncness.is_none() {
-        problems.add(signature.fn_token, "a tool is an `async fn`");
+        diagnostics.add(signature.fn_token, "a tool is an `async fn`");
     }
     if let Safety::Unsafe(token) = &signature.safety {
-        problems.add(token, "a tool is not `unsafe`: its arguments are a model's");
+        diagnostics.add(token, "a tool is not `unsafe`: its arguments are a model's");
     }
     if let Some(abi) = &signature.abi {
-        problems.add(abi, "a tool has Rust's own ABI");
+        diagnostics.add(abi, "a tool has Rust's own ABI");
     }
     if let Some(variadic) = &signature.variadic {
-        problems.add(variadic, "a tool has a fixed number of arguments");
+        diagnostics.add(variadic, "a tool has a fixed number of arguments");
     }
     if !signature.generics.params.is_empty() {
         let message = "a tool has no generics: its arguments are described to the model, so their \
                        types are known";
-        problems.add(&signature.generics.params, message);
+        diagnostics.add(&signature.generics.params, message);
     }
     if let Some(clause) = &signature.generics.where_clause {
-        problems.add(clause.where_token, "a tool has no `where` clause");
+        diagnostics.add(clause.where_token, "a tool has no `where` clause");
     }
     match &signature.output {
         ReturnType::Default => {
-            problems.add(&signature.ident, "a tool returns a `Result`, and this returns nothing");
+            diagnostics
+                .add(&signature.ident, "a tool returns a `Result`, and this returns nothing");
         }
         ReturnType::Type(_, ty) => {
             let tokens = ty.to_token_stream();
             if let Some((tokens, what)) = arguments::unnameable(tokens, Static::Reference) {
                 let message =
                     format!("{what} in the result of a tool, which is owned and has a name");
-                problems.add(tokens, message);
+                diagnostics.add(tokens, message);
             }
         }
     }
@@ -109,7 +110,7 @@ fn expand_tool(
         Parameter::Context => None,
         Parameter::Argument(argument) => {
             let Argument { name, ty, attributes } = &**argument;
-            let doc = documentation::own(attributes, &format!("The argument `{name}`."));
+            let doc = documentation::field_doc(attributes, &format!("The argument `{name}`."));
             Some(quote!(#(#attributes)* #doc #visibility #name: #ty))
         }
     });
@@ -125,7 +126,7 @@ fn expand_tool(
         ReturnType::Default => quote!(()),
         ReturnType::Type(_, ty) => ty.to_token_stream(),
     };
-    // Where the compiler shows that it is no `Result`, or what its types do not implement.
+    // The span of errors about a type that is not a `Result`, or about missing implementations.
     let span = result.span();
     let as_result = quote_spanned!(span=> <#result as #support::ToolResult>);
     let implementation = ToolImpl {
@@ -153,7 +154,7 @@ fn expand_tool(
         #(#hidden)*
         #[doc = #args_doc]
         #[derive(#support::serde::Deserialize, #support::schemars::JsonSchema)]
-        // The model is not told of our comment above.
+        // Keep the generated comment above out of the schema.
         #[serde(crate = #serde)]
         #[schemars(crate = #schemars, description = "")]
         #(#container)*
@@ -172,8 +173,8 @@ fn expand_tool(
     })
 }
 
-/// Asks of each argument's type what serde and schemars will ask, in words that say what to do. Where
-/// an attribute says otherwise, they may ask for less.
+/// Generates a check of each argument's type, whose error message explains the fix, unlike the bounds of serde and
+/// schemars. Arguments with attributes are not checked, because they may need fewer bounds.
 fn argument_checks(
     support: &TokenStream,
     container: &[Attribute],

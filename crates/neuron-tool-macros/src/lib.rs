@@ -1,6 +1,6 @@
-//! Tools for AI agents from functions and structs: [`macro@neuron_tool`] and [`macro@Tool`].
+//! The macros [`macro@neuron_tool`] and [`macro@Tool`], which turn functions and structs into tools for AI agents.
 //!
-//! Use them through `neuron-tool`, which re-exports both with its default features.
+//! Use them through `neuron-tool`, which re-exports both by default.
 //!
 //! ```
 //! use neuron_tool::{ToolRegistry, neuron_tool};
@@ -9,7 +9,7 @@
 //! /// Divides one number by another
 //! #[neuron_tool(effect = Pure)]
 //! async fn divide(
-//!     /// What is divided
+//!     /// The dividend
 //!     dividend: f64,
 //!     divisor: f64,
 //! ) -> Result<f64, ToolError> {
@@ -28,7 +28,7 @@
 //! let output = registry.execute("divide", input, &ToolContext::default()).await?;
 //! assert_eq!(output.content[0].to_string(), "3.0");
 //!
-//! // The function is still one.
+//! // The function itself is still callable.
 //! assert_eq!(divide(6.0, 2.0).await?, 3.0);
 //! # Ok(())
 //! # }
@@ -36,43 +36,42 @@
 //!
 //! # Options
 //!
-//! Both macros take the same, `#[neuron_tool(…)]` and `#[tool(…)]`. All can be left out.
+//! Both macros have the same options, `#[neuron_tool(…)]` and `#[tool(…)]`. All are optional.
 //!
-//! | option | what it is | without it |
+//! | option | meaning | default |
 //! |---|---|---|
 //! | `name = "…"` | the name by which the model calls the tool: 1 to 64 of `A-Z a-z 0-9 _ -` | the function's name, the struct's in snake case |
-//! | `description = "…"` | what the model is told of it; any `&str` expression | the doc comment |
-//! | `title = "…"` | a name for people; any `&str` expression | none |
-//! | `effect = …` | `Pure`, `Idempotent` or `AtMostOnce`: what running it twice would do | `AtMostOnce` |
-//! | `runs_alone` | no other call of the same answer runs beside it | it may have others beside it |
-//! | `strict` | the vendor holds the model to the schema, see `ToolDefinition::strict` | it may not |
-//! | `crate = path` | where `neuron-tool` is | looked up, see below |
+//! | `description = "…"` | description for the model; any `&str` expression | the doc comment |
+//! | `title = "…"` | display name; any `&str` expression | none |
+//! | `effect = …` | effect of running the tool twice: `Pure`, `Idempotent` or `AtMostOnce` | `AtMostOnce` |
+//! | `runs_alone` | never runs in parallel with other calls of the same response | off |
+//! | `strict` | the vendor enforces the schema, see `ToolDefinition::strict` | off |
+//! | `crate = path` | path of `neuron-tool` | looked up, see below |
 //!
 //! A tool without a description is an error.
 //!
-//! # Where the macros find `neuron-tool`
+//! # How the macros find `neuron-tool`
 //!
-//! In the manifest of the crate that uses them: as `neuron-tool` or what that dependency was
-//! renamed to, else within the umbrella crate. Where that is not enough, because the tools are in a
-//! crate that gets `neuron-tool` from another one, say it: `crate = other::neuron_tool`. The
-//! arguments need no dependency on serde and schemars.
+//! They look into the manifest of the crate that uses them, for `neuron-tool` (even if it is renamed) and then for the
+//! umbrella crate `neuron`. If the crate gets `neuron-tool` through another crate, set the path: `crate =
+//! other::neuron_tool`. The arguments need no dependency on serde and schemars.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod arguments;
 mod attributes;
 mod crate_path;
+mod diagnostics;
 mod documentation;
 mod function;
 mod names;
 mod options;
-mod problems;
 mod structure;
 mod tool;
 
 use proc_macro::TokenStream;
 
-/// Makes a tool of an async function.
+/// Turns an async function into a tool.
 ///
 /// ```
 /// # use neuron_tool::neuron_tool;
@@ -93,30 +92,29 @@ use proc_macro::TokenStream;
 ///
 /// For a function `search` there are, with the function's visibility:
 ///
-/// - `SearchTool`, a unit struct that implements `Tool`: register it;
-/// - `SearchArgs`, a struct with the parameters as its fields;
-/// - `search` itself, as it was.
+/// - `SearchTool`, a unit struct that implements `Tool`, to register.
+/// - `SearchArgs`, a struct with the parameters as its fields.
+/// - `search`, the unchanged function.
 ///
 /// # Parameters
 ///
-/// Each is an argument, which the model gives by its name; its type implements serde's
-/// `Deserialize` and schemars' `JsonSchema`: a type of your own derives both, from `serde` with its
-/// feature `derive` and `schemars` 1. Its doc comment is its description. Attributes of
-/// serde, schemars, validator and garde move to the field: `#[serde(rename = "…")]`, `default`,
-/// `skip`, `flatten` and so on mean there what they always do. Those of serde and schemars on the
-/// function move to the struct: `#[serde(rename_all = "camelCase")]`, `#[serde(deny_unknown_fields)]`.
+/// Each parameter is an argument with its name. Its type implements serde's `Deserialize` and schemars' `JsonSchema`.
+/// Your own types derive both, with `serde` (feature `derive`) and `schemars` 1 as dependencies. The doc comment of a
+/// parameter is its description. Attributes of serde, schemars, validator and garde move to the field and keep their
+/// meaning, for example `#[serde(rename = "…")]`, `default`, `skip` and `flatten`. Attributes of serde and schemars on
+/// the function move to the struct, for example `#[serde(rename_all = "camelCase")]` and
+/// `#[serde(deny_unknown_fields)]`.
 ///
-/// One parameter may be the context, `&ToolContext`: anywhere, under any name, or not at all.
+/// One parameter may be the context, `&ToolContext`, at any position and with any name.
 ///
 /// # Result
 ///
-/// A `Result`, or any alias of one. The value implements `Serialize`, the error
-/// [`std::error::Error`]. The future must be `Send` (except on wasm).
+/// A `Result`, or any alias of it. The value implements `Serialize`, and the error implements [`std::error::Error`].
+/// The future must be `Send` (except on wasm).
 ///
-/// `ToolError` is an error too. It takes others in, also those that are no `std::error::Error`
-/// themselves, such as boxed ones.
+/// `ToolError` is such an error. It also wraps errors that do not implement `std::error::Error`, such as boxed errors.
 ///
-/// # Example: a type of one's own, and errors of several kinds
+/// # Example: a custom type, and errors of several kinds
 ///
 /// ```
 /// use neuron_tool::{ToolRegistry, neuron_tool};
@@ -132,14 +130,14 @@ use proc_macro::TokenStream;
 /// /// Reads one line of a file
 /// #[neuron_tool(effect = Pure)]
 /// async fn read_line(path: String, part: Part) -> Result<String, ToolError> {
-///     // The run ends: no other arguments would help.
+///     // This error ends the run, because other arguments would not help.
 ///     let text = std::fs::read_to_string(&path)
 ///         .map_err(|error| ToolError::ExecutionFailed(error.into()))?;
 ///     let line = match part {
 ///         Part::First => text.lines().next(),
 ///         Part::Last => text.lines().last(),
 ///     };
-///     // The model may try another file.
+///     // The model may retry with another file.
 ///     Ok(line.ok_or_else(|| ToolError::ModelRetry(format!("{path} is empty")))?.to_owned())
 /// }
 ///
@@ -157,7 +155,7 @@ use proc_macro::TokenStream;
 ///
 /// # Expansion
 ///
-/// What the first lines below become is, but for the paths, what follows them.
+/// The first item below expands to the items after it, except for the paths.
 ///
 /// ```
 /// # mod written {
@@ -232,19 +230,18 @@ use proc_macro::TokenStream;
 ///
 /// # Attributes
 ///
-/// Those on the function stay there. `#[cfg(…)]`, `#[deprecated]` and `#[doc(hidden)]` apply to what
-/// is made as well, and a lint that the function allows or expects is allowed there too. Other
-/// attribute macros, such as `#[tracing::instrument]`, see the function alone. Those lints of clippy's
-/// that a tool cannot follow are allowed on it: it has to be `async`, and its documentation is the
-/// model's.
+/// Attributes on the function stay there. `#[cfg(…)]`, `#[deprecated]` and `#[doc(hidden)]` also apply to the generated
+/// items, and a lint that the function allows or expects is also allowed there. Other attribute macros, such as
+/// `#[tracing::instrument]`, only see the function. The macro allows the lints of clippy that a tool cannot follow,
+/// because it must be `async` and its documentation is for the model.
 #[proc_macro_attribute]
 pub fn neuron_tool(options: TokenStream, function: TokenStream) -> TokenStream {
     function::expand(options.into(), function.into()).into()
 }
 
-/// Makes a tool of a struct whose fields are the arguments.
+/// Turns a struct into a tool whose arguments are the fields.
 ///
-/// What the tool does is in `RunTool`, which the struct implements.
+/// The struct also implements `RunTool`, which runs the tool.
 ///
 /// ```
 /// use neuron_tool::{RunTool, Tool, ToolRegistry};
@@ -285,13 +282,13 @@ pub fn neuron_tool(options: TokenStream, function: TokenStream) -> TokenStream {
 /// # }
 /// ```
 ///
-/// For a struct `Repeat` there are `RepeatTool`, a unit struct to register, and an implementation of
-/// `Tool` for `Repeat` itself, for generic code; its instance says nothing, the arguments of a call
-/// do.
+/// For a struct `Repeat` the macro generates `RepeatTool`, a unit struct to register. It also implements `Tool` for
+/// `Repeat` itself, for generic code. The values in that instance are ignored, because each call has arguments of its
+/// own.
 ///
-/// The struct derives or implements `JsonSchema`, which gives the schema of the input. Reading the
-/// arguments is part of this macro, by serde's attributes: `Deserialize` may be derived as well, but
-/// is not needed. For arguments that are read by an implementation of your own, implement `Tool`.
+/// The struct derives or implements `JsonSchema` for the schema of the input. The macro generates the deserialisation
+/// of the arguments with serde's attributes. `Deserialize` may be derived as well, but is not required. To deserialise
+/// the arguments with your own code, implement `Tool` instead.
 #[proc_macro_derive(Tool, attributes(tool, serde, schemars))]
 pub fn derive_tool(structure: TokenStream) -> TokenStream {
     structure::expand(structure.into()).into()

@@ -1,22 +1,22 @@
-//! Names: what a tool may be called, and what its items are called.
+//! Names of tools and of generated items.
 
 use syn::Ident;
 use syn::ext::IdentExt;
 
-/// The longest name that every vendor takes.
-const LONGEST: usize = 64;
+/// Maximum length of a name that every vendor accepts.
+const MAX_LENGTH: usize = 64;
 
-/// Why no vendor would take a tool of this name.
+/// Returns the reason why a tool name is invalid for vendors.
 pub(crate) fn problem(name: &str) -> Option<&'static str> {
     let is_allowed = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
-    if name.is_empty() || name.len() > LONGEST || !name.chars().all(is_allowed) {
+    if name.is_empty() || name.len() > MAX_LENGTH || !name.chars().all(is_allowed) {
         Some("a tool's name has 1 to 64 ASCII letters, digits, `_` or `-`")
     } else {
         None
     }
 }
 
-/// `get_weather` and `Tool` make `GetWeatherTool`.
+/// Creates an item name. `get_weather` and `Tool` become `GetWeatherTool`.
 pub(crate) fn item(name: &Ident, suffix: &str) -> Ident {
     let mut camel = String::new();
     for word in name.unraw().to_string().split('_') {
@@ -24,13 +24,14 @@ pub(crate) fn item(name: &Ident, suffix: &str) -> Ident {
         camel.extend(chars.next().into_iter().flat_map(char::to_uppercase));
         camel.push_str(chars.as_str());
     }
+    // An identifier cannot start with a digit.
     if camel.starts_with(|first: char| first.is_ascii_digit()) {
         camel.insert(0, '_');
     }
     Ident::new(&format!("{camel}{suffix}"), name.span())
 }
 
-/// `ReadFile` makes `read_file`, `HTTPGet` makes `http_get`.
+/// Converts to snake case. `ReadFile` becomes `read_file`, and `HTTPGet` becomes `http_get`.
 pub(crate) fn snake_case(name: &Ident) -> String {
     let chars: Vec<char> = name.unraw().to_string().chars().collect();
     let is_upper = |index: usize| chars.get(index).is_some_and(|char| char.is_uppercase());
@@ -55,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_in_camel_case() {
+    fn item_names_are_camel_case() {
         for (name, expected) in [
             ("get_weather", "GetWeatherTool"),
             ("lookup", "LookupTool"),
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_in_snake_case() {
+    fn tool_names_are_snake_case() {
         for (name, expected) in [
             ("ReadFile", "read_file"),
             ("Now", "now"),
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_one_that_every_vendor_takes() {
+    fn invalid_names_are_refused() {
         for name in ["a", "A-9_z", &"x".repeat(64)] {
             assert_eq!(problem(name), None, "{name}");
         }

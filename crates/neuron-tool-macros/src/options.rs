@@ -1,17 +1,17 @@
-//! What stands in the parentheses of `#[neuron_tool(…)]` and `#[tool(…)]`.
+//! The options of `#[neuron_tool(…)]` and `#[tool(…)]`.
 
 use syn::meta::ParseNestedMeta;
 use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path, Result};
 
 use crate::names;
 
-/// The options as they were written; none where there was nothing.
+/// The options as written. `None` if not given.
 #[derive(Default)]
 pub(crate) struct Options {
     pub(crate) name: Option<LitStr>,
     pub(crate) title: Option<Expr>,
     pub(crate) description: Option<Expr>,
-    /// A variant of `ToolEffect`.
+    /// Name of a variant of `ToolEffect`.
     pub(crate) effect: Option<Ident>,
     pub(crate) runs_alone: bool,
     pub(crate) strict: bool,
@@ -21,7 +21,7 @@ pub(crate) struct Options {
 const EFFECTS: [&str; 3] = ["Pure", "Idempotent", "AtMostOnce"];
 
 impl Options {
-    /// Reads one option.
+    /// Parses one option.
     pub(crate) fn read(&mut self, meta: ParseNestedMeta<'_>) -> Result<()> {
         let Some(key) = meta.path.get_ident().map(Ident::to_string) else {
             return Err(unknown(&meta));
@@ -54,7 +54,7 @@ fn name(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
     }
 }
 
-/// An expression of type `&str`. What it is, is the compiler's to check, but for an empty literal.
+/// Parses an expression of type `&str`. The compiler checks the type. Only an empty literal is an error here.
 fn text(meta: &ParseNestedMeta<'_>) -> Result<Expr> {
     let text: Expr = meta.value()?.parse()?;
     match &text {
@@ -65,7 +65,7 @@ fn text(meta: &ParseNestedMeta<'_>) -> Result<Expr> {
     }
 }
 
-/// `Pure`, `ToolEffect::Pure` or a longer path to it.
+/// Parses `Pure`, `ToolEffect::Pure` or a longer path.
 fn effect(meta: &ParseNestedMeta<'_>) -> Result<Ident> {
     let value = meta.value()?;
     let span = value.span();

@@ -1,4 +1,4 @@
-//! `#[derive(Tool)]`: a tool from a struct of arguments.
+//! `#[derive(Tool)]`, which turns a struct of arguments into a tool.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
@@ -7,46 +7,46 @@ use syn::{Attribute, Data, DeriveInput, Fields, FieldsNamed, LitStr, Meta, Token
 
 use crate::arguments::{self, Static};
 use crate::attributes::Attributes;
+use crate::diagnostics::Diagnostics;
 use crate::options::Options;
-use crate::problems::Problems;
 use crate::tool::{self, Description, ToolImpl};
 use crate::{crate_path, names};
 
-/// The tool, or what is wrong with the struct.
+/// Returns the tool, or the errors.
 pub(crate) fn expand(item: TokenStream) -> TokenStream {
     let input = match syn::parse2::<DeriveInput>(item) {
         Ok(input) => input,
         Err(error) => return error.to_compile_error(),
     };
-    let mut problems = Problems::default();
+    let mut diagnostics = Diagnostics::default();
     let mut options = Options::default();
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("tool")) {
         if let Err(error) = attribute.parse_nested_meta(|meta| options.read(meta)) {
-            problems.push(error);
+            diagnostics.push(error);
         }
     }
-    check_generics(&input, &mut problems);
-    check_fields(&input, &mut problems);
-    let tool = problems.or(|| expand_tool(options, &input, named_fields(&input)?));
+    check_generics(&input, &mut diagnostics);
+    check_fields(&input, &mut diagnostics);
+    let tool = diagnostics.or(|| expand_tool(options, &input, named_fields(&input)?));
     tool.unwrap_or_else(|error| error.to_compile_error())
 }
 
-fn check_generics(input: &DeriveInput, problems: &mut Problems) {
+fn check_generics(input: &DeriveInput, diagnostics: &mut Diagnostics) {
     if !input.generics.params.is_empty() {
         let message = "a tool's arguments have no generics: they are described to the model, so \
                        their types are known";
-        problems.add(&input.generics.params, message);
+        diagnostics.add(&input.generics.params, message);
     }
     if let Some(clause) = &input.generics.where_clause {
-        problems.add(clause.where_token, "a tool's arguments have no `where` clause");
+        diagnostics.add(clause.where_token, "a tool's arguments have no `where` clause");
     }
 }
 
-fn check_fields(input: &DeriveInput, problems: &mut Problems) {
+fn check_fields(input: &DeriveInput, diagnostics: &mut Diagnostics) {
     let Data::Struct(data) = &input.data else {
         return;
     };
-    // An attribute may skip the field, or read it in its own way.
+    // Serde attributes may skip the field or deserialise it in another way.
     let plain = data.fields.iter().filter(|field| !field.attrs.iter().any(is_serde));
     for field in plain {
         if let Some((tokens, what)) =
@@ -55,7 +55,7 @@ fn check_fields(input: &DeriveInput, problems: &mut Problems) {
             let message = format!(
                 "{what} in an argument: arguments are made from the model's JSON, so they are owned"
             );
-            problems.add(tokens, message);
+            diagnostics.add(tokens, message);
         }
     }
 }
@@ -105,6 +105,7 @@ fn expand_tool(
         span,
     }
     .expand();
+    // The struct itself delegates to the unit struct.
     let same = quote_spanned! {span=>
         #[allow(deprecated, #lints)]
         #[automatically_derived]
@@ -161,8 +162,8 @@ fn expand_tool(
     })
 }
 
-/// Reading the arguments: serde's own macro on a twin of the struct. That leaves `Deserialize` for
-/// the struct itself to its author, who may derive it or not.
+/// Generates the deserialisation with serde's derive on a remote copy of the struct. The author can then decide whether
+/// the struct itself derives `Deserialize`.
 fn parse(support: &TokenStream, input: &DeriveInput, fields: &FieldsNamed) -> TokenStream {
     let name = &input.ident;
     let remote = name.to_string();
@@ -181,11 +182,11 @@ fn parse(support: &TokenStream, input: &DeriveInput, fields: &FieldsNamed) -> To
         const _: () = {
             #[derive(#support::serde::Deserialize)]
             #serde
-            // Else serde asks that the twin itself is `Default`, where the struct is.
+            // Without `bound`, serde requires `Default` for the copy if the struct has `#[serde(default)]`.
             #[serde(remote = #remote, bound(deserialize = ""))]
             #(#container)*
             #[allow(dead_code, deprecated, non_snake_case)]
-            struct __Twin { #(#fields),* }
+            struct __Remote { #(#fields),* }
 
             #[automatically_derived]
             #[allow(deprecated)]
@@ -193,7 +194,7 @@ fn parse(support: &TokenStream, input: &DeriveInput, fields: &FieldsNamed) -> To
                 fn parse<'de, D: #support::serde::Deserializer<'de>>(
                     __deserializer: D,
                 ) -> ::core::result::Result<Self, D::Error> {
-                    __Twin::deserialize(__deserializer)
+                    __Remote::deserialize(__deserializer)
                 }
             }
         };
@@ -204,10 +205,10 @@ fn is_serde(attribute: &Attribute) -> bool {
     attribute.path().is_ident("serde")
 }
 
-/// Whether `#[serde(…)]` has a `crate = …` already.
+/// Returns `true` if `#[serde(…)]` already has a `crate = …`.
 fn names_crate(attribute: &Attribute) -> bool {
     let parser = Punctuated::<Meta, Token![,]>::parse_terminated;
-    // What cannot be read is an error of serde's.
+    // Serde reports invalid attributes.
     let metas = attribute.parse_args_with(parser).unwrap_or_default();
     metas.iter().any(|meta| meta.path().is_ident("crate"))
 }

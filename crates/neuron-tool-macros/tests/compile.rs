@@ -1,10 +1,9 @@
-//! Programs around the macros: those in `pass` compile and run, those in `fail` are refused, with the
-//! words beside them. After a change, `TRYBUILD=overwrite cargo test -p neuron-tool-macros --test
-//! compile` writes them anew.
+//! Compile tests. Programs in `pass` compile and run. Programs in `fail` are rejected with the errors in the files next
+//! to them. To update the files, run `TRYBUILD=overwrite cargo test -p neuron-tool-macros --test compile`.
 
 use std::process::Command;
 
-/// The compiler whose words are in `fail/*.stderr`: other versions say some things differently.
+/// The compiler version of `fail/*.stderr`. The messages of other versions differ.
 const PINNED: &str = "rustc 1.95.";
 
 #[test]

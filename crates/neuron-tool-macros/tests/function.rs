@@ -1,4 +1,4 @@
-//! `#[neuron_tool]`: what the model is told, how arguments arrive, and what becomes of the function.
+//! Tests of `#[neuron_tool]`, with the definition, the arguments and the function itself.
 
 use neuron_tool::{ToolRegistry, neuron_tool};
 use neuron_types::{Tool, ToolContext, ToolDyn, ToolEffect, ToolError, ToolFailure, ToolOutput};
@@ -35,7 +35,7 @@ async fn lookup(
 }
 
 #[test]
-fn doc_comments_and_names_are_what_the_model_is_told() {
+fn definition_has_names_and_doc_comments() {
     let definition = Tool::definition(&LookupTool);
     assert_eq!((LookupTool::NAME, definition.name.as_str()), ("lookup", "lookup"));
     assert_eq!(definition.description, "Looks up\na value.\n\nKeys are case-sensitive.");
@@ -59,7 +59,7 @@ fn doc_comments_and_names_are_what_the_model_is_told() {
 }
 
 #[tokio::test]
-async fn arguments_arrive_and_wrong_ones_are_invalid_input() {
+async fn arguments_are_passed_and_invalid_arguments_are_errors() {
     assert_eq!(text(LookupTool, json!({ "key": "k", "times": 2 })).await, "k Some(2)");
     assert_eq!(text(LookupTool, json!({ "key": "k" })).await, "k None");
     for input in [json!({}), json!({ "key": 1 }), json!(null)] {
@@ -69,7 +69,7 @@ async fn arguments_arrive_and_wrong_ones_are_invalid_input() {
 }
 
 #[tokio::test]
-async fn the_function_can_still_be_called() {
+async fn function_is_still_callable() {
     assert_eq!(lookup("k".into(), None).await.unwrap(), "k None");
     let args = LookupArgs { key: "k".into(), times: Some(1) };
     assert_eq!(LookupTool.call(args, &ToolContext::default()).await.unwrap(), "k Some(1)");
@@ -89,18 +89,18 @@ async fn with_options() -> Result<(), std::io::Error> {
 }
 
 #[tokio::test]
-async fn options_win_over_what_is_written_elsewhere() {
+async fn options_override_defaults() {
     let definition = ToolDyn::definition(&WithOptionsTool);
     assert_eq!(definition.name, "with-options");
     assert_eq!(definition.title.as_deref(), Some("With options"));
     assert_eq!(definition.description, "Options win");
-    // Without arguments there still are properties, which OpenAI asks for.
+    // OpenAI requires `properties` even without arguments.
     assert_eq!(definition.input_schema["properties"], json!({}));
     assert_eq!(text(WithOptionsTool, json!({})).await, "null");
 }
 
 #[test]
-fn a_tool_that_runs_alone_says_so_behind_a_pointer_too() {
+fn runs_alone_is_forwarded_by_tool_dyn() {
     #[neuron_tool(description = "d", runs_alone)]
     async fn migrate() -> Result<String, ToolError> {
         Ok(String::new())
@@ -111,7 +111,7 @@ fn a_tool_that_runs_alone_says_so_behind_a_pointer_too() {
 }
 
 #[test]
-fn strict_tool_has_a_schema_that_vendors_enforce() {
+fn strict_tool_has_an_enforceable_schema() {
     #[neuron_tool(description = "d", strict)]
     async fn find(text: String, limit: Option<u32>) -> Result<String, ToolError> {
         let _ = (text, limit);
@@ -127,7 +127,7 @@ fn strict_tool_has_a_schema_that_vendors_enforce() {
 }
 
 #[test]
-fn an_effect_reaches_the_erased_tool() {
+fn effect_is_forwarded_by_tool_dyn() {
     #[neuron_tool(description = "d", effect = Pure)]
     async fn pure() -> Result<(), ToolError> {
         Ok(())
@@ -151,7 +151,7 @@ async fn described_by_a_block() -> Result<(), ToolError> {
 }
 
 #[test]
-fn blanks_around_a_description_are_left_out() {
+fn description_is_trimmed() {
     assert_eq!(Tool::definition(&DescribedByABlockTool).description, "* A block.");
 }
 
@@ -164,7 +164,7 @@ async fn described_by_a_file() -> Result<(), ToolError> {
 }
 
 #[test]
-fn a_description_can_come_from_a_file() {
+fn description_can_be_included_from_a_file() {
     let description = Tool::definition(&DescribedByAFileTool).description;
     assert_eq!(description, "A description in a file.\n\n\nAnd a line of its own.");
 }
@@ -208,7 +208,7 @@ mod context {
     }
 
     #[tokio::test]
-    async fn the_context_may_be_anywhere() {
+    async fn context_may_be_at_any_position() {
         assert_eq!(text(FirstTool, json!({ "word": "w" })).await, "sw");
         assert_eq!(text(MiddleTool, json!({ "a": "x", "b": "y" })).await, "xy");
         assert_eq!(text(LastTool, json!({ "word": "w" })).await, "w");
@@ -252,7 +252,7 @@ mod serde_attributes {
     }
 
     #[tokio::test]
-    async fn they_mean_what_they_mean_on_a_struct() {
+    async fn serde_attributes_apply_to_fields() {
         let schema = schema(&FindTool);
         let mut names: Vec<_> = schema["properties"].as_object().unwrap().keys().collect();
         names.sort();
@@ -270,7 +270,7 @@ mod serde_attributes {
     }
 
     #[tokio::test]
-    async fn a_flattened_argument_is_part_of_the_input() {
+    async fn flattened_argument_is_part_of_the_input() {
         assert_eq!(schema(&FlatTool)["properties"]["page"]["type"], json!("integer"));
         assert_eq!(text(FlatTool, json!({ "word": "w", "page": 4 })).await, "w 4");
     }
@@ -326,14 +326,14 @@ mod results {
     }
 
     #[tokio::test]
-    async fn any_alias_of_a_result_will_do() {
+    async fn result_aliases_are_supported() {
         assert_eq!(text(AliasTool, json!({ "number": 3 })).await, "2");
         assert_eq!(text(SwappedTool, json!({})).await, r#"["a"]"#);
         assert_eq!(text(IoTool, json!({})).await, "null");
     }
 
     #[tokio::test]
-    async fn errors_keep_their_class_and_source() {
+    async fn errors_keep_class_and_source() {
         for error in [
             run(AliasTool, json!({ "number": 0 })).await.unwrap_err(),
             run(FixedTool, json!({})).await.unwrap_err(),
@@ -381,7 +381,7 @@ mod attributes {
     }
 
     #[tokio::test]
-    async fn they_go_where_they_belong() {
+    async fn attributes_apply_to_the_right_items() {
         #[expect(deprecated, reason = "the mark is on the tool too")]
         let old = OldTool;
         assert_eq!(text(old, json!({})).await, "null");
@@ -402,7 +402,7 @@ mod visibility {
 }
 
 #[tokio::test]
-async fn what_is_made_is_as_visible_as_the_function() {
+async fn generated_items_have_the_visibility_of_the_function() {
     use visibility::inner::{SeenArgs, SeenTool, seen};
     let args = SeenArgs { number: 1 };
     assert_eq!(args.number, 1);
@@ -411,7 +411,7 @@ async fn what_is_made_is_as_visible_as_the_function() {
 }
 
 #[tokio::test]
-async fn a_tool_may_be_written_within_a_function() {
+async fn tool_can_be_defined_inside_a_function() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Local {
         number: u8,
@@ -438,7 +438,7 @@ macro_rules! tool {
 tool!(from_macro, &ToolContext, u8);
 
 #[tokio::test]
-async fn a_macro_may_write_a_tool() {
+async fn tool_can_be_generated_by_a_macro() {
     assert_eq!(text(FromMacroTool, json!({ "value": 1 })).await, "s1");
 }
 
@@ -453,6 +453,6 @@ async fn elsewhere(number: u8) -> Result<u8, ToolError> {
 }
 
 #[tokio::test]
-async fn the_crate_can_be_named() {
+async fn crate_path_can_be_set() {
     assert_eq!(text(ElsewhereTool, json!({ "number": 1 })).await, "1");
 }

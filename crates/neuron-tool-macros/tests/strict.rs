@@ -1,5 +1,5 @@
-//! A crate that forbids what it can, and asks for all of clippy's pedantry: what the macros write
-//! disturbs neither. Clippy runs over this file with all the others.
+//! Test of generated code in a crate with forbidden lints and clippy's pedantic lints. Clippy checks this file like all
+//! others.
 
 #![deny(warnings, clippy::pedantic, clippy::nursery)]
 #![forbid(missing_docs, unsafe_code)]
@@ -48,9 +48,9 @@ impl RunTool for Repeat {
     }
 }
 
-/// A crate that forbids undocumented fields could not have tools.
+/// Regression test. A crate that forbids `missing_docs` could not define tools.
 #[test]
-fn the_model_is_told_of_no_comment_but_the_authors() {
+fn schema_has_only_the_authors_comments() {
     let mut registry = ToolRegistry::new();
     registry.register(CountTool);
     registry.register(TurnTool);

@@ -1,4 +1,4 @@
-//! `#[derive(Tool)]`: what the model is told, how arguments are read, and what they run.
+//! Tests of `#[derive(Tool)]`, with the definition, the arguments and the run.
 
 use neuron_tool::{RunTool, Tool, ToolRegistry};
 use neuron_types::{ToolContext, ToolDyn, ToolEffect, ToolError, ToolOutput};
@@ -26,7 +26,7 @@ fn one() -> u32 {
 #[tool(effect = Pure, runs_alone)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ReadPage {
-    /// Where it is
+    /// Path of the page
     page_url: String,
     #[serde(default = "one", alias = "times")]
     count: u32,
@@ -49,7 +49,7 @@ impl RunTool for ReadPage {
 }
 
 #[test]
-fn the_definition_is_the_structs_schema_and_documentation() {
+fn definition_has_schema_and_documentation_of_the_struct() {
     let definition = Tool::definition(&ReadPageTool);
     assert_eq!((ReadPageTool::NAME, definition.name.as_str()), ("read_page", "read_page"));
     assert_eq!(definition.title.as_deref(), Some("Page reader"));
@@ -57,13 +57,13 @@ fn the_definition_is_the_structs_schema_and_documentation() {
     assert_eq!(definition.input_schema, Value::from(schemars::schema_for!(ReadPage)));
     assert_eq!(
         definition.input_schema["properties"]["pageUrl"],
-        json!({ "description": "Where it is", "type": "string" })
+        json!({ "description": "Path of the page", "type": "string" })
     );
     assert_eq!(ToolDyn::effect(&ReadPageTool), ToolEffect::Pure);
 }
 
 #[tokio::test]
-async fn arguments_are_read_as_serde_would() {
+async fn arguments_are_deserialised_with_serde_attributes() {
     let input = json!({ "pageUrl": "u", "type": "t" });
     assert_eq!(text(ReadPageTool, input).await, "s u 1 0 Some(\"t\")");
     assert_eq!(text(ReadPageTool, json!({ "pageUrl": "u", "times": 3 })).await, "s u 3 0 None");
@@ -80,13 +80,13 @@ async fn arguments_are_read_as_serde_would() {
 }
 
 #[tokio::test]
-async fn the_struct_itself_is_the_same_tool() {
+async fn struct_itself_is_the_same_tool() {
     let instance = || ReadPage { page_url: "instance".into(), count: 9, hidden: 9, r#type: None };
     assert_eq!(ReadPage::NAME, "read_page");
     assert_eq!(Tool::definition(&instance()), Tool::definition(&ReadPageTool));
     assert_eq!(ToolDyn::effect(&instance()), ToolEffect::Pure);
     assert!(ToolDyn::runs_alone(&instance()) && ToolDyn::runs_alone(&ReadPageTool));
-    // What counts is the call's arguments.
+    // The arguments of the call are used, not the instance.
     assert_eq!(text(instance(), json!({ "pageUrl": "u" })).await, "s u 1 0 None");
     // Typed calls need no JSON.
     let output = ReadPageTool.call(instance().into(), &ToolContext::default()).await;
@@ -113,11 +113,11 @@ impl RunTool for Pay {
 }
 
 #[tokio::test]
-async fn effect_key_of_a_struct_is_its_idempotency_key() {
+async fn effect_key_of_a_struct_is_the_idempotency_key() {
     let key = |invoice: Value| ToolDyn::effect_key(&PayTool, &json!({ "invoice": invoice }));
     assert_eq!(key(json!(17)).as_deref(), Some("invoice 17"));
     assert_eq!(ToolDyn::effect_key(&Pay { invoice: 1 }, &json!({ "invoice": 17 })), key(json!(17)));
-    // Arguments that do not fit have no effect.
+    // Invalid arguments have no effect key.
     assert_eq!((key(json!(0)), key(json!("x"))), (None, None));
     assert_eq!(text(PayTool, json!({ "invoice": 17 })).await, "paid as \"invoice 17\"");
     assert_eq!(text(PayTool, json!({ "invoice": 0 })).await, "paid as \"\"");
@@ -127,7 +127,7 @@ mod both {
     use super::*;
     use serde::Deserialize;
 
-    /// Deserialize may be derived too; defaults may come from the struct
+    /// Derives Deserialize too, with defaults of the struct
     #[derive(Debug, PartialEq, Deserialize, Tool, schemars::JsonSchema)]
     #[serde(default, crate = "serde")]
     #[tool(name = "both", description = "Both")]
@@ -153,14 +153,14 @@ mod both {
 }
 
 #[tokio::test]
-async fn deserialize_may_be_derived_as_well() {
+async fn deserialize_may_be_derived_too() {
     let both: both::Both = serde_json::from_value(json!({ "b": 5 })).unwrap();
     assert_eq!(both.a, 1);
     assert_eq!(text(both::BothTool, json!({ "b": 5 })).await, "[1,5]");
     assert_eq!(Tool::definition(&both::BothTool).description, "Both");
 }
 
-/// Nothing to say
+/// Returns the time
 #[derive(Tool, schemars::JsonSchema)]
 struct Now {}
 
@@ -174,7 +174,7 @@ impl RunTool for Now {
 }
 
 #[tokio::test]
-async fn a_struct_may_be_empty() {
+async fn empty_struct_is_a_tool() {
     assert_eq!(Tool::definition(&NowTool).input_schema["properties"], json!({}));
     assert_eq!(text(NowTool, json!({})).await, "12");
 }

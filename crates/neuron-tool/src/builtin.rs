@@ -1,38 +1,38 @@
-//! Middleware that is ready to use.
+//! Ready-made middleware.
 //!
-//! | middleware | what it does |
+//! | middleware | effect |
 //! |---|---|
-//! | [`PermissionChecker`] | asks a policy before each call |
-//! | [`OutputFormatter`] | cuts long outputs |
-//! | [`SecretRedactor`] | hides secrets in what tools return |
-//! | [`OutputSpiller`] | stores long outputs, which the model reads in pieces by an [`OutputReader`] |
-//! | [`ToolCache`] | answers a repeated call without running the tool again |
-//! | [`TimeoutMiddleware`] | ends calls that take too long |
-//! | [`ConcurrencyLimit`] | lets so many calls run at the same time |
-//! | [`RateLimit`] | lets so many calls start in a period |
-//! | [`RetryLimit`] | ends the run when the model keeps getting a tool's arguments wrong |
-//! | [`ArgumentLimits`] | refuses arguments that are nested too deep or too large |
-//! | [`RetryInvalidInput`] | lets the model correct arguments that do not fit |
-//! | `SchemaValidator` | checks arguments against the tools' schemas |
-//! | `StructuredOutputValidator` | checks arguments against one schema, and lets the model try again |
-//! | `RetryLimitedValidator` | the same, so many times |
+//! | [`PermissionChecker`] | checks each call with a policy |
+//! | [`OutputFormatter`] | truncates long outputs |
+//! | [`SecretRedactor`] | redacts secrets in the results of tools |
+//! | [`OutputSpiller`] | stores long outputs, which the model reads in pieces with an [`OutputReader`] |
+//! | [`ToolCache`] | returns the cached output for a repeated call |
+//! | [`TimeoutMiddleware`] | limits the duration of calls |
+//! | [`ConcurrencyLimit`] | limits the number of concurrent calls |
+//! | [`RateLimit`] | limits the number of calls per period |
+//! | [`RetryLimit`] | ends the run after too many invalid calls in a row |
+//! | [`ArgumentLimits`] | rejects arguments that are nested too deeply or too large |
+//! | [`RetryInvalidInput`] | lets the model correct invalid arguments |
+//! | `SchemaValidator` | validates arguments against the tools' schemas |
+//! | `StructuredOutputValidator` | validates arguments against one schema, and lets the model retry |
+//! | `RetryLimitedValidator` | the same with a limit on retries |
 //!
-//! The validators need the feature `validation`. What needs a clock is not there on wasm.
+//! The validators need the feature `validation`. Middleware that needs a clock is not available on wasm.
 //!
-//! # An order that works
+//! # Recommended order
 //!
-//! What is added first is outermost. Of these, add what you need in this order:
+//! The middleware that is added first is outermost. Add the middleware that you need in this order:
 //!
-//! 1. [`OutputSpiller`] or [`OutputFormatter`]: they cut what everything else returns;
-//! 2. [`SecretRedactor`], inside these, because it does not find a secret that was cut in two;
-//! 3. [`RetryInvalidInput`], around all that checks arguments;
-//! 4. [`ArgumentLimits`], then `SchemaValidator`: the cheap check first;
-//! 5. [`PermissionChecker`], which then decides about calls that could run;
-//! 6. [`ToolCache`], before what waits: an answer from it costs no turn;
-//! 7. [`ConcurrencyLimit`] and [`RateLimit`], then [`TimeoutMiddleware`], so that a call's time does not
-//!    run while it waits for its turn.
+//! 1. [`OutputSpiller`] or [`OutputFormatter`], because they shorten the results of everything else.
+//! 2. [`SecretRedactor`], inside these, because it does not find a secret that was cut in two.
+//! 3. [`RetryInvalidInput`], around all validation of arguments.
+//! 4. [`ArgumentLimits`], then `SchemaValidator`, because the former is the cheaper check.
+//! 5. [`PermissionChecker`], which then only decides on valid calls.
+//! 6. [`ToolCache`], before the limits, because a cached output does not count for them.
+//! 7. [`ConcurrencyLimit`] and [`RateLimit`], then [`TimeoutMiddleware`], so that the timeout does not include the time
+//!    in a queue.
 //!
-//! # Example: cut outputs, refuse some calls
+//! # Example: truncate outputs and deny some calls
 //!
 //! ```
 //! use neuron_tool::ToolRegistry;

@@ -1,19 +1,19 @@
-//! A place within JSON, written as `$.items[0].name`.
+//! JSON paths such as `$.items[0].name`.
 
 use std::fmt::{self, Write};
 
-/// A place within JSON, written as `$.items[0].name`.
+/// A JSON path such as `$.items[0].name`.
 #[derive(Debug, Clone)]
 pub(crate) struct JsonPath(String);
 
-/// The whole.
+/// The path of the whole value.
 impl Default for JsonPath {
     fn default() -> Self {
         Self("$".into())
     }
 }
 
-// Writing to a string cannot fail.
+// Formatting into a string cannot fail.
 impl JsonPath {
     pub(crate) fn push_index(&mut self, index: usize) {
         write!(self.0, "[{index}]").ok();
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_are_not_plain_are_quoted() {
+    fn names_with_special_characters_are_quoted() {
         let mut path = JsonPath::default();
         assert_eq!(path.to_string(), "$");
         path.push_field("a_1");

@@ -1,4 +1,4 @@
-//! Tools that a model can call: typed functions, a registry of them, and middleware around every call.
+//! Tools for models, with a registry and middleware.
 //!
 //! ```
 //! use neuron_tool::{ToolRegistry, neuron_tool, tool_middleware_fn};
@@ -37,14 +37,13 @@
 //!
 //! | way | for |
 //! |---|---|
-//! | [`macro@neuron_tool`] on an async function | most tools; its page shows what becomes of the function |
+//! | [`macro@neuron_tool`] on an async function | most tools; its page shows the generated code |
 //! | [`derive@Tool`] on a struct of arguments, with [`RunTool`] | arguments that are used elsewhere too |
 //! | [`trait@Tool`] by hand | a tool with state, or with a result that is more than JSON |
 //! | [`ToolDyn`](neuron_types::ToolDyn) by hand | names and schemas that are known only at run time |
 //!
-//! A function has no state of its own. What it needs (a database, a client) it finds in
-//! [`ToolContext::extensions`](neuron_types::ToolContext::extensions), where the caller of the run put
-//! it:
+//! A function has no state. It takes shared resources, such as a database or a client, from
+//! [`ToolContext::extensions`](neuron_types::ToolContext::extensions), where the caller of the run put them:
 //!
 //! ```
 //! use neuron_tool::{ToolRegistry, neuron_tool};
@@ -78,23 +77,23 @@
 //!
 //! # Errors
 //!
-//! [`ToolError::ModelRetry`](neuron_types::ToolError::ModelRetry) is a hint for the model, which calls
-//! again. Every other error ends the run of an agent, and so do arguments that do not fit the types:
-//! [`RetryInvalidInput`](builtin::RetryInvalidInput) makes hints of these. A failure that the model
-//! should see and live with is an output, [`ToolOutput::error`](neuron_types::ToolOutput::error).
+//! [`ToolError::ModelRetry`](neuron_types::ToolError::ModelRetry) is a hint for the model, which calls again. Any other
+//! error ends the agent's run, and so do arguments of the wrong type, unless
+//! [`RetryInvalidInput`](builtin::RetryInvalidInput) turns them into hints. For a failure that the model should see
+//! without a retry, return [`ToolOutput::error`](neuron_types::ToolOutput::error).
 //!
 //! # Middleware
 //!
-//! A call goes through the [global middleware](ToolRegistry::add_middleware), then the
-//! [tool's own](ToolRegistry::add_tool_middleware), then the tool; each in the order in which it
-//! was added. See [`middleware`] for how to write it, and [`builtin`] for what is there already.
+//! A call passes through the [global middleware](ToolRegistry::add_middleware), then through the [middleware of the
+//! tool](ToolRegistry::add_tool_middleware), and then reaches the tool. Within each group, the order is the order of
+//! registration. See [`middleware`] for writing middleware, and [`builtin`] for the existing middleware.
 //!
 //! # Features
 //!
 //! | feature | enables | default |
 //! |---|---|---|
 //! | `macros` | `#[neuron_tool]` and `#[derive(Tool)]` | yes |
-//! | `validation` | checks of arguments against their JSON Schema | no |
+//! | `validation` | validation of arguments against their JSON Schema | no |
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -1,5 +1,5 @@
-//! What the code that the macros write refers to, so that the crate it is in needs no dependency
-//! but this one. Not for use by hand.
+//! Support for the code that the macros generate, so that a crate with that code needs no dependency except this one.
+//! Not for direct use.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 pub use neuron_types::{Tool, ToolContext, ToolDefinition, ToolEffect};
 pub use {schemars, serde};
 
-/// The two types of a `Result`, whatever alias stands for it.
+/// The two types of a `Result`, also behind a type alias.
 #[diagnostic::on_unimplemented(
     message = "a tool returns a `Result`, and `{Self}` is none",
     label = "not a `Result`"
@@ -29,8 +29,8 @@ impl<T, E> ToolResult for Result<T, E> {
     }
 }
 
-/// A type that the model can give by name. Asked for beside what serde and schemars ask for, whose
-/// words do not say what to do.
+/// A type of a tool argument. The generated code requires it in addition to the bounds of serde and schemars, whose
+/// error messages do not explain the fix.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a tool",
     label = "must implement `serde::Deserialize` and `schemars::JsonSchema`",
@@ -41,10 +41,10 @@ pub trait Argument {}
 #[diagnostic::do_not_recommend]
 impl<T: DeserializeOwned + JsonSchema> Argument for T {}
 
-/// Compiles for arguments alone.
+/// Compiles only for argument types.
 pub const fn is_argument<T: Argument>() {}
 
-/// A struct that `#[derive(Tool)]` can describe to the model.
+/// A struct with a schema, which `#[derive(Tool)]` requires.
 #[diagnostic::on_unimplemented(
     message = "the arguments `{Self}` of a tool have no schema",
     label = "must implement `schemars::JsonSchema`",
@@ -55,10 +55,10 @@ pub trait Described: JsonSchema {}
 #[diagnostic::do_not_recommend]
 impl<T: JsonSchema> Described for T {}
 
-/// What the model is told of a tool.
+/// Creates the definition of a tool for the model.
 pub fn definition<T: Tool>(title: Option<&str>, description: &str) -> ToolDefinition {
     let mut input_schema = Value::from(schemars::schema_for!(T::Args));
-    // Of a struct without fields schemars says `object` alone, which OpenAI refuses.
+    // For a struct without fields schemars generates only `object`, which OpenAI rejects.
     if let Some(schema) = input_schema.as_object_mut()
         && schema.get("type").is_some_and(|kind| kind == "object")
     {
@@ -75,12 +75,12 @@ pub fn definition<T: Tool>(title: Option<&str>, description: &str) -> ToolDefini
     }
 }
 
-/// Arguments that `#[derive(Tool)]` can read, also when the struct does not implement `Deserialize`.
+/// Deserialisation of arguments for `#[derive(Tool)]`, which does not require `Deserialize` for the struct.
 pub trait Parse: Sized {
     fn parse<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
 }
 
-/// Arguments that were [`Parse`]d.
+/// Arguments that implement [`Parse`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Parsed<T>(pub T);
 

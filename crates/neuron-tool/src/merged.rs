@@ -1,4 +1,4 @@
-//! Tools that came from another registry, each with what that registry put around it.
+//! Tools from another registry, with the middleware and sandbox of that registry.
 
 use std::sync::Arc;
 
@@ -12,9 +12,10 @@ use crate::ToolRegistry;
 use crate::middleware::Nested;
 use crate::registry::Registered;
 
-/// Returns the tools of a registry under names with a prefix.
+/// Returns the tools of a registry with a prefix before their names.
 pub(crate) fn tools(prefix: &str, registry: ToolRegistry) -> Vec<Registered> {
-    if prefix.is_empty() && !registry.names().any(|name| registry.surrounds(name)) {
+    // Without a prefix and anything around the tools, a wrapper would change nothing.
+    if prefix.is_empty() && !registry.names().any(|name| registry.wraps(name)) {
         return registry.into_tools().collect();
     }
     let registry = Arc::new(registry);
@@ -29,8 +30,8 @@ pub(crate) fn tools(prefix: &str, registry: ToolRegistry) -> Vec<Registered> {
     registry.tools().map(rename).collect()
 }
 
-/// A tool that is called through the registry from which it came: under its old name, so that the
-/// middleware there still knows it.
+/// A tool that is called through its original registry under its original name, so that the middleware there recognises
+/// it.
 pub(crate) struct Merged {
     name: String,
     original: Arc<ToolDefinition>,
@@ -38,12 +39,12 @@ pub(crate) struct Merged {
 }
 
 impl Merged {
-    /// Checks that the tool can run in the sandbox of its own registry, or in the one given if that has none.
+    /// Checks that the tool can run in the sandbox of its registry, or in `sandbox` if its registry has none.
     pub(crate) fn check_in(&self, sandbox: Option<&BoxedSandbox>) -> Result<(), RegistryError> {
         self.registry.check_tool_in(&self.original.name, sandbox)
     }
 
-    /// Runs the tool in the sandbox of its own registry, or in the one given if that has none.
+    /// Runs the tool in the sandbox of its registry, or in `sandbox` if its registry has none.
     pub(crate) async fn call(
         &self,
         input: Value,

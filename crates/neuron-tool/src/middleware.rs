@@ -1,27 +1,27 @@
-//! Middleware: code around every tool call, in the manner of axum's `from_fn`.
+//! Middleware around tool calls, similar to axum's `from_fn`.
 //!
-//! Middleware gets the call, the context and [`Next`], which stands for all that is further inside: more
-//! middleware, then the tool. It may
+//! Middleware receives the call, the context and [`Next`], which is the rest of the chain: further middleware, then the
+//! tool. It may
 //!
-//! - look: run `next` and return what comes back;
-//! - refuse: return an error without running `next`. [`ToolError::ModelRetry`] is a hint for the
-//!   model, which may call again; every other error ends the run of an agent;
-//! - answer: return an output of its own without running `next`, from a cache for instance;
-//! - change: run `next` with a call or a context of its own, or return another output.
+//! - observe. Run `next` and return its result.
+//! - reject. Return an error without running `next`. [`ToolError::ModelRetry`] is a hint for the model, which may call
+//!   again. Any other error ends the agent's run.
+//! - respond. Return an output of its own without running `next`, for example from a cache.
+//! - modify. Run `next` with a changed call or context, or return a changed output.
 //!
-//! For one that needs no type, there is [`tool_middleware_fn`]; one that others configure is a struct
-//! that implements [`ToolMiddleware`]. What is there already is in [`builtin`](crate::builtin).
+//! Use [`tool_middleware_fn`] for a closure. For configurable middleware, implement [`ToolMiddleware`] for a struct.
+//! See [`builtin`](crate::builtin) for existing middleware.
 //!
 //! # Replay
 //!
-//! In a durable run, the middleware around an [agent](neuron_types::AgentTool) runs again each time that the run is
-//! replayed, because the agent does. It must have no effects there that cannot be repeated: a slot of a rate is spent and a
-//! time limit begins anew. Around any other tool it runs with the tool, once.
+//! In a durable run, the middleware around an [agent](neuron_types::AgentTool) runs again on each replay, because the
+//! agent does. It must not have effects there that cannot be repeated. A rate limit, for example, uses another slot,
+//! and a timeout starts again. Around any other tool, middleware runs once together with the tool.
 //!
 //! # Order
 //!
-//! What is added first is outermost: it sees the call first and the result last. Global middleware
-//! is outside that of one tool or a group.
+//! The middleware that is added first is outermost. It receives the call first and the result last. Global middleware
+//! is outside of the middleware of one tool or a group.
 //!
 //! ```
 //! use std::sync::{Arc, Mutex};
@@ -75,15 +75,15 @@ use serde_json::Value;
 use crate::panic;
 use crate::registry::Registered;
 
-/// Wraps tool calls: checks, changes, times, caches or refuses them.
+/// Wraps tool calls, for example to check, modify, time, cache or reject them.
 ///
 /// # Contract
 ///
-/// - Call [`Next::run`] to go on, with this call and context or changed ones; return without it to
-///   answer in the tool's place.
+/// - Call [`Next::run`] to continue, with the same or a changed call and context. Return without it to respond in place
+///   of the tool.
 /// - The future may be dropped at any await.
 ///
-/// For a closure, see [`tool_middleware_fn`].
+/// For closures, see [`tool_middleware_fn`].
 ///
 /// # Example
 ///
@@ -118,12 +118,11 @@ pub trait ToolMiddleware: WasmCompatSend + WasmCompatSync {
     ///
     /// # Errors
     ///
-    /// Its own, or what the rest of the chain returns.
+    /// Errors of the middleware, or of the rest of the chain.
     ///
     /// # Cancel safety
     ///
-    /// The future is dropped when the call is cancelled. What must be undone then belongs into a
-    /// `Drop`.
+    /// The future is dropped when the call is cancelled. Put cleanup into a `Drop`.
     fn process<'a>(
         &'a self,
         call: &'a ToolCall,
@@ -132,18 +131,18 @@ pub trait ToolMiddleware: WasmCompatSend + WasmCompatSync {
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>>;
 }
 
-/// The rest of the chain: further middleware, then the tool. Running it consumes it, so that a
-/// call cannot run twice.
+/// The rest of the chain, which is further middleware and then the tool. Running it consumes it, so a call cannot run
+/// twice.
 pub struct Next<'a> {
     global: &'a [Arc<dyn ToolMiddleware>],
     own: &'a [Arc<dyn ToolMiddleware>],
     sandbox: Option<&'a BoxedSandbox>,
     target: &'a Registered,
-    /// What journals the steps of an agent.
+    /// The durable context that journals the steps of an agent.
     nested: Option<Nested<'a>>,
 }
 
-/// A durable context for the steps of an agent, and the name by which the context's caller knows the agent.
+/// A durable context for the steps of an agent, and the name of the agent in the caller's registry.
 #[derive(Clone)]
 pub(crate) struct Nested<'a> {
     pub(crate) name: &'a str,
@@ -160,37 +159,37 @@ impl<'a> Next<'a> {
         Self { global, own, sandbox, target, nested: None }
     }
 
-    /// The same chain, in which an agent runs with a durable context.
+    /// Returns the chain with a durable context for an agent.
     pub(crate) fn nested(self, nested: Option<Nested<'a>>) -> Self {
         Self { nested, ..self }
     }
 
-    /// Returns the definition of the tool that is called.
+    /// Returns the definition of the called tool.
     #[must_use]
     pub fn definition(&self) -> &'a ToolDefinition {
         self.shared_definition()
     }
 
-    /// The definition by its address, which tells tools of one name apart.
+    /// Returns the definition as a shared pointer, whose address distinguishes tools with the same name.
     pub(crate) fn shared_definition(&self) -> &'a Arc<ToolDefinition> {
         &self.target.definition
     }
 
-    /// Returns what running the tool twice would do, as the tool declares it.
+    /// Returns the declared effect of running the tool twice.
     #[must_use]
     pub fn effect(&self) -> ToolEffect {
         self.target.tool.effect()
     }
 
-    /// Runs the rest of the chain. The call and the context may be the middleware's own.
+    /// Runs the rest of the chain. The call and the context may be changed copies.
     ///
     /// # Errors
     ///
-    /// What the middleware further inside or the tool returns.
+    /// Errors of the inner middleware or of the tool.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the tool's.
+    /// Dropping the future drops the running tool.
     pub fn run<'b>(
         self,
         call: &'b ToolCall,
@@ -205,11 +204,12 @@ impl<'a> Next<'a> {
         if let [middleware, own @ ..] = self.own {
             return middleware.process(call, ctx, Next { own, ..self });
         }
-        // Caught here and around the whole chain: middleware sees how the call ended.
-        Box::pin(panic::caught(&call.name, move || self.call_tool(&call.input, ctx)))
+        // Panics are caught here and around the whole chain, so that middleware receives the result of a call that
+        // panicked.
+        Box::pin(panic::catch(&call.name, move || self.call_tool(&call.input, ctx)))
     }
 
-    /// The innermost step.
+    /// Runs the tool as the innermost step.
     fn call_tool<'b>(
         &self,
         input: &'b Value,
@@ -224,33 +224,33 @@ impl<'a> Next<'a> {
         }
     }
 
-    fn is_bare(&self) -> bool {
+    fn has_no_middleware(&self) -> bool {
         self.global.is_empty() && self.own.is_empty()
     }
 
-    /// Runs the whole chain like [`run_caught`](Self::run_caught). The call is cloned only for middleware.
+    /// Runs the whole chain, like [`run_caught`](Self::run_caught). The call is cloned only if there is middleware.
     pub(crate) async fn run_ref(
         self,
         call: ToolUseRef<'_>,
         ctx: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
-        match self.is_bare() {
-            true => panic::caught(call.name, || self.call_tool(call.input, ctx)).await,
+        match self.has_no_middleware() {
+            true => panic::catch(call.name, || self.call_tool(call.input, ctx)).await,
             false => Box::pin(self.run_caught(&call.to_call(), ctx)).await,
         }
     }
 
-    /// Runs the whole chain. A panic in it is an error for the model.
+    /// Runs the whole chain. A panic becomes an error result for the model.
     pub(crate) async fn run_caught(
         self,
         call: &ToolCall,
         ctx: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
-        let start = || match self.is_bare() {
+        let start = || match self.has_no_middleware() {
             true => self.call_tool(&call.input, ctx),
             false => self.run(call, ctx),
         };
-        panic::caught(&call.name, start).await
+        panic::catch(&call.name, start).await
     }
 }
 
@@ -263,12 +263,12 @@ impl fmt::Debug for Next<'_> {
     }
 }
 
-/// Makes middleware of a closure.
+/// Creates middleware from a closure.
 ///
-/// Write the closure inline and its body as `Box::pin(async move { … })`: its lifetimes are
-/// inferred from this function's bound. What it takes from its surroundings it keeps for all calls,
-/// so each call needs a clone: `let state = state.clone();` before the `Box::pin`. With much of that,
-/// a struct that implements [`ToolMiddleware`] reads better.
+/// Write the closure inline with the body `Box::pin(async move { … })`, because its lifetimes are inferred from the
+/// bound of this function. Captured values are shared by all calls, so each call needs a clone, for example `let state
+/// = state.clone();` before the `Box::pin`. If there are many captured values, implement [`ToolMiddleware`] for a
+/// struct instead.
 ///
 /// # Example: refuse plain HTTP
 ///
@@ -302,8 +302,7 @@ where
     FnMiddleware(f)
 }
 
-/// Shared middleware: keep one pointer to look at it later, or to put it around tools of several
-/// registries.
+/// Shared middleware, to access its state later or to add it to several registries.
 impl<M: ToolMiddleware + ?Sized> ToolMiddleware for Arc<M> {
     fn process<'a>(
         &'a self,

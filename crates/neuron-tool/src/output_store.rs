@@ -1,4 +1,4 @@
-//! [`OutputStore`]: where outputs lie that are too long to be shown whole.
+//! Stores of outputs that are too long for the model's context.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};
@@ -8,16 +8,15 @@ use neuron_types::{ToolContext, ToolError, WasmBoxedFuture, WasmCompatSend, Wasm
 
 use crate::text;
 
-/// Where outputs lie that are too long to be shown whole, until the model reads them in pieces.
+/// A store of outputs that are too long for the model's context. The model reads them in pieces.
 ///
 /// # Contract
 ///
-/// - A handle is short, because a model has to write it; it is found as long as the conversation
-///   may ask for it.
-/// - What one conversation stored no other may read: models guess handles.
-/// - Pieces are counted in characters (`char`), never in bytes.
+/// - A handle is short, because the model has to write it. It stays valid as long as the conversation may use it.
+/// - A conversation cannot read outputs of another conversation, because models guess handles.
+/// - Offsets and lengths are in characters (`char`), never in bytes.
 ///
-/// [`MemoryOutputStore`] is one.
+/// Implemented by [`MemoryOutputStore`].
 ///
 /// # Example
 ///
@@ -26,13 +25,13 @@ use crate::text;
 /// use neuron_tool::{OutputPiece, OutputStore};
 /// use neuron_types::{ToolContext, ToolError, WasmBoxedFuture};
 ///
-/// /// Keeps the last output of each session in a file.
+/// /// Stores the last output of each session in a file.
 /// struct LastOutput {
 ///     folder: PathBuf,
 /// }
 ///
 /// impl LastOutput {
-///     /// The program chooses the ids of its sessions, so they are safe as names of files.
+///     /// The program chooses the session ids, so they are safe file names.
 ///     fn file(&self, ctx: &ToolContext) -> PathBuf {
 ///         self.folder.join(format!("{}.txt", ctx.session_id))
 ///     }
@@ -83,23 +82,23 @@ use crate::text;
 /// # }
 /// ```
 pub trait OutputStore: WasmCompatSend + WasmCompatSync {
-    /// Stores a text, and returns its handle.
+    /// Stores a text and returns its handle.
     ///
     /// # Errors
     ///
-    /// When the text could not be stored; the model then sees its beginning alone.
+    /// Returns an error if the text could not be stored. The model then receives only its beginning.
     fn put<'a>(
         &'a self,
         text: String,
         ctx: &'a ToolContext,
     ) -> WasmBoxedFuture<'a, Result<String, ToolError>>;
 
-    /// Reads so many characters from an offset on: fewer at the end, none behind it. `None` when
-    /// there is no such text.
+    /// Reads up to `characters` characters at `offset`. Returns fewer at the end of the text and none after it. Returns
+    /// `None` if the handle is unknown.
     ///
     /// # Errors
     ///
-    /// When the store cannot be read. That ends the run of an agent, unless the error is a
+    /// Returns an error if the store cannot be read. The error ends the agent's run unless it is a
     /// [`ToolError::ModelRetry`].
     fn read<'a>(
         &'a self,
@@ -110,19 +109,19 @@ pub trait OutputStore: WasmCompatSend + WasmCompatSync {
     ) -> WasmBoxedFuture<'a, Result<Option<OutputPiece>, ToolError>>;
 }
 
-/// A piece of a stored output.
+/// A part of a stored output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputPiece {
-    /// The piece.
+    /// The text.
     pub text: String,
-    /// How many characters the whole has.
+    /// Number of characters of the whole output.
     pub total: usize,
 }
 
-/// Keeps outputs in memory: for a process that holds its conversations there too.
+/// Stores outputs in memory, for a process that also keeps its conversations in memory.
 ///
-/// A text is found by the [`session_id`](ToolContext::session_id) that stored it, and by a handle that
-/// cannot be guessed: also conversations without a session find their own alone.
+/// A text is only found with the [`session_id`](ToolContext::session_id) that stored it and with its handle, which
+/// cannot be guessed. Therefore conversations without a session are separated too.
 ///
 /// # Example
 ///
@@ -142,17 +141,17 @@ pub struct OutputPiece {
 #[derive(Debug)]
 pub struct MemoryOutputStore {
     max_bytes: usize,
-    /// Makes handles that cannot be guessed: it hashes by a random key.
+    /// Makes handles unguessable, because it hashes with a random key.
     secret: RandomState,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// By handle, the oldest first.
+    /// Texts by handle, oldest first.
     texts: IndexMap<String, Stored>,
     bytes: usize,
-    /// How many were ever stored.
+    /// Number of texts that were ever stored.
     count: u64,
 }
 
@@ -162,7 +161,7 @@ struct Stored {
     session_id: String,
 }
 
-/// 64 MiB.
+/// The limit is 64 MiB.
 impl Default for MemoryOutputStore {
     fn default() -> Self {
         Self { max_bytes: 64 * 1024 * 1024, secret: RandomState::new(), state: Mutex::default() }
@@ -170,13 +169,13 @@ impl Default for MemoryOutputStore {
 }
 
 impl MemoryOutputStore {
-    /// Keeps the last 64 MiB of texts.
+    /// Creates a store with a limit of 64 MiB.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Keeps the last so many bytes of texts; the last one in any case.
+    /// Sets the maximum size of all texts in bytes. The oldest texts are removed first. The last text is always kept.
     #[must_use]
     pub fn with_max_bytes(mut self, max_bytes: usize) -> Self {
         self.max_bytes = max_bytes;
@@ -186,12 +185,14 @@ impl MemoryOutputStore {
     fn store(&self, text: String, session_id: String) -> String {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.bytes += text.len();
+        // Evict before the insertion, so that the new text is always kept.
         while state.bytes > self.max_bytes {
             let Some((_, oldest)) = state.texts.shift_remove_index(0) else {
                 break;
             };
             state.bytes -= oldest.text.len();
         }
+        // The counter makes handles unique, and the hash makes them unguessable.
         state.count += 1;
         let handle = format!("output-{}-{:016x}", state.count, self.secret.hash_one(state.count));
         state.texts.insert(handle.clone(), Stored { text, session_id });

@@ -1,4 +1,4 @@
-//! A panic in a tool, or in middleware around it, ends that call alone.
+//! Conversion of panics in tools and middleware into error results.
 
 use std::any::Any;
 use std::future::poll_fn;
@@ -7,16 +7,16 @@ use std::task::Poll;
 
 use neuron_types::{ToolError, ToolOutput, WasmBoxedFuture};
 
-/// Runs a part of a call; a panic in it becomes an error for the model.
+/// Runs a part of a call, and turns a panic into an error result for the model.
 ///
-/// The model is not told what the panic said: that is written for developers and may quote anything.
-/// It is logged. Where panics abort, as on wasm, they still do.
-pub(crate) async fn caught<'a>(
+/// The panic message is logged, but not sent to the model, because it is meant for developers and may contain secrets.
+/// Where panics abort, as on wasm, they still do.
+pub(crate) async fn catch<'a>(
     tool: &str,
     start: impl FnOnce() -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>>,
 ) -> Result<ToolOutput, ToolError> {
-    // What is inside is dropped after a panic and never used again; what a tool shares with its
-    // other calls is its own concern, as it is with threads.
+    // Unwind safety: the future is dropped after a panic and never polled again. State that a tool shares between its
+    // calls is the tool's own responsibility, as with threads.
     let mut work = match catch_unwind(AssertUnwindSafe(start)) {
         Ok(work) => work,
         Err(panic) => return Ok(output(tool, &*panic)),
@@ -31,12 +31,12 @@ pub(crate) async fn caught<'a>(
 fn output(tool: &str, panic: &(dyn Any + Send)) -> ToolOutput {
     let message = panic.downcast_ref::<String>().map(String::as_str);
     let message = message.or(panic.downcast_ref::<&str>().copied()).unwrap_or_default();
-    // Of no span: whoever exports spans exports what is logged within them.
+    // Without a parent span, because exporters of spans also export their logs, with the panic message.
     tracing::error!(parent: None, tool, panic = message, "a tool panicked; the model is told that the call failed");
     panic_output(tool)
 }
 
-/// Returns the result of a call whose tool panicked: an error for the model. It is unknown whether the call took effect.
+/// Returns the error result of a call whose tool panicked. It states that the effect of the call is unknown.
 #[must_use]
 pub fn panic_output(tool: &str) -> ToolOutput {
     ToolOutput::error(format!(

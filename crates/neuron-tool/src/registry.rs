@@ -1,4 +1,4 @@
-//! The registry: which tools there are, and how a call reaches one.
+//! The registry of tools, which runs calls through the middleware.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,10 +16,10 @@ use serde_json::Value;
 use crate::merged::{self, Merged};
 use crate::middleware::{Nested, Next, ToolMiddleware};
 
-/// The tools that a model can call, in the order in which they were registered.
+/// The tools that a model can call, in registration order.
 ///
-/// The order is kept everywhere: prompt caches and replay depend on it. Clones share the tools and
-/// the middleware.
+/// The order is always preserved, because prompt caches and replay depend on it. Clones share the tools and the
+/// middleware.
 ///
 /// # Example
 ///
@@ -38,7 +38,7 @@ use crate::middleware::{Nested, Next, ToolMiddleware};
 /// let mut registry = ToolRegistry::new();
 /// registry.register(AddTool);
 ///
-/// // A name that is taken: `register` replaces the tool, `try_register` does not.
+/// // With a duplicate name, `register` replaces the tool, and `try_register` returns an error.
 /// let error = registry.try_register(AddTool).unwrap_err();
 /// assert_eq!(error.to_string(), "a tool named `add` is registered already");
 ///
@@ -57,33 +57,33 @@ use crate::middleware::{Nested, Next, ToolMiddleware};
 #[derive(Clone, Default)]
 pub struct ToolRegistry {
     tools: IndexMap<String, Registered>,
-    /// Around every call, outermost first.
+    /// Middleware around every call, outermost first.
     global: Vec<Arc<dyn ToolMiddleware>>,
-    /// Around the calls of one tool, inside the global ones, outermost first.
+    /// Middleware around the calls of one tool, inside the global middleware, outermost first.
     by_tool: HashMap<String, Vec<Arc<dyn ToolMiddleware>>>,
-    /// Runs the tools; `None` for in this process.
+    /// Runs the tools. `None` runs them in this process.
     sandbox: Option<BoxedSandbox>,
 }
 
-/// A tool, and what the model is told of it.
+/// A tool with its definition.
 #[derive(Clone)]
 pub(crate) struct Registered {
     pub(crate) tool: Arc<dyn ToolDyn>,
-    /// Read once: a schema is costly to make, and must not change between two requests. Shared, so
-    /// that middleware can tell two definitions apart by their address.
+    /// Read once, because a schema is costly to generate and must not change between two requests. Shared, so that
+    /// middleware can compare definitions by address.
     pub(crate) definition: Arc<ToolDefinition>,
-    /// The tool once more, if it came from another registry.
+    /// The typed form of `tool`, if it is from another registry.
     merged: Option<Arc<Merged>>,
 }
 
 impl Registered {
-    /// A tool that came from another registry.
+    /// Creates the entry of a tool from another registry.
     pub(crate) fn merged(tool: Merged) -> Self {
         let merged = Arc::new(tool);
         Self { merged: Some(merged.clone()), ..Self::new(merged) }
     }
 
-    /// Checks that the tool can run in the sandbox, or without one.
+    /// Checks that the tool can run, with or without a sandbox.
     fn check_in(&self, sandbox: Option<&BoxedSandbox>) -> Result<(), RegistryError> {
         if let Some(merged) = &self.merged {
             return merged.check_in(sandbox);
@@ -99,7 +99,7 @@ impl Registered {
         Err(RegistryError::CannotRun { name: self.definition.name.clone(), reason })
     }
 
-    /// Runs the tool itself, in a sandbox if there is one.
+    /// Runs the tool itself, in the sandbox if there is one.
     pub(crate) fn call<'a>(
         &'a self,
         input: &'a Value,
@@ -108,7 +108,7 @@ impl Registered {
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
         match (sandbox, &self.merged) {
             (None, _) => self.tool.call_ref_dyn(input, ctx),
-            // The sandbox goes inside what the other registry put around the tool.
+            // The sandbox must be inside the middleware of the other registry.
             (Some(_), Some(merged)) => Box::pin(merged.call(input.clone(), ctx, sandbox, None)),
             (Some(sandbox), None) => {
                 let input = input.clone();
@@ -117,7 +117,7 @@ impl Registered {
         }
     }
 
-    /// As [`call`](Self::call). An agent runs with a durable context.
+    /// Like [`call`](Self::call), but an agent runs with a durable context.
     pub(crate) fn call_nested<'a>(
         &'a self,
         input: &'a Value,
@@ -161,15 +161,16 @@ impl ToolRegistry {
         Self::default()
     }
 
-    /// Adds a tool. One with the same name is replaced in its place, and a warning is logged.
+    /// Adds a tool. A tool with the same name is replaced at its position, and a warning is logged.
     pub fn register<T: Tool + 'static>(&mut self, tool: T) {
         self.register_dyn(Arc::new(tool));
     }
 
-    /// Adds a tool behind a pointer. One with the same name is replaced in its place, and a warning is logged.
+    /// Adds a dynamic tool. A tool with the same name is replaced at its position, and a warning is logged.
     ///
-    /// A [foreign](ToolDyn::is_foreign) tool, such as one of an MCP server, replaces none. It is left out, and an error is
-    /// logged. Use [`try_register_dyn`](Self::try_register_dyn) for those, which returns the error.
+    /// A [foreign](ToolDyn::is_foreign) tool, such as a tool of an MCP server, does not replace another tool. It is
+    /// skipped, and an error is logged. Use [`try_register_dyn`](Self::try_register_dyn) for foreign tools, which
+    /// returns the error.
     pub fn register_dyn(&mut self, tool: Arc<dyn ToolDyn>) {
         if tool.is_foreign() && self.tools.contains_key(tool.name()) {
             tracing::error!(
@@ -178,6 +179,7 @@ impl ToolRegistry {
             );
             return;
         }
+        // `Registered::new` gives the definition the tool's own name.
         let registered = Registered::new(tool);
         let name = registered.definition.name.clone();
         if self.tools.contains_key(&name) {
@@ -189,57 +191,55 @@ impl ToolRegistry {
         self.tools.insert(name, registered);
     }
 
-    /// Adds a tool whose name is free.
+    /// Adds a tool with a unique name.
     ///
     /// # Errors
     ///
-    /// [`RegistryError::NameTaken`]; the registry is as before.
+    /// [`RegistryError::NameTaken`] if the name is registered already. The registry is then unchanged.
     pub fn try_register<T: Tool + 'static>(&mut self, tool: T) -> Result<(), RegistryError> {
         self.try_register_dyn(Arc::new(tool))
     }
 
-    /// Adds a tool behind a pointer, whose name is free.
+    /// Adds a dynamic tool with a unique name.
     ///
     /// # Errors
     ///
-    /// [`RegistryError::NameTaken`]; the registry is as before.
+    /// [`RegistryError::NameTaken`] if the name is registered already. The registry is then unchanged.
     pub fn try_register_dyn(&mut self, tool: Arc<dyn ToolDyn>) -> Result<(), RegistryError> {
-        self.check_free(tool.name())?;
+        self.check_name_is_free(tool.name())?;
         self.register_dyn(tool);
         Ok(())
     }
 
-    /// Removes a tool and returns it; the others keep their order.
+    /// Removes a tool and returns it. The others keep their order.
     ///
-    /// Middleware that was added for its name stays, and guards a tool that is registered under the
-    /// name later.
+    /// Middleware that was added for its name stays, and applies to a later tool with the same name.
     pub fn remove(&mut self, name: &str) -> Option<Arc<dyn ToolDyn>> {
         self.tools.shift_remove(name).map(|registered| registered.tool)
     }
 
-    /// Adds all tools of another registry, in their order, with the middleware around them.
+    /// Adds all tools of another registry in their order, with their middleware.
     ///
-    /// What the other registry put around its tools stays around these tools alone, inside the
-    /// middleware of this one.
+    /// The middleware of the other registry applies only to these tools, inside the middleware of this registry.
     ///
     /// # Errors
     ///
-    /// [`RegistryError::NameTaken`] for the first name that is; the registry is as before.
+    /// [`RegistryError::NameTaken`] with the first name that is registered already. The registry is then unchanged.
     pub fn merge(&mut self, other: Self) -> Result<(), RegistryError> {
         self.merge_prefixed("", other)
     }
 
-    /// Adds all tools of another registry under names with a prefix: two servers may offer tools
-    /// of one name.
+    /// Adds all tools of another registry with a prefix before their names, because two servers may have tools with the
+    /// same name.
     ///
-    /// The model and the middleware of this registry see the new names; the other registry's
-    /// middleware goes on to see the old ones.
+    /// The model and the middleware of this registry see the new names. The middleware of the other registry sees the
+    /// original names.
     ///
     /// # Errors
     ///
-    /// [`RegistryError::NameTaken`] for the first name that is, [`RegistryError::InvalidName`] for
-    /// the first that is too long with the prefix or has other characters than vendors take; the
-    /// registry is as before.
+    /// [`RegistryError::NameTaken`] with the first name that is registered already, and [`RegistryError::InvalidName`]
+    /// with the first name that is too long with the prefix or contains characters that vendors reject. The registry is
+    /// then unchanged.
     ///
     /// # Example
     ///
@@ -257,8 +257,8 @@ impl ToolRegistry {
     pub fn merge_prefixed(&mut self, prefix: &str, other: Self) -> Result<(), RegistryError> {
         for name in other.names() {
             let name = format!("{prefix}{name}");
-            self.check_free(&name)?;
-            // Without a prefix nothing is named anew.
+            self.check_name_is_free(&name)?;
+            // Without a prefix no name changes, so invalid names were reported at registration.
             if !prefix.is_empty() && !is_valid(&name) {
                 return Err(RegistryError::InvalidName { name });
             }
@@ -269,62 +269,62 @@ impl ToolRegistry {
         Ok(())
     }
 
-    fn check_free(&self, name: &str) -> Result<(), RegistryError> {
+    fn check_name_is_free(&self, name: &str) -> Result<(), RegistryError> {
         match self.tools.contains_key(name) {
             true => Err(RegistryError::NameTaken { name: name.to_owned() }),
             false => Ok(()),
         }
     }
 
-    /// Returns a tool.
+    /// Returns a tool by name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Arc<dyn ToolDyn>> {
         self.tools.get(name).map(|registered| registered.tool.clone())
     }
 
-    /// Returns a tool's definition.
+    /// Returns the definition of a tool.
     #[must_use]
     pub fn definition(&self, name: &str) -> Option<&ToolDefinition> {
         self.tools.get(name).map(|registered| &*registered.definition)
     }
 
-    /// Returns all definitions, in registration order.
+    /// Returns all definitions in registration order.
     #[must_use]
     pub fn definitions(&self) -> Vec<ToolDefinition> {
         self.tools.values().map(|registered| (*registered.definition).clone()).collect()
     }
 
-    /// All definitions by their address, which tells a replaced tool from the one before.
+    /// Returns all definitions as shared pointers, whose address identifies a definition.
     #[cfg(feature = "validation")]
     pub(crate) fn shared_definitions(&self) -> impl Iterator<Item = &Arc<ToolDefinition>> {
         self.tools().map(|registered| &registered.definition)
     }
 
-    /// Iterates over the names of the tools, in registration order.
+    /// Returns the names of the tools in registration order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tools.keys().map(String::as_str)
     }
 
-    /// Returns how many tools there are.
+    /// Returns the number of tools.
     #[must_use]
     pub fn len(&self) -> usize {
         self.tools.len()
     }
 
-    /// Whether there are no tools.
+    /// Returns `true` if there are no tools.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }
 
-    /// Adds middleware around every call, inside what was added before.
+    /// Adds middleware around every call, inside the middleware that was added before.
     pub fn add_middleware(&mut self, middleware: impl ToolMiddleware + 'static) -> &mut Self {
         self.global.push(Arc::new(middleware));
         self
     }
 
-    /// Adds middleware around the calls of one tool, inside the global middleware and what was
-    /// added before. The tool may be registered later.
+    /// Adds middleware around the calls of one tool, inside the global middleware and the middleware that was added
+    /// before. The tool may be registered later.
     pub fn add_tool_middleware(
         &mut self,
         tool: &str,
@@ -334,9 +334,8 @@ impl ToolRegistry {
         self
     }
 
-    /// Adds one middleware around the calls of several tools, where
-    /// [`add_tool_middleware`](Self::add_tool_middleware) would. What it counts or limits, it counts
-    /// and limits for all of them together.
+    /// Adds one middleware around the calls of several tools, at the position of
+    /// [`add_tool_middleware`](Self::add_tool_middleware). The tools share its counters and limits.
     ///
     /// # Example
     ///
@@ -363,11 +362,11 @@ impl ToolRegistry {
         self
     }
 
-    /// Runs every call in a sandbox from now on: it is the innermost step, inside all middleware, in
-    /// the place of the tool. Clones made before are as they were.
+    /// Runs every later call in a sandbox. The sandbox is the innermost step, inside all middleware, and replaces the
+    /// direct call of the tool. Existing clones are not affected.
     ///
-    /// Tools that were [merged](Self::merge) from a registry with a sandbox keep theirs; those of one
-    /// without run in this one, inside the middleware that they came with.
+    /// Tools that were [merged](Self::merge) from a registry with a sandbox keep that sandbox. Tools from a registry
+    /// without one run in this sandbox, inside the middleware of their registry.
     ///
     /// # Example
     ///
@@ -375,7 +374,7 @@ impl ToolRegistry {
     /// use neuron_tool::{ToolRegistry, neuron_tool};
     /// use neuron_types::{Sandbox, SandboxError, ToolContext, ToolDyn, ToolError, ToolOutput};
     ///
-    /// /// Lets nothing run.
+    /// /// Refuses every tool.
     /// struct Closed;
     ///
     /// impl Sandbox for Closed {
@@ -414,21 +413,21 @@ impl ToolRegistry {
         self
     }
 
-    /// Removes the sandbox and returns it: calls run in this process again.
+    /// Removes the sandbox and returns it. Later calls run in this process.
     pub fn remove_sandbox(&mut self) -> Option<BoxedSandbox> {
         self.sandbox.take()
     }
 
-    /// Checks that each tool can run: one that only runs a program needs a sandbox, and a sandbox may refuse tools.
+    /// Checks that each tool can run. A tool that only runs a program needs a sandbox, and a sandbox may refuse tools.
     ///
     /// # Errors
     ///
-    /// [`RegistryError::CannotRun`] for the first tool that cannot.
+    /// [`RegistryError::CannotRun`] with the first tool that cannot run.
     pub fn check_runnable(&self) -> Result<(), RegistryError> {
         self.tools.values().try_for_each(|tool| tool.check_in(self.sandbox()))
     }
 
-    /// Checks that a tool can run in the registry's own sandbox, or else in another one.
+    /// Checks that a tool can run in the registry's own sandbox, or otherwise in `sandbox`.
     pub(crate) fn check_tool_in(
         &self,
         name: &str,
@@ -438,8 +437,8 @@ impl ToolRegistry {
         self.tools.get(name).map_or(Ok(()), |tool| tool.check_in(sandbox))
     }
 
-    /// Whether calls of a tool do more here than to run it.
-    pub(crate) fn surrounds(&self, name: &str) -> bool {
+    /// Returns `true` if the registry adds middleware or a sandbox to calls of a tool.
+    pub(crate) fn wraps(&self, name: &str) -> bool {
         !self.global.is_empty() || self.by_tool.contains_key(name) || self.sandbox.is_some()
     }
 
@@ -455,18 +454,18 @@ impl ToolRegistry {
         self.tools.values()
     }
 
-    /// Runs a tool by its name, through the middleware. The call's id is the context's
+    /// Runs a tool by name through the middleware. The id of the call is the context's
     /// [`call_id`](ToolContext::call_id).
     ///
     /// # Errors
     ///
-    /// [`ToolError::NotFound`] when there is no such tool, [`ToolError::InvalidInput`] when the
-    /// input does not fit its arguments; else what the middleware or the tool returns. A panic in
-    /// one of them is logged, and becomes an output with [`is_error`](ToolOutput::is_error).
+    /// [`ToolError::NotFound`] if no tool has this name, [`ToolError::InvalidInput`] if the input does not match its
+    /// arguments, and the errors of the middleware and the tool. A panic is logged and becomes an output with
+    /// [`is_error`](ToolOutput::is_error).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the tool's.
+    /// Dropping the future drops the running tool.
     pub fn execute<'a>(
         &'a self,
         name: &str,
@@ -477,15 +476,15 @@ impl ToolRegistry {
         async move { self.execute_call(&call, ctx).await }
     }
 
-    /// Runs a tool call, through the middleware.
+    /// Runs a tool call through the middleware.
     ///
     /// # Errors
     ///
-    /// As [`execute`](Self::execute).
+    /// The errors of [`execute`](Self::execute).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the tool's.
+    /// Dropping the future drops the running tool.
     pub fn execute_call(
         &self,
         call: &ToolCall,
@@ -494,15 +493,15 @@ impl ToolRegistry {
         self.execute_call_in(call, ctx, self.sandbox.as_ref(), None)
     }
 
-    /// Runs a borrowed tool call, through the middleware. It is cloned only where there is any.
+    /// Runs a borrowed tool call through the middleware. The call is cloned only if there is middleware.
     ///
     /// # Errors
     ///
-    /// As [`execute`](Self::execute).
+    /// The errors of [`execute`](Self::execute).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the tool's.
+    /// Dropping the future drops the running tool.
     pub async fn execute_ref(
         &self,
         call: ToolUseRef<'_>,
@@ -511,7 +510,7 @@ impl ToolRegistry {
         self.chain(call.name, self.sandbox.as_ref())?.run_ref(call, ctx).await
     }
 
-    /// Runs a tool call, through the middleware, in a sandbox.
+    /// Runs a tool call through the middleware, in a sandbox.
     pub(crate) async fn execute_call_in(
         &self,
         call: &ToolCall,
@@ -522,7 +521,7 @@ impl ToolRegistry {
         self.chain(&call.name, sandbox)?.nested(nested).run_caught(call, ctx).await
     }
 
-    /// The middleware of a tool, and the tool.
+    /// Returns the chain of a tool's middleware and the tool.
     fn chain<'a>(
         &'a self,
         name: &str,
@@ -538,7 +537,7 @@ impl ToolRegistry {
     }
 }
 
-/// The tools of a durable context.
+/// For durable contexts.
 impl ToolSet for ToolRegistry {
     fn get(&self, name: &str) -> Option<Arc<dyn ToolDyn>> {
         Self::get(self, name)
@@ -555,7 +554,7 @@ impl ToolSet for ToolRegistry {
     }
 }
 
-/// Whether every vendor takes a tool of this name.
+/// Returns `true` if all vendors accept the tool name.
 fn is_valid(name: &str) -> bool {
     let is_allowed = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
     (1..=64).contains(&name.len()) && name.chars().all(is_allowed)

@@ -1,19 +1,18 @@
-//! What a tool made by `#[derive(Tool)]` does.
+//! The trait of tools with `#[derive(Tool)]`.
 
 use std::future::Future;
 
 use neuron_types::{ToolContext, WasmCompatSend};
 
-/// What a struct of arguments does when the model calls its tool.
+/// The implementation of a tool with [`#[derive(Tool)]`](derive@crate::Tool).
 ///
-/// Implement it beside [`#[derive(Tool)]`](derive@crate::Tool). The struct is one call's arguments;
-/// what lives longer than a call comes in [`ToolContext::extensions`], or belongs into a struct that
-/// implements [`Tool`](trait@crate::Tool) itself.
+/// The struct holds the arguments of one call. State that outlives a call is in [`ToolContext::extensions`], or in a
+/// struct that implements [`Tool`](trait@crate::Tool) itself.
 ///
 /// # Contract
 ///
-/// That of [`Tool`](trait@crate::Tool): the future may be dropped at any await; errors are
-/// [`ToolError`](neuron_types::ToolError) itself, or become the source of one.
+/// The contract of [`Tool`](trait@crate::Tool) applies. The future may be dropped at any await. Errors are a
+/// [`ToolError`](neuron_types::ToolError), or become the source of one.
 ///
 /// # Example
 ///
@@ -52,13 +51,13 @@ use neuron_types::{ToolContext, WasmCompatSend};
     label = "a struct that derives `Tool` implements `RunTool`"
 )]
 pub trait RunTool: Sized {
-    /// The result, turned into JSON for the model.
+    /// The result, serialised to JSON for the model.
     type Output;
-    /// What can go wrong.
+    /// The error.
     type Error;
 
-    /// Returns a key for the effect of the call: see [`Tool::effect_key`](neuron_types::Tool::effect_key). Provided:
-    /// `None`.
+    /// Returns a key for the effect of the call. See [`Tool::effect_key`](neuron_types::Tool::effect_key). The default
+    /// is `None`.
     fn effect_key(&self) -> Option<String> {
         None
     }
@@ -67,7 +66,7 @@ pub trait RunTool: Sized {
     ///
     /// # Errors
     ///
-    /// The tool's own; see the trait's contract.
+    /// Errors of the tool. See the contract of the trait.
     fn run(
         self,
         ctx: &ToolContext,

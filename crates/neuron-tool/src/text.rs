@@ -1,4 +1,4 @@
-//! Cutting text between characters, never inside one.
+//! Truncation of text at character boundaries.
 
 use std::fmt::{self, Write};
 
@@ -12,8 +12,8 @@ pub(crate) fn first(text: &str, count: usize) -> &str {
     }
 }
 
-/// Whether the model reads a piece of an output: text, the text of a resource, a link. Of the rest it gets
-/// the bytes, or is told what it is.
+/// Returns `true` if the model reads the item as text. These are texts, text resources and links. Models receive other
+/// items as bytes or as a short description.
 pub(crate) fn is_text(item: &ContentItem) -> bool {
     match item {
         ContentItem::Text(_) | ContentItem::ResourceLink { .. } => true,
@@ -22,7 +22,7 @@ pub(crate) fn is_text(item: &ContentItem) -> bool {
     }
 }
 
-/// Counts the characters of a text, as the model reads it.
+/// Counts the characters of an item's text for the model.
 pub(crate) fn characters(item: &ContentItem) -> usize {
     struct Count(usize);
 
@@ -39,13 +39,13 @@ pub(crate) fn characters(item: &ContentItem) -> usize {
     count.0
 }
 
-/// Counts the characters of all texts.
+/// Counts the characters of all text items.
 pub(crate) fn characters_of(content: &[ContentItem]) -> usize {
     content.iter().filter(|item| is_text(item)).map(characters).sum()
 }
 
-/// Shortens a text in its middle to about `count` characters: what an error quotes stands at its
-/// beginning, and what was expected at its end.
+/// Shortens a text in its middle to about `count` characters. Validation errors have the invalid value at the start and
+/// the expectation at the end.
 pub(crate) fn shorten(text: &str, count: usize) -> String {
     let total = text.chars().count();
     if total <= count {
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cuts_are_between_characters() {
+    fn first_cuts_at_character_boundaries() {
         let text = "aä€𝄞";
         for (count, expected) in [(0, ""), (1, "a"), (2, "aä"), (3, "aä€"), (4, text), (9, text)]
         {
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_keep_both_ends() {
+    fn shorten_keeps_both_ends() {
         assert_eq!(shorten("ä€𝄞ä€𝄞", 6), "ä€𝄞ä€𝄞");
         assert_eq!(shorten("ä€𝄞ä€𝄞", 5), "ä€…€𝄞");
         assert_eq!(shorten("ä€𝄞ä€𝄞", 1), "…");

@@ -1,5 +1,5 @@
-//! What the registry logs. A program of its own: which log lines are wanted is decided once for a
-//! whole process, by whichever thread comes first.
+//! Tests of the registry's log. They are a separate program, because the first subscriber decides for the whole process
+//! which log lines are enabled.
 
 use std::sync::{Arc, Mutex};
 
@@ -43,7 +43,7 @@ fn registry(names: impl IntoIterator<Item = &'static str>) -> ToolRegistry {
     registry
 }
 
-/// Keeps what is logged as warnings.
+/// Collects warnings.
 #[derive(Clone, Default)]
 struct Warnings(Arc<Mutex<Vec<String>>>);
 
@@ -68,7 +68,7 @@ impl tracing::Subscriber for Warnings {
 }
 
 #[test]
-fn a_replacement_is_logged_and_nothing_else_is() {
+fn replacement_is_logged_and_first_registration_is_not() {
     let warnings = Warnings::default();
     tracing::subscriber::with_default(warnings.clone(), || {
         let mut tools = registry(["a", "b"]);
@@ -85,7 +85,7 @@ fn a_replacement_is_logged_and_nothing_else_is() {
 }
 
 #[test]
-fn a_name_that_vendors_refuse_is_logged_and_registered_all_the_same() {
+fn invalid_name_is_logged_and_registered() {
     let warnings = Warnings::default();
     let tools = tracing::subscriber::with_default(warnings.clone(), || registry(["a.b", "a-B_9"]));
     assert_eq!(tools.names().collect::<Vec<_>>(), ["a.b", "a-B_9"]);

@@ -1,4 +1,4 @@
-//! The registry: order, replacement, errors, and the path of a call through the middleware.
+//! Tests of the registry, with order, replacement, errors and middleware.
 
 use std::sync::{Arc, Mutex};
 
@@ -59,7 +59,7 @@ impl ToolDyn for Named {
         definition(self.0)
     }
 
-    // The signature as the book prints it.
+    // The signature as printed in the book.
     fn call_dyn(
         &self,
         input: Value,
@@ -113,7 +113,7 @@ async fn errors_name_their_cause() {
 }
 
 #[test]
-fn definitions_keep_registration_order_and_replacement_keeps_the_place() {
+fn definitions_keep_registration_order_after_replacement() {
     let mut registry = ToolRegistry::new();
     for name in ["zebra", "ant", "mole", "bee"] {
         registry.register_dyn(Arc::new(Named(name)));
@@ -131,9 +131,9 @@ fn definitions_keep_registration_order_and_replacement_keeps_the_place() {
 }
 
 #[test]
-fn the_tools_own_name_counts_when_the_definition_differs() {
-    struct Lying;
-    impl ToolDyn for Lying {
+fn tool_name_overrides_the_name_in_the_definition() {
+    struct WrongDefinition;
+    impl ToolDyn for WrongDefinition {
         fn name(&self) -> &str {
             "real"
         }
@@ -149,12 +149,12 @@ fn the_tools_own_name_counts_when_the_definition_differs() {
         }
     }
     let mut registry = ToolRegistry::new();
-    registry.register_dyn(Arc::new(Lying));
+    registry.register_dyn(Arc::new(WrongDefinition));
     assert_eq!(registry.definitions()[0].name, "real");
 }
 
 #[tokio::test]
-async fn middleware_runs_global_first_then_the_tools_own_in_order() {
+async fn global_middleware_runs_before_tool_middleware_in_order() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let note = |name: &'static str| {
         let log = log.clone();
@@ -170,7 +170,7 @@ async fn middleware_runs_global_first_then_the_tools_own_in_order() {
     };
     let mut registry = echo();
     registry.register_dyn(Arc::new(Named("other")));
-    // The tool's own is added first, and still runs inside.
+    // Added first, but still inside the global middleware.
     registry.add_tool_middleware("echo", note("own"));
     registry.add_middleware(note("first")).add_middleware(note("second"));
     run(&registry, json!({ "text": "hi" })).await.unwrap();
@@ -181,7 +181,7 @@ async fn middleware_runs_global_first_then_the_tools_own_in_order() {
 }
 
 #[tokio::test]
-async fn middleware_may_change_the_call_and_the_context_or_answer_itself() {
+async fn middleware_may_change_call_and_context_or_respond() {
     let mut registry = echo();
     registry.add_middleware(tool_middleware_fn(|call, ctx, next| {
         Box::pin(async move {
@@ -207,7 +207,7 @@ fn named(names: impl IntoIterator<Item = &'static str>) -> ToolRegistry {
     registry
 }
 
-/// Middleware that answers with what it is called, the name that it sees, and the rest.
+/// Middleware that responds with its own name, the name of the call, and the inner output.
 fn mark(mark: &'static str) -> impl ToolMiddleware {
     tool_middleware_fn(move |call, ctx, next| {
         Box::pin(async move {
@@ -223,7 +223,7 @@ async fn answer(registry: &ToolRegistry, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_taken_name_is_refused_by_the_one_and_replaced_by_the_other() {
+async fn try_register_refuses_a_taken_name_and_register_replaces_it() {
     let mut registry = echo();
     let taken = RegistryError::NameTaken { name: "echo".into() };
     assert_eq!(taken.to_string(), "a tool named `echo` is registered already");
@@ -237,7 +237,7 @@ async fn a_taken_name_is_refused_by_the_one_and_replaced_by_the_other() {
 }
 
 #[tokio::test]
-async fn a_removed_tool_is_gone_and_its_middleware_guards_the_next_of_its_name() {
+async fn removed_tool_leaves_its_middleware_for_the_name() {
     let mut registry = named(["a", "b", "c"]);
     registry.add_tool_middleware("a", mark("guard"));
     assert_eq!(registry.remove("a").map(|tool| tool.name().to_owned()), Some("a".into()));
@@ -250,7 +250,7 @@ async fn a_removed_tool_is_gone_and_its_middleware_guards_the_next_of_its_name()
 }
 
 #[tokio::test]
-async fn a_group_shares_one_middleware_in_the_order_of_adding() {
+async fn group_shares_one_middleware_in_order() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = seen.clone();
     let group = tool_middleware_fn(move |call, ctx, next| {
@@ -269,7 +269,7 @@ async fn a_group_shares_one_middleware_in_the_order_of_adding() {
 }
 
 #[tokio::test]
-async fn merged_tools_keep_their_middleware_order_and_effects_under_their_new_names() {
+async fn merged_tools_keep_middleware_order_and_effects() {
     struct Pure;
     impl ToolDyn for Pure {
         fn name(&self) -> &str {
@@ -315,9 +315,9 @@ async fn merged_tools_keep_their_middleware_order_and_effects_under_their_new_na
     assert_eq!(registry.get("x_a").unwrap().effect(), ToolEffect::AtMostOnce);
 }
 
-/// The model's first request failed with a vendor's error, far from the merge.
+/// Regression test. The first model request failed with a vendor's error, far from the merge.
 #[test]
-fn a_merge_that_makes_names_which_vendors_refuse_changes_nothing() {
+fn merge_with_invalid_names_changes_nothing() {
     let long = Box::leak("x".repeat(60).into_boxed_str());
     for (prefix, name) in [("ab_cd", &*long), ("a.", "b"), ("a ", "b"), ("ä_", "b"), ("a_", "b.c")]
     {
@@ -326,7 +326,7 @@ fn a_merge_that_makes_names_which_vendors_refuse_changes_nothing() {
         assert_eq!(refused, Err(RegistryError::InvalidName { name: format!("{prefix}{name}") }));
         assert_eq!(registry.names().collect::<Vec<_>>(), ["a"]);
         registry.merge_prefixed("abcd", named([&*long])).unwrap();
-        // As they were.
+        // Unchanged names.
         registry.merge(named(["b.c"])).unwrap();
     }
     assert_eq!(
@@ -336,7 +336,7 @@ fn a_merge_that_makes_names_which_vendors_refuse_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_merge_with_a_taken_name_changes_nothing() {
+async fn merge_with_a_taken_name_changes_nothing() {
     let mut registry = named(["a", "x_c"]);
     assert_eq!(
         registry.merge(named(["b", "a"])),
@@ -358,7 +358,7 @@ async fn a_merge_with_a_taken_name_changes_nothing() {
 }
 
 #[tokio::test]
-async fn the_calls_id_is_the_contexts() {
+async fn call_id_is_taken_from_the_context() {
     let mut registry = ToolRegistry::new();
     registry.register_dyn(Arc::new(Named("named")));
     let ids = Arc::new(Mutex::new(Vec::new()));
@@ -374,7 +374,7 @@ async fn the_calls_id_is_the_contexts() {
 }
 
 #[test]
-fn calls_can_be_spawned() {
+fn calls_are_send() {
     fn is_send<T: Send>(_: T) {}
     let (registry, ctx) = (echo(), ToolContext::default());
     is_send(registry.execute("echo", json!({}), &ctx));

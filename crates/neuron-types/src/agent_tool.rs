@@ -1,4 +1,4 @@
-//! Tools that are agents, as durable contexts see them.
+//! Tools that are agents, and how durable contexts run them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use crate::{
 /// The future of a tool's result.
 pub type ToolAnswer<'a> = WasmBoxedFuture<'a, Result<ToolOutput, ToolError>>;
 
-/// Tools by their names, with the middleware around them. `neuron_tool::ToolRegistry` is one.
+/// A set of tools by name, with middleware. Implemented by `neuron_tool::ToolRegistry`.
 pub trait ToolSet: fmt::Debug + WasmCompatSend + WasmCompatSync {
     /// Returns a tool by its name.
     fn get(&self, name: &str) -> Option<Arc<dyn ToolDyn>>;
 
-    /// Runs a call through the middleware. A panic is an error for the model.
+    /// Runs a call through the middleware. A panic of the tool becomes an error result for the model.
     ///
-    /// With a durable context, an [agent](ToolDyn::agent) runs by [`AgentTool::call_in`], outside of a sandbox of the set:
-    /// its own tools run in the sandbox of theirs. Other tools ignore the context.
+    /// With a durable context, an [agent](ToolDyn::agent) runs through [`AgentTool::call_in`] and outside of the set's
+    /// sandbox, because the agent's tools have a sandbox of their own. Other tools ignore the context.
     ///
     /// # Errors
     ///
-    /// [`ToolError::NotFound`] if there is no such tool, and errors of the middleware and the tool.
+    /// [`ToolError::NotFound`] if no tool has this name, and the errors of the middleware and the tool.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the tool is dropped.
+    /// Dropping the future drops the running tool.
     fn call<'a>(
         &'a self,
         call: &'a ToolCall,
@@ -38,31 +38,33 @@ pub trait ToolSet: fmt::Debug + WasmCompatSend + WasmCompatSync {
     ) -> ToolAnswer<'a>;
 }
 
-/// A tool that is an agent. A durable context journals the steps of the agent one by one, and so a crash costs one call of
-/// its model.
+/// A tool that runs an agent. A durable context journals each step of the agent, so a crash repeats at most one model
+/// call.
 ///
-/// The context makes a journal for the call (a part of its own journal, or a workflow) and runs the call with
-/// [`ToolSet::call`]. It looks up the provider and the tools for each step by [`AgentPath`], in any process.
+/// The context creates a journal for the call (a part of its own journal, or a workflow) and runs the call with
+/// [`ToolSet::call`]. For each step, in any process, it looks up the provider and the tools by [`AgentPath`].
 ///
 /// # Contract
 ///
-/// As for a [`DurableAgent`](crate::DurableAgent): `call_in` runs again on replay, and has no effects except through its
-/// durable context.
+/// The contract of [`DurableAgent`](crate::DurableAgent) applies. `call_in` runs again on replay and must have no
+/// effects except through its durable context.
 pub trait AgentTool: WasmCompatSend + WasmCompatSync {
     /// Returns the provider of the agent's model.
     fn provider(&self) -> BoxedProvider;
 
-    /// Returns the tools that the agent may call. Other agents are among them.
+    /// Returns the tools that the agent may call, including other agents.
     fn tools(&self) -> Arc<dyn ToolSet>;
 
-    /// Runs a call. The agent's steps go to `durability`. `name` is the name of the tool in the registry of its caller.
+    /// Runs a call and sends the agent's steps to `durability`. `name` is the name under which the caller registered
+    /// the tool.
     ///
-    /// The agent's context has this name in its [`AgentPath`]. The agent waits for no signal. If it needs an approval, the
-    /// call fails with [`ToolError::ApprovalRequired`].
+    /// The agent's context has this name in its [`AgentPath`]. The agent does not wait for signals. If a call needs an
+    /// approval, the run fails with [`ToolError::ApprovalRequired`].
     ///
     /// # Errors
     ///
-    /// As [`ToolDyn::call_dyn`]. Errors of `durability` may be any [`ToolError`]: the context knows them.
+    /// The errors of [`ToolDyn::call_dyn`]. Errors of `durability` may be mapped to any [`ToolError`], because the
+    /// context keeps the original.
     fn call_in<'a>(
         &'a self,
         name: &'a str,
@@ -71,40 +73,40 @@ pub trait AgentTool: WasmCompatSend + WasmCompatSync {
         durability: Durability<'a>,
     ) -> ToolAnswer<'a>;
 
-    /// Adds to the context of a call of the agent's tools what the agent hands on in its own process: hooks and
-    /// permissions. `ctx` has what the run around the agent hands on. Provided: adds nothing.
+    /// Adds the agent's hooks and permissions to the context of a call of one of its tools. They exist only in the
+    /// agent's process. `ctx` has the hooks and permissions of the parent run. The default adds none.
     fn hand_on(&self, ctx: &mut ToolContext) {
         let _ = ctx;
     }
 }
 
-/// The agents around a tool call, outermost first, without the agent of the run itself. It is in the
-/// [extensions](ToolContext::extensions) of the call's context.
+/// The agents around a tool call, outermost first, without the agent of the run itself.
 ///
-/// Each name is that of a tool of the agent before it.
+/// The path is stored in the [extensions](ToolContext::extensions) of the call's context. Each name is the name of a
+/// tool of the preceding agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AgentPath(Vec<String>);
 
 impl AgentPath {
-    /// Returns the path of a call with this context. It is empty for a tool of the run's own agent.
+    /// Returns the agent path of a context. It is empty for a tool of the run's own agent.
     #[must_use]
     pub fn of(ctx: &ToolContext) -> &[String] {
         ctx.extensions.get::<Self>().map_or(&[], |path| &path.0)
     }
 
-    /// Adds the name of an agent to the context in which it runs.
+    /// Appends the name of an agent to the path in its context.
     pub fn enter(ctx: &mut ToolContext, name: impl Into<String>) {
         let mut path = Self::of(ctx).to_vec();
         path.push(name.into());
         ctx.extensions.insert(Self(path));
     }
 
-    /// Finds the innermost agent of a path, among the tools of the run's agent. `None` for an empty path. `visit` sees each
-    /// agent on the way, outermost first.
+    /// Finds the innermost agent of a path, starting with the tools of the run's agent. Returns `None` for an empty
+    /// path. `visit` is called for each agent on the way, outermost first.
     ///
     /// # Errors
     ///
-    /// [`DurableError::NonDeterminism`] with the first name that is missing or not an agent: the code has changed.
+    /// [`DurableError::NonDeterminism`] if a name is missing or is not an agent, which means that the code changed.
     pub fn find(
         path: &[String],
         mut tools: Arc<dyn ToolSet>,

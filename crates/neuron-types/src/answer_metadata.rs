@@ -1,4 +1,4 @@
-//! Facts about an answer beside its content, usage and stop reason.
+//! Metadata of a response beside its content, usage and stop reason.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::{Message, marks};
 
-/// Facts that a provider reported about an answer: request id, rate limits, cost and others.
+/// Metadata that a provider reported for a response, such as the request id, rate limits and cost.
 ///
-/// [`Message::metadata`] returns the facts of an answer. They lie in a block at the end of the message, which is never
-/// sent to a model. So the loop, sessions, snapshots and journals carry them with the message. A provider adds the block
-/// only if the server reported a fact.
+/// [`Message::metadata`] returns it. It is stored in a block at the end of the message, so the loop, sessions,
+/// snapshots and journals keep it with the message. The block is never sent to a model. A provider adds the block only
+/// if the server reported metadata.
 ///
 /// # Example
 ///
@@ -28,42 +28,42 @@ use crate::{Message, marks};
 #[serde(default)]
 #[non_exhaustive]
 pub struct AnswerMetadata {
-    /// Id of the request, which a vendor's support asks for. From the headers `request-id`, `x-request-id` and similar.
+    /// Request id, as needed by the vendor's support. Taken from the headers `request-id`, `x-request-id` and similar.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// Headers on rate limits by their names in lower case, for example `x-ratelimit-remaining-tokens`.
+    /// Rate limit headers by lower-case name, for example `x-ratelimit-remaining-tokens`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub rate_limits: BTreeMap<String, String>,
     /// Service tier that processed the request, for example `priority`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_tier: Option<String>,
-    /// Stop sequence that ended the answer.
+    /// Stop sequence that ended the response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_sequence: Option<String>,
-    /// Details on the stop reason, in the vendor's form.
+    /// Details of the stop reason, in the vendor's format.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_details: Option<Value>,
-    /// Container in which the server ran code, in the vendor's form. Anthropic's goes back with
-    /// requests that run code.
+    /// Container in which the server ran code, in the vendor's format. Anthropic expects its container back in requests
+    /// that run code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<Value>,
-    /// Citations and search results beside the content, in the vendor's form and in the order of the answer. Citations of
-    /// Anthropic's API and of the Responses API stay in the blocks of the text.
+    /// Citations and search results outside of the content, in the vendor's format and in response order. Citations of
+    /// Anthropic's API and of the Responses API stay in the text blocks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Value>,
-    /// Uses of the server's own tools, for example `web_search_requests`.
+    /// Number of uses of each server-side tool, for example `web_search_requests`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub server_tool_usage: BTreeMap<String, u64>,
-    /// Log probabilities of the answer's tokens, in the vendor's form.
+    /// Log probabilities of the response's tokens, in the vendor's format.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logprobs: Option<Value>,
-    /// Cost of the call in US dollars, if the server reports a cost.
+    /// Cost of the call in US dollars, if reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
 }
 
 impl AnswerMetadata {
-    /// Returns `true` if the provider reported none of the facts.
+    /// Returns `true` if no metadata was reported.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -71,10 +71,10 @@ impl AnswerMetadata {
 }
 
 impl Message {
-    /// Adds facts to the metadata of the answer. A fact that is there already stays. Empty metadata changes nothing.
+    /// Adds metadata to the message. Existing fields keep their values. Empty metadata changes nothing.
     #[must_use]
     pub fn with_metadata(mut self, metadata: &AnswerMetadata) -> Self {
-        // Writing cannot fail, because the fields have the forms of JSON.
+        // Serialising cannot fail: every field has a JSON form.
         let Ok(Value::Object(fields)) = serde_json::to_value(metadata) else {
             return self;
         };
@@ -90,7 +90,7 @@ impl Message {
         self
     }
 
-    /// Returns the metadata of the answer, if its provider reported a fact.
+    /// Returns the response's metadata. `None` if the provider reported none.
     #[must_use]
     pub fn metadata(&self) -> Option<AnswerMetadata> {
         let fields = self.content.iter().rev().find_map(|block| marks::content(block, KIND))?;
@@ -98,7 +98,7 @@ impl Message {
     }
 }
 
-/// The kind of the block.
+/// `type` of the metadata block.
 const KIND: &str = "metadata";
 
 #[cfg(test)]
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_is_added_to_facts_that_stay() {
+    fn added_metadata_keeps_existing_fields() {
         let of_body = AnswerMetadata { cost: Some(1.0), ..AnswerMetadata::default() };
         let of_headers = AnswerMetadata {
             request_id: Some("r".into()),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_and_pin_stay_beside_each_other() {
+    fn metadata_and_pin_are_independent() {
         let metadata = AnswerMetadata { cost: Some(1.0), ..AnswerMetadata::default() };
         let message = Message::assistant("hi").with_metadata(&metadata).pinned();
         assert!(message.is_pinned());
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_of_a_newer_release_keeps_what_this_one_knows() {
+    fn metadata_of_a_newer_release_keeps_known_fields() {
         let fields = json!({ "cost": 1.5, "mood": "fine" }).as_object().cloned().unwrap();
         let message =
             Message { content: vec![marks::block(KIND, fields)], ..Message::assistant("") };

@@ -1,4 +1,4 @@
-//! A run that waits for a person: the calls that need an approval, and what was decided on them.
+//! Pending tool calls of a run that need an approval, and the decisions on them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,14 +12,13 @@ use crate::{
     WasmCompatSend, WasmCompatSync, transcript,
 };
 
-/// A run that stopped because calls of its last answer need an approval.
+/// The state of a run that stopped because tool calls need an approval.
 ///
-/// It holds all that the run needs to go on, in this process or another: store it as JSON, show
-/// [`calls`](Self::calls) to a person, and hand it with the [`ApprovalDecisions`] to an agent that
-/// is built alike. Its size is that of the conversation. It is as secret as the conversation, and
-/// whoever can change it can change what will run.
+/// It is complete: any process can continue the run from it. Store it as JSON, show [`calls`](Self::calls) to a person,
+/// and pass it with the [`ApprovalDecisions`] to an agent with the same configuration. It is as large and as
+/// confidential as the conversation. Anyone who can modify it controls which calls run.
 ///
-/// `Debug` shows neither the conversation nor arguments.
+/// `Debug` omits the conversation and the arguments.
 ///
 /// # Example
 ///
@@ -39,47 +38,47 @@ use crate::{
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PendingApproval {
-    /// The version of this form: [`PendingApproval::VERSION`] where it was written.
+    /// Version of the format. [`PendingApproval::VERSION`] of the release that wrote it.
     pub version: u32,
-    /// The run's id.
+    /// Id of the run.
     pub run_id: String,
-    /// Which of the agent's runs it is, from zero.
+    /// Number of the run within its agent, from zero.
     #[serde(default)]
     pub run_number: usize,
-    /// The current turn, from zero.
+    /// Number of the current turn, from zero.
     #[serde(default)]
     pub turn: usize,
-    /// The calls of the model that were answered.
+    /// Number of model calls with a response.
     #[serde(default)]
     pub turns: usize,
-    /// The calls of the model that were made.
+    /// Number of model calls, including failed calls.
     #[serde(default)]
     pub requests: usize,
-    /// The tool calls that were started.
+    /// Number of tool calls that were started.
     #[serde(default)]
     pub tool_calls: usize,
-    /// The tokens that the run took so far.
+    /// Tokens of the run so far.
     #[serde(default)]
     pub usage: TokenUsage,
-    /// The part of them that its tools took: agents within them.
+    /// The share of `usage` that tools and the agents inside them used.
     #[serde(default)]
     pub tool_usage: TokenUsage,
-    /// The conversation. The message after the last answer holds the results of its calls; those of the
-    /// pending calls are placeholders. What was added while they waited stands after it.
+    /// The conversation. The message after the last response holds the results of its calls, with placeholders for the
+    /// pending calls. Messages that were added while the calls were pending follow it.
     #[serde(default)]
     pub messages: Vec<Message>,
-    /// The calls to decide on, in the order of the answer.
+    /// The pending calls in the order of the response.
     pub calls: Vec<PendingCall>,
-    /// The effects of the run whose tools gave them [keys](crate::Tool::effect_key). Only a durable engine knows them.
+    /// Effects of tools with [effect keys](crate::Tool::effect_key). Empty unless a durable engine runs the tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<KnownEffect>,
 }
 
 impl PendingApproval {
-    /// The version of the stored form that this release writes, and the newest that it reads.
+    /// The version of the format that this release writes, and the newest version that it reads.
     pub const VERSION: u32 = 1;
 
-    /// Creates the state of a run without a conversation; set its fields.
+    /// Creates a state with these calls and without a conversation. Set the other fields directly.
     pub fn new(run_id: impl Into<String>, calls: Vec<PendingCall>) -> Self {
         Self {
             version: Self::VERSION,
@@ -97,8 +96,8 @@ impl PendingApproval {
         }
     }
 
-    /// Returns what a person decides on: all but the conversations and effects of the run and of the agents inside its
-    /// calls. A run does not go on from it.
+    /// Returns a copy without the conversations and effects, also of nested runs. It is meant for display. A run cannot
+    /// continue from it.
     #[must_use]
     pub fn without_messages(&self) -> Self {
         let shown = |pending: &PendingCall| PendingCall {
@@ -115,6 +114,7 @@ impl PendingApproval {
             messages: Vec::new(),
             calls: self.calls.iter().map(shown).collect(),
             effects: Vec::new(),
+            // The remaining fields are counters.
             ..*self
         }
     }
@@ -125,21 +125,23 @@ impl PendingApproval {
         self.calls.iter().find(|pending| pending.call.id == id)
     }
 
-    /// Checks that this release can read the state.
+    /// Checks that this release supports the state's version.
     ///
     /// # Errors
     ///
-    /// [`ApprovalError::UnsupportedVersion`] for one that a newer release wrote.
+    /// [`ApprovalError::UnsupportedVersion`] if a newer release wrote the state.
     pub fn check_version(&self) -> Result<(), ApprovalError> {
         let (found, supported) = (self.version, Self::VERSION);
+        // Older versions stay readable.
         match found > supported {
             true => Err(ApprovalError::UnsupportedVersion { found, supported }),
             false => Ok(()),
         }
     }
 
-    /// Checks that a stored state can go on: this release reads it, providers take its conversation, and the last answer
-    /// there made the calls that wait.
+    /// Checks that a run can continue from a stored state.
+    ///
+    /// The version is supported, the conversation is valid for providers, and the last response made the pending calls.
     ///
     /// # Errors
     ///
@@ -157,7 +159,7 @@ impl PendingApproval {
         let answer = answer.and_then(|index| self.messages.get(index));
         for PendingCall { call, nested, .. } in &self.calls {
             let mut made = answer.into_iter().flat_map(Message::tool_uses);
-            // The arguments of a call that began may have been changed by a person.
+            // A person may have edited the arguments of a call that already started.
             let is_made = made.any(|made| {
                 (made.id, made.name) == (&*call.id, &*call.name)
                     && (nested.is_some() || *made.input == call.input)
@@ -170,11 +172,12 @@ impl PendingApproval {
         Ok(())
     }
 
-    /// Checks that decisions fit: each is on a pending call, in its form, and none is missing.
+    /// Checks that each decision is for a pending call and has the right form, and that no call is undecided unless the
+    /// decisions are partial.
     ///
     /// # Errors
     ///
-    /// The first mismatch, the missing ones last.
+    /// The first mismatch. Undecided calls are reported last.
     pub fn check(&self, decisions: &ApprovalDecisions) -> Result<(), ApprovalError> {
         self.check_version()?;
         for (id, decision) in &decisions.calls {
@@ -190,6 +193,7 @@ impl PendingApproval {
                 (ApprovalDecision::Approve | ApprovalDecision::ApproveEdited { .. }, Some(_)) => {
                     return Err(ApprovalError::Nested { id: id.clone() });
                 }
+                // A denial or a supplied result also decides a call with a waiting sub-agent.
                 _ => {}
             }
         }
@@ -219,21 +223,20 @@ impl fmt::Debug for PendingApproval {
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PendingCall {
-    /// The call as the model made it; with an agent that waits inside, as it runs.
+    /// The tool call. If `nested` is set, its arguments are the ones with which the call started.
     pub call: ToolCall,
-    /// The policy's question.
+    /// The policy's reason for the approval.
     pub reason: String,
-    /// The run inside the call that waits: a sub-agent's. Its calls are what to decide on, with
-    /// [`ApprovalDecisions::nested`].
+    /// The run of the sub-agent inside the call, if it waits. Decide on its calls with [`ApprovalDecisions::nested`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nested: Option<Box<PendingApproval>>,
-    /// Shows that the agent made this question itself, if it signs them.
+    /// Proof that the agent itself asked for this approval. Set if the agent has an [`ApprovalSigner`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<ApprovalSignature>,
 }
 
 impl PendingCall {
-    /// Creates a pending call with the policy's question.
+    /// Creates a pending call with the policy's reason.
     pub fn new(call: ToolCall, reason: impl Into<String>) -> Self {
         Self { call, reason: reason.into(), nested: None, signature: None }
     }
@@ -250,23 +253,23 @@ impl fmt::Debug for PendingCall {
     }
 }
 
-/// Shows that an agent itself asked about a call.
+/// Proof that an agent asked for the approval of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalSignature {
-    /// When it ends; `None`: never.
+    /// Expiry. `None` if the signature does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<DateTime<Utc>>,
-    /// The code that only the holder of the key can make, in hexadecimal digits.
+    /// Message authentication code in hexadecimal digits.
     pub code: String,
 }
 
-/// Signs the calls that wait for an approval, so that an agent decides only on what it asked itself. A state that leaves
-/// the process may come back changed.
+/// Signs pending calls, so that an agent accepts decisions only on calls for which it asked itself. A state that leaves
+/// the process may be modified outside.
 ///
-/// `run_id` is the id of the run, and `tool` the definition of the tool that the call names. `engine_time` is the clock
-/// of a durable engine. Without one the system's clock counts.
+/// `run_id` is the id of the run. `tool` is the definition of the called tool. `engine_time` is the clock of a durable
+/// engine. Without it, the system clock is used.
 pub trait ApprovalSigner: WasmCompatSend + WasmCompatSync {
-    /// Signs a call that is about to wait.
+    /// Signs a call before the run waits for its approval.
     fn sign(
         &self,
         run_id: &str,
@@ -275,11 +278,11 @@ pub trait ApprovalSigner: WasmCompatSend + WasmCompatSync {
         engine_time: Option<&dyn Fn() -> DateTime<Utc>>,
     ) -> ApprovalSignature;
 
-    /// Checks the signature of a call on which a person has decided.
+    /// Verifies the signature of a call for which a decision arrived.
     ///
     /// # Errors
     ///
-    /// [`ApprovalError::Signature`] if this signer did not sign the call, or too long ago.
+    /// [`ApprovalError::Signature`] if the signature is invalid or expired.
     fn verify(
         &self,
         run_id: &str,
@@ -289,7 +292,7 @@ pub trait ApprovalSigner: WasmCompatSend + WasmCompatSync {
     ) -> Result<(), ApprovalError>;
 }
 
-/// What was decided on the calls of a [`PendingApproval`], by their ids.
+/// Decisions on the calls of a [`PendingApproval`], by call id.
 ///
 /// # Example
 ///
@@ -312,13 +315,13 @@ pub struct ApprovalDecisions {
 }
 
 impl ApprovalDecisions {
-    /// Starts without a decision.
+    /// Creates an empty set of decisions.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Approves every pending call, those inside sub-agents too.
+    /// Approves every pending call, including the calls of sub-agents.
     #[must_use]
     pub fn approve_all(pending: &PendingApproval) -> Self {
         pending.calls.iter().fold(Self::new(), |decisions, call| match &call.nested {
@@ -327,51 +330,51 @@ impl ApprovalDecisions {
         })
     }
 
-    /// Lets a call run.
+    /// Approves a call.
     #[must_use]
     pub fn approve(self, id: &str) -> Self {
         self.with(id, ApprovalDecision::Approve)
     }
 
-    /// Lets a call run with other arguments. The result tells the model of them.
+    /// Approves a call with other arguments. The result informs the model of them.
     #[must_use]
     pub fn approve_edited(self, id: &str, input: Value) -> Self {
         self.with(id, ApprovalDecision::ApproveEdited { input })
     }
 
-    /// Refuses a call. The model gets the reason as an error result.
+    /// Denies a call. The model receives the reason as an error result.
     #[must_use]
     pub fn deny(self, id: &str, reason: impl Into<String>) -> Self {
         self.with(id, ApprovalDecision::Deny { reason: reason.into() })
     }
 
-    /// Answers a call without running it.
+    /// Supplies the result of a call instead of running it.
     #[must_use]
     pub fn supply(self, id: &str, output: ToolOutput) -> Self {
         self.with(id, ApprovalDecision::Supply { output })
     }
 
-    /// Decides on the calls of a sub-agent that runs inside a call.
+    /// Sets the decisions on the calls of the sub-agent inside a call.
     #[must_use]
     pub fn nested(self, id: &str, decisions: Self) -> Self {
         self.with(id, ApprovalDecision::Nested { decisions })
     }
 
-    /// Decides on a call; a later decision replaces an earlier one.
+    /// Sets the decision on a call. It replaces an earlier decision.
     #[must_use]
     pub fn with(mut self, id: &str, decision: ApprovalDecision) -> Self {
         self.calls.insert(id.to_owned(), decision);
         self
     }
 
-    /// Leaves calls without a decision pending: the run carries out the others, and stops again.
+    /// Keeps calls without a decision pending. The run executes the decided calls and stops again.
     #[must_use]
     pub fn partial(mut self) -> Self {
         self.partial = true;
         self
     }
 
-    /// Whether calls without a decision stay pending.
+    /// Returns `true` if undecided calls stay pending.
     #[must_use]
     pub fn is_partial(&self) -> bool {
         self.partial
@@ -384,48 +387,49 @@ impl ApprovalDecisions {
     }
 }
 
-/// What was decided on one call.
+/// The decision on one call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ApprovalDecision {
-    /// It runs.
+    /// Run the call.
     Approve,
-    /// It runs with other arguments.
+    /// Run the call with other arguments.
     ApproveEdited {
         /// The arguments.
         input: Value,
     },
-    /// It does not run; the model sees the reason.
+    /// Do not run the call. The model sees the reason.
     Deny {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// It does not run; this is its result.
+    /// Do not run the call and use this result.
     Supply {
         /// The result.
         output: ToolOutput,
     },
-    /// The sub-agent inside the call goes on.
+    /// Continue the sub-agent inside the call.
     Nested {
-        /// What was decided on the sub-agent's calls.
+        /// The decisions on the sub-agent's calls.
         decisions: ApprovalDecisions,
     },
 }
 
-/// What a tool finds in [`ToolContext::extensions`](crate::ToolContext::extensions) when the run
-/// inside its call goes on after an approval: it resumes that run instead of starting another.
+/// The state of a nested run that continues after an approval. The loop puts it into
+/// [`ToolContext::extensions`](crate::ToolContext::extensions) of the call. The tool resumes this run instead of
+/// starting another one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ResumedApproval {
-    /// The state of the run inside the call.
+    /// The state of the nested run.
     pub pending: PendingApproval,
-    /// What was decided on its calls.
+    /// The decisions on its calls.
     pub decisions: ApprovalDecisions,
 }
 
 impl ResumedApproval {
-    /// Pairs a run's state with the decisions.
+    /// Creates the pair of state and decisions.
     #[must_use]
     pub fn new(pending: PendingApproval, decisions: ApprovalDecisions) -> Self {
         Self { pending, decisions }
@@ -448,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn decisions_must_fit_the_pending_calls() {
+    fn check_reports_decisions_that_do_not_match() {
         let pending = PendingApproval::new("r", vec![call("a"), nested("b", vec![call("c")])]);
         let decisions = ApprovalDecisions::new;
         let inner = decisions().deny("c", "no");
@@ -474,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_form_is_refused() {
+    fn newer_version_is_refused() {
         let mut pending = PendingApproval::new("r", vec![call("a")]);
         pending.version = 2;
         let error = pending.check(&ApprovalDecisions::approve_all(&pending)).unwrap_err();
@@ -482,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn state_without_messages_keeps_what_a_person_decides_on() {
+    fn state_without_messages_keeps_calls_and_signatures() {
         let effect = || KnownEffect { tool: "pay".into(), key: "17".into(), output: None };
         let mut inner = PendingApproval::new("inner", vec![call("c")]);
         let mut outer = PendingApproval::new("r", vec![call("a"), call("b")]);
@@ -500,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn debug_shows_neither_conversation_nor_arguments() {
+    fn debug_omits_conversation_and_arguments() {
         let mut pending = PendingApproval::new("r", vec![call("a")]);
         pending.messages.push(Message::user("my secret s3"));
         let text = format!("{pending:?}");
@@ -509,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stored_form_is_pinned_and_ignores_unknown_fields() {
+    fn stored_form_is_stable_and_ignores_unknown_fields() {
         let mut pending = PendingApproval::new("r", vec![nested("a", vec![call("c")])]);
         pending.messages.push(Message::user("hi"));
         let stored = serde_json::to_value(&pending).unwrap();

@@ -1,37 +1,34 @@
-//! A budget that several agents share, and what is reserved of it.
+//! A token and call budget that several agents share, and reservations in it.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{LoopError, TokenUsage, UsageLimits};
 
-/// Limits on what several agents use together. Clones are cheap and share what was used.
+/// Usage limits that several agents share. Clones are cheap and share the counters.
 ///
-/// Give it to an agent or a run, or put it into [`ToolContext::extensions`](crate::ToolContext::extensions). A run
-/// looks for it there, and its tools find it in theirs, so that an agent inside a tool shares it by itself. A run that
-/// finds one and was given another keeps to both.
+/// Pass it to an agent or a run, or put it into [`ToolContext::extensions`](crate::ToolContext::extensions). A run
+/// looks for a budget there, and its tools find the budget in their context, so an agent inside a tool shares it
+/// automatically. If a run finds a budget and was also given another one, both apply.
 ///
-/// A call of the model is made only if there is room for it: for one request, and for an estimate of its
-/// tokens. The estimate is reserved while the call is made, so that agents that run at the same time
-/// cannot all pass the check together, and exchanged for what was used once that is known. So the budget
-/// is exceeded by no more than the estimates of the calls that were under way were too low: by that of
-/// one call, if the agents run one after another. An agent for which there is no room ends with
-/// [`LoopError::UsageLimitExceeded`], even if others give some of theirs back later.
+/// A model call is made only if one request and an estimate of its tokens fit. The estimate is reserved for the
+/// duration of the call and then replaced by the actual usage. Agents that run concurrently therefore cannot all pass
+/// the check together. Usage can exceed the budget only by the amount by which the estimates of the calls in progress
+/// were too low. If agents run one after another, that is one call. An agent whose call does not fit ends with
+/// [`LoopError::UsageLimitExceeded`], even if another agent returns a part of its reservation later.
 ///
-/// - The prompt is estimated by the agent's context strategy, corrected by what the provider reported.
-///   Of a strategy that does not [count
-///   tokens](crate::ContextStrategy::counts_tokens) only the report is used.
-/// - The answer is estimated to be as long as the run's answers before it on average; the first to be
-///   as long as `max_tokens` allows, 1,000 tokens at the most.
-/// - A call that the provider refused keeps its request and gives its tokens back. Of one that was
-///   cancelled, dropped or broke, nobody knows what it took: its estimate counts as used, or what the
-///   provider told so far if that is more.
-/// - Tool calls count when they are started, and the room for a whole batch is reserved before.
-/// - What compactions took counts once they are done.
+/// - The agent's context strategy estimates the prompt, corrected by the usage that the provider reported. If the
+///   strategy does not [count tokens](crate::ContextStrategy::counts_tokens), only the report is used.
+/// - The estimate for a response is the average length of the run's earlier responses. For the first response it is
+///   `max_tokens`, but at most 1,000 tokens.
+/// - A call that the provider refused counts as a request and returns its tokens. The usage of a cancelled, dropped or
+///   broken call is unknown. Its estimate counts, or the usage that the provider reported until then if that is more.
+/// - Tool calls count when they start. The whole batch is reserved before.
+/// - The usage of a compaction counts when it is done.
 ///
-/// It lives in one process: a durable engine that runs tools elsewhere does not take it there. There, and
-/// wherever agents share it at the same time, who is refused depends on who comes first: under a durable
-/// engine give each run one of its own.
+/// A budget exists in one process. A durable engine does not carry it to tools that run elsewhere. Which call is
+/// refused depends on timing if agents share a budget concurrently, and under a durable engine. There, give each run a
+/// budget of its own.
 ///
 /// # Example
 ///
@@ -42,7 +39,7 @@ use crate::{LoopError, TokenUsage, UsageLimits};
 /// let budget = Budget::new(limits);
 /// let mut ctx = ToolContext::default();
 /// ctx.extensions.insert(budget.clone());
-/// // Every agent that runs with this context shares the budget. A call outside of agents can as well:
+/// // All agents that run with this context share the budget. Code outside of agents can use it too:
 /// let mut reservation = budget.reserve(6_000, 500)?;
 /// assert!(budget.reserve(6_000, 500).is_err(), "no room for another");
 /// reservation.start();
@@ -52,11 +49,11 @@ use crate::{LoopError, TokenUsage, UsageLimits};
 /// ```
 #[derive(Clone)]
 pub struct Budget {
-    /// Its own, and those of which it is a part. None occurs twice.
+    /// The budget's own account and the accounts of its parents, without duplicates.
     accounts: Arc<[Arc<Account>]>,
 }
 
-/// What one budget allows, and what was taken of it.
+/// The limits of one budget and its balance.
 struct Account {
     limits: UsageLimits,
     balance: Mutex<Balance>,
@@ -68,7 +65,7 @@ struct Balance {
     reserved: Amount,
 }
 
-/// So much of everything that is limited.
+/// An amount of each limited resource.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Amount {
     input_tokens: usize,
@@ -78,25 +75,26 @@ struct Amount {
 }
 
 impl Budget {
-    /// A budget of its own.
+    /// Creates an independent budget.
     #[must_use]
     pub fn new(limits: UsageLimits) -> Self {
         Self { accounts: Arc::new([Account::new(limits)]) }
     }
 
-    /// A part of this budget with limits of its own: what is taken of it is taken of both.
+    /// Creates a sub-budget with its own limits. Usage counts for the sub-budget and for this budget.
     #[must_use]
     pub fn part(&self, limits: UsageLimits) -> Self {
         let whole = self.accounts.iter().cloned();
         Self { accounts: std::iter::once(Account::new(limits)).chain(whole).collect() }
     }
 
-    /// Returns a budget that is this one and another: what is taken of it is taken of both.
+    /// Combines two budgets. Usage counts for both.
     #[must_use]
     pub fn together_with(&self, other: &Self) -> Self {
         let is_new = |account: &&Arc<Account>| {
             !self.accounts.iter().any(|known| Arc::ptr_eq(known, account))
         };
+        // A common parent is charged only once.
         let others = other.accounts.iter().filter(is_new);
         Self { accounts: self.accounts.iter().chain(others).cloned().collect() }
     }
@@ -107,35 +105,35 @@ impl Budget {
         self.accounts.first().map(|account| account.limits.clone()).unwrap_or_default()
     }
 
-    /// Returns the tokens that were used, without those that are reserved.
+    /// Returns the tokens used, without reservations.
     #[must_use]
     pub fn usage(&self) -> TokenUsage {
         self.balance().used.as_usage()
     }
 
-    /// Returns the calls of the model that were made.
+    /// Returns the number of model calls that were made.
     #[must_use]
     pub fn requests(&self) -> usize {
         self.balance().used.requests
     }
 
-    /// Returns the tool calls that were started.
+    /// Returns the number of tool calls that were started.
     #[must_use]
     pub fn tool_calls(&self) -> usize {
         self.balance().used.tool_calls
     }
 
-    /// Returns the tokens that are reserved for calls that are under way.
+    /// Returns the tokens reserved for calls in progress.
     #[must_use]
     pub fn reserved_tokens(&self) -> usize {
         self.balance().reserved.as_usage().total_tokens()
     }
 
-    /// Reserves a call of the model with an estimate of its tokens.
+    /// Reserves one model call with an estimate of its tokens.
     ///
     /// # Errors
     ///
-    /// [`LoopError::UsageLimitExceeded`] if there is no room for it; then nothing is reserved.
+    /// [`LoopError::UsageLimitExceeded`] if the call does not fit. Then nothing is reserved.
     pub fn reserve(
         &self,
         input_tokens: usize,
@@ -148,7 +146,7 @@ impl Budget {
     ///
     /// # Errors
     ///
-    /// [`LoopError::UsageLimitExceeded`] if there is no room for them; then nothing is reserved.
+    /// [`LoopError::UsageLimitExceeded`] if the calls do not fit. Then nothing is reserved.
     pub fn reserve_tool_calls(&self, tool_calls: usize) -> Result<Reservation, LoopError> {
         self.take(Amount { tool_calls, ..Amount::default() })
     }
@@ -162,7 +160,7 @@ impl Budget {
     fn take(&self, amount: Amount) -> Result<Reservation, LoopError> {
         let mut reservation =
             Reservation { budget: self.clone(), accounts: 0, amount, is_started: false };
-        // Dropped after an error, it gives back what was taken of the accounts before.
+        // On an error the drop of `reservation` releases the accounts before this one.
         for account in self.accounts.iter() {
             account.reserve(amount)?;
             reservation.accounts += 1;
@@ -181,20 +179,22 @@ impl Account {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Balance> {
+        // Poisoning is harmless: nothing panics while the lock is held.
         self.balance.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Checks and reserves at once: nobody comes between.
+    /// Checks the limits and reserves the amount under one lock.
     fn reserve(&self, amount: Amount) -> Result<(), LoopError> {
         let mut balance = self.lock();
         let taken = balance.used.plus(balance.reserved).plus(amount);
-        // Tools take no tokens: what others reserved does not keep them from running.
+        // Tools use no tokens themselves, so the reserved tokens of other calls do not block them.
         let tokens = if amount.requests == 0 { balance.used } else { taken };
         let limits = &self.limits;
         let checked = limits
             .check_requests(taken.requests)
             .and_then(|()| limits.check_tokens(&tokens.as_usage()))
             .and_then(|()| limits.check_tool_calls(taken.tool_calls));
+        // The prefix distinguishes a shared budget from the run's own limits.
         checked.map_err(|error| match error {
             LoopError::UsageLimitExceeded(what) => {
                 LoopError::UsageLimitExceeded(format!("budget: {what}"))
@@ -205,7 +205,7 @@ impl Account {
         Ok(())
     }
 
-    /// Gives back what was reserved, and counts what was spent.
+    /// Releases a reservation and counts the actual usage.
     fn exchange(&self, reserved: Amount, spent: Amount) {
         let mut balance = self.lock();
         balance.reserved = balance.reserved.minus(reserved);
@@ -213,45 +213,45 @@ impl Account {
     }
 }
 
-/// What is reserved of a [`Budget`] for a call of the model, or for tool calls.
+/// A reservation in a [`Budget`] for a model call or for tool calls.
 ///
-/// Dropped before [`start`](Self::start) it gives back everything. Dropped after it, its estimate
-/// counts as used: nobody knows what a call took whose answer was not waited for.
+/// Dropping it before [`start`](Self::start) releases it. Dropping it later counts the estimate as used, because the
+/// actual usage of an abandoned call is unknown.
 #[derive(Debug)]
 #[must_use = "what is reserved is given back when this is dropped"]
 pub struct Reservation {
     budget: Budget,
-    /// Of how many of the budget's accounts it was taken.
+    /// Number of the budget's accounts, from the front, that hold the reservation.
     accounts: usize,
     amount: Amount,
     is_started: bool,
 }
 
 impl Reservation {
-    /// Says that the call is made now: from here on it may cost something.
+    /// Marks the call as made. From now on it may use tokens.
     pub fn start(&mut self) {
         self.is_started = true;
     }
 
-    /// Counts what the call took, and gives back the rest.
+    /// Counts the actual usage and releases the rest.
     pub fn settle(mut self, usage: &TokenUsage) {
         let requests = self.amount.requests;
         self.close(Amount { requests, ..Amount::of(usage) });
     }
 
-    /// Counts what the call took, or the estimate where that is more: the call broke off.
+    /// Counts the actual usage, or the estimate if that is more. For a call that broke off.
     pub fn settle_at_least(mut self, usage: &TokenUsage) {
         let spent = Amount::of(usage).with(self.amount, usize::max);
         self.close(spent);
     }
 
-    /// Gives the tokens back: the provider refused the call. The request counts if it was made.
+    /// Releases the tokens of a call that the provider refused. The request counts if it was made.
     pub fn release(mut self) {
         let requests = if self.is_started { self.amount.requests } else { 0 };
         self.close(Amount { requests, ..Amount::default() });
     }
 
-    /// Moves one tool call from the reserved to the used ones.
+    /// Moves one tool call from the reserved to the used calls.
     pub fn spend_tool_call(&mut self) {
         let one = Amount { tool_calls: 1, ..Amount::default() };
         if self.amount.tool_calls > 0 {
@@ -262,8 +262,9 @@ impl Reservation {
         }
     }
 
-    /// Counts what was spent, whatever was reserved, and gives back the rest.
+    /// Counts `spent`, which may exceed the reservation, and releases the rest.
     fn close(&mut self, spent: Amount) {
+        // Taken, so that the following `drop` does nothing.
         let accounts = self.budget.accounts.iter().take(std::mem::take(&mut self.accounts));
         accounts.for_each(|account| account.exchange(self.amount, spent));
     }

@@ -1,4 +1,4 @@
-//! The scopes around a tool call that a durable context runs.
+//! The scopes around a tool call in a durable context.
 
 use std::fmt;
 use std::future::Future;
@@ -10,13 +10,12 @@ use pin_project_lite::pin_project;
 
 use crate::{Outcome, Scopes};
 
-/// The [`Scopes`] of a tool call that the loop hands to a [`DurableContext`](crate::DurableContext): the context
-/// knows which calls of a batch really run, and when. Clones share them; the default has none.
+/// The [`Scopes`] of a tool call, which the loop passes to a [`DurableContext`](crate::DurableContext). Only the
+/// context knows which calls of a batch really run, and when. Clones share the scopes. The default has none.
 ///
-/// A context that runs tools in this process runs each inside [`run`](Self::run), so that a span which a hook
-/// opened is current for what the tool logs, with the calls of a batch kept apart. A context that finds the
-/// call's result in its journal does not: a hook that counts or exports work sees by that what did not happen
-/// again.
+/// A context that runs tools in this process runs each call inside [`run`](Self::run). A span that a hook opened is
+/// then current while the tool logs, and the calls of a batch do not mix. A context that replays the call's result from
+/// its journal does not use `run`. A hook that counts or exports work thereby recognises work that was not repeated.
 ///
 /// # Example
 ///
@@ -31,22 +30,24 @@ use crate::{Outcome, Scopes};
 pub struct CallScope(Option<Arc<Mutex<Scopes>>>);
 
 impl CallScope {
-    /// Lets a durable context run a call inside scopes.
+    /// Creates a scope that enters these scopes while the call runs.
     #[must_use]
     pub fn new(scopes: Scopes) -> Self {
         Self(Some(Arc::new(Mutex::new(scopes))))
     }
 
-    /// Runs a future so that each of its polls is inside the scopes, until they are [ended](Self::end).
+    /// Wraps a future so that each poll runs inside the scopes, until [`end`](Self::end).
     pub fn run<F: Future>(&self, future: F) -> InCallScope<F> {
         InCallScope { scope: self.clone(), future }
     }
 
-    /// Tells the scopes how the call ended.
+    /// Ends the scopes with the outcome of the call.
     pub fn end(self, outcome: Outcome<'_>) {
         let Some(scopes) = self.0 else {
             return;
         };
+        // Taken instead of dropped with `self`, because a clone may still poll the call. It then
+        // polls without scopes.
         let scopes = std::mem::take(&mut *scopes.lock().unwrap_or_else(PoisonError::into_inner));
         scopes.end(outcome);
     }
@@ -79,9 +80,9 @@ impl<F: Future> Future for InCallScope<F> {
         };
         match scopes.try_lock() {
             Ok(mut scopes) => scopes.poll(this.future, cx),
-            // A panic inside the tool, which the registry made an error of.
+            // The tool panicked, and the registry turned the panic into an error.
             Err(TryLockError::Poisoned(scopes)) => scopes.into_inner().poll(this.future, cx),
-            // Within the scopes already.
+            // Nested poll: this task is inside the scopes already.
             Err(TryLockError::WouldBlock) => this.future.poll(cx),
         }
     }

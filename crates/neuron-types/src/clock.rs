@@ -1,12 +1,12 @@
-//! Waiting by the clock, where there is one.
+//! Sleep and timeout that also work without a clock.
 
 use std::future::Future;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-/// Waits. Returns `false` at once if there is no clock to wait by: outside of a tokio runtime, and on wasm32. The timer of
-/// a tokio runtime must be enabled.
+/// Waits for `duration`. Returns `false` immediately if there is no clock, that is, outside of a tokio runtime and on
+/// wasm32. The timer of the tokio runtime must be enabled.
 ///
 /// # Example
 ///
@@ -21,6 +21,7 @@ use std::time::Duration;
 /// ```
 #[cfg(not(target_family = "wasm"))]
 pub async fn sleep(duration: Duration) -> bool {
+    // tokio's timer panics outside of a runtime.
     let has_clock = !duration.is_zero() && tokio::runtime::Handle::try_current().is_ok();
     if has_clock {
         tokio::time::sleep(duration).await;
@@ -28,14 +29,14 @@ pub async fn sleep(duration: Duration) -> bool {
     has_clock
 }
 
-/// Waits. Returns `false` at once, because there is no clock to wait by.
+/// Returns `false` immediately, because there is no clock on wasm32.
 #[cfg(target_family = "wasm")]
 pub async fn sleep(_duration: Duration) -> bool {
     false
 }
 
-/// Waits for work. `None` if the time is up before; then the work is dropped. Without a limit, and without a clock, the
-/// time is never up.
+/// Waits for `work`. Returns `None` and drops the work if `limit` expires first. Without a limit or without a clock the
+/// work is never dropped.
 pub async fn within<T>(
     limit: impl Into<Option<Duration>>,
     work: impl Future<Output = T>,
@@ -44,9 +45,11 @@ pub async fn within<T>(
     let (mut work, mut time) = (pin!(work), pin!(sleep(limit.unwrap_or_default())));
     let mut has_clock = limit.is_some();
     std::future::poll_fn(|cx| {
+        // Poll the work first, so that it succeeds if it is ready at the deadline.
         if let Poll::Ready(done) = work.as_mut().poll(cx) {
             return Poll::Ready(Some(done));
         }
+        // Without a clock `sleep` returns `false` at once. Only a zero limit has then expired.
         if has_clock && let Poll::Ready(is_up) = time.as_mut().poll(cx) {
             if is_up || limit == Some(Duration::ZERO) {
                 return Poll::Ready(None);
@@ -65,7 +68,7 @@ mod tests {
     const LIMIT: Duration = Duration::from_millis(20);
 
     #[tokio::test(start_paused = true)]
-    async fn work_has_so_long_and_no_longer() {
+    async fn within_drops_work_after_the_limit() {
         assert_eq!(within(LIMIT, async { 1 }).await, Some(1));
         assert_eq!(within(LIMIT, sleep(LIMIT * 2)).await, None);
         assert_eq!(within(LIMIT * 2, sleep(LIMIT)).await, Some(true));
@@ -74,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_clock_nothing_waits_and_no_time_is_up() {
+    fn without_clock_sleep_returns_and_limits_never_expire() {
         let waits = async {
             let mut polls = 0;
             let work = std::future::poll_fn(|cx| {

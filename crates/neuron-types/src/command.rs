@@ -1,4 +1,4 @@
-//! What a tool that runs a program says of it, and what became of the program.
+//! The description of a program that a tool runs, and its output.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -6,11 +6,10 @@ use std::path::PathBuf;
 
 use crate::ToolOutput;
 
-/// A program that a tool wants to run, in the manner of [`std::process::Command`].
+/// A program that a tool wants to run, similar to [`std::process::Command`].
 ///
-/// It is a description: a [`Sandbox`](crate::Sandbox) runs it. There is no shell in between, so that
-/// no argument is read as anything but itself. `Debug` shows the names of the environment, not the
-/// values, and how long the input is.
+/// It is only a description. A [`Sandbox`](crate::Sandbox) runs the program without a shell, so arguments need no
+/// quoting. `Debug` shows the names of the environment variables without their values, and the length of the input.
 ///
 /// # Example
 ///
@@ -23,20 +22,20 @@ use crate::ToolOutput;
 #[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolCommand {
-    /// A path, or a name that is looked for in the `PATH` of the sandbox.
+    /// Path of the program, or a name to look up in the `PATH` of the sandbox.
     pub program: PathBuf,
-    /// The arguments, without the program's name.
+    /// Arguments, without the program's name.
     pub args: Vec<OsString>,
-    /// Environment variables beside those that the sandbox sets; the last of a name counts.
+    /// Environment variables, added to the sandbox's own. The last value of a name is used.
     pub env: Vec<(OsString, OsString)>,
-    /// The working directory; the sandbox's own if there is none. A relative one begins there.
+    /// Working directory. `None` means the sandbox's directory, from which relative paths start.
     pub current_dir: Option<PathBuf>,
-    /// What the program reads from its standard input.
+    /// Standard input of the program.
     pub stdin: Vec<u8>,
 }
 
 impl ToolCommand {
-    /// Describes a program without arguments.
+    /// Creates a command without arguments.
     pub fn new(program: impl Into<PathBuf>) -> Self {
         Self { program: program.into(), ..Self::default() }
     }
@@ -69,7 +68,7 @@ impl ToolCommand {
         self
     }
 
-    /// Sets what the program reads from its standard input.
+    /// Sets the standard input.
     #[must_use]
     pub fn stdin(mut self, input: impl Into<Vec<u8>>) -> Self {
         self.stdin = input.into();
@@ -89,13 +88,13 @@ impl fmt::Debug for ToolCommand {
     }
 }
 
-/// How a program ended.
+/// The exit status of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CommandStatus {
-    /// By itself, with this code: 0 means that it succeeded.
+    /// The program exited with this code. 0 means success.
     Exited(i32),
-    /// By this signal.
+    /// The program was killed by this signal.
     Signaled(i32),
 }
 
@@ -115,32 +114,33 @@ impl fmt::Display for CommandStatus {
     }
 }
 
-/// What a program left when it ended.
+/// The output and exit status of a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CommandOutput {
-    /// How it ended.
+    /// Exit status.
     pub status: CommandStatus,
-    /// What it wrote to its standard output, up to the sandbox's limit.
+    /// Standard output, up to the sandbox's limit.
     pub stdout: Vec<u8>,
-    /// How many bytes came after that and were dropped.
+    /// Number of bytes of standard output that were dropped after the limit.
     pub stdout_dropped: u64,
-    /// What it wrote to its standard error, up to the sandbox's limit.
+    /// Standard error, up to the sandbox's limit.
     pub stderr: Vec<u8>,
-    /// How many bytes came after that and were dropped.
+    /// Number of bytes of standard error that were dropped after the limit.
     pub stderr_dropped: u64,
 }
 
 impl CommandOutput {
-    /// Whether the program ended by itself with code 0.
+    /// Returns `true` if the program exited with code 0.
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.status == CommandStatus::Exited(0)
     }
 
-    /// Renders the output for a model: what was written to standard output, then to standard error,
-    /// then how the program ended if that was not well. A program that failed is a result with
-    /// [`is_error`](ToolOutput::is_error). Bytes that are no UTF-8 become replacement characters.
+    /// Formats the output for a model.
+    ///
+    /// The text is the standard output, then the standard error, then the exit status if it is not 0. A failed program
+    /// becomes a result with [`is_error`](ToolOutput::is_error). Invalid UTF-8 becomes replacement characters.
     ///
     /// # Example
     ///
@@ -176,6 +176,7 @@ impl CommandOutput {
 }
 
 fn append(text: &mut String, bytes: &[u8], dropped: u64) {
+    // Only our own limit may cut a character. An incomplete one of the program is replaced.
     if dropped == 0 {
         text.push_str(&String::from_utf8_lossy(bytes));
         return;
@@ -191,7 +192,7 @@ fn append_line(text: &mut String, line: &str) {
     text.push_str(line);
 }
 
-/// The bytes without a character at the end that a limit cut in two.
+/// Returns the bytes without an incomplete character at the end, which the limit may have cut.
 fn whole_characters(bytes: &[u8]) -> &[u8] {
     let Some(last) = bytes.utf8_chunks().last() else {
         return bytes;
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_sees_both_outputs_and_a_bad_end() {
+    fn tool_output_has_both_streams_and_a_failed_status() {
         let output = |stdout: &str, stderr: &str, status| CommandOutput {
             status,
             stdout: stdout.into(),
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_dropped_is_counted_and_no_character_is_cut() {
+    fn truncated_output_reports_dropped_bytes_and_keeps_characters_whole() {
         let text = "aé€😀";
         for cut in 0..=text.len() {
             let output = CommandOutput {
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_replaced() {
+    fn invalid_utf8_is_replaced() {
         let output = CommandOutput { stdout: b"a\xffb\xc3".to_vec(), ..CommandOutput::default() };
         check(output, "a\u{fffd}b\u{fffd}");
         let wrong =
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn debug_shows_no_value_of_the_environment_and_no_input() {
+    fn debug_omits_environment_values_and_input() {
         let command = ToolCommand::new("env").env("TOKEN", "hunter2").stdin("hunter3");
         let text = format!("{command:?}");
         assert!(text.contains("TOKEN") && !text.contains("hunter"), "{text}");

@@ -1,4 +1,4 @@
-//! The trait of strategies that keep a conversation inside its budget, and its erased form.
+//! The trait of strategies that limit the length of a conversation, and its boxed form.
 
 use std::fmt;
 use std::future::Future;
@@ -8,18 +8,17 @@ use crate::{
     ContextError, Message, RequestRef, TokenUsage, WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
 
-/// Decides when a conversation is too long, and makes it shorter.
+/// Decides when a conversation is too long, and shortens it.
 ///
 /// # Contract
 ///
-/// - The output is a valid history ([`transcript::validate`](crate::transcript::validate)) if the
-///   input is one. The loop repairs what is not.
-/// - It keeps the user message that started the run, and messages that are
-///   [pinned](Message::pinned).
-/// - An error leaves the history as it was: the strategy works on a copy.
-/// - The loop asks for an estimate at the top of each turn and again after a compaction, by
-///   [`estimate_request`](Self::estimate_request). If the strategy
-///   [counts tokens](Self::counts_tokens), what the provider reported last corrects it.
+/// - The output is a valid history ([`transcript::validate`](crate::transcript::validate)) if the input is valid. The
+///   loop repairs an invalid output.
+/// - The output keeps the user message that started the run and all [pinned](Message::pinned) messages.
+/// - After an error the history is unchanged, because the strategy works on a copy.
+/// - The loop calls [`estimate_request`](Self::estimate_request) at the start of each turn and after a compaction. If
+///   the strategy [counts tokens](Self::counts_tokens), the loop corrects the estimate by the usage that the provider
+///   reported last.
 ///
 /// # Example
 ///
@@ -48,14 +47,14 @@ use crate::{
     note = "implement `ContextStrategy`, or use one of neuron-context such as `SlidingWindowStrategy`"
 )]
 pub trait ContextStrategy: WasmCompatSend + WasmCompatSync {
-    /// Whether the history of about `token_count` tokens should be compacted now.
+    /// Returns `true` if the history of about `token_count` tokens should be compacted now.
     fn should_compact(&self, messages: &[Message], token_count: usize) -> bool;
 
-    /// Makes the history shorter.
+    /// Shortens the history.
     ///
     /// # Errors
     ///
-    /// [`ContextError`]; the caller still has the history.
+    /// [`ContextError`]. The caller still has its history.
     fn compact(
         &self,
         messages: Vec<Message>,
@@ -64,12 +63,12 @@ pub trait ContextStrategy: WasmCompatSend + WasmCompatSync {
     /// Estimates the tokens of a history.
     fn token_estimate(&self, messages: &[Message]) -> usize;
 
-    /// [`compact`](Self::compact) that also reports the tokens that compacting took. Provided: for
-    /// strategies that call no model.
+    /// Like [`compact`](Self::compact), and also returns the tokens that the compaction used. The default reports zero,
+    /// for strategies that call no model.
     ///
     /// # Errors
     ///
-    /// As [`compact`](Self::compact).
+    /// The errors of [`compact`](Self::compact).
     fn compact_with_usage(
         &self,
         messages: Vec<Message>,
@@ -78,37 +77,35 @@ pub trait ContextStrategy: WasmCompatSend + WasmCompatSync {
         async move { Ok((self.compact(messages).await?, TokenUsage::default())) }
     }
 
-    /// Estimates the tokens of all that a call of the model sends. Provided:
-    /// [`token_estimate`](Self::token_estimate) of the messages alone. Strategies that know how to
-    /// count a system prompt and tool definitions count them too.
+    /// Estimates the tokens of a whole request. The default is the [`token_estimate`](Self::token_estimate) of the
+    /// messages alone. Override it to count the system prompt and the tool definitions too.
     fn estimate_request(&self, request: RequestRef<'_>) -> usize {
         self.token_estimate(request.messages)
     }
 
-    /// Whether the messages of a request of about `token_count` tokens should be compacted now. The
-    /// loop asks this one. Provided: [`should_compact`](Self::should_compact) of the messages.
-    /// Strategies that must know what of the count is no message look at the request.
+    /// Returns `true` if the messages of a request of about `token_count` tokens should be compacted now. The loop
+    /// calls this method. The default calls [`should_compact`](Self::should_compact) with the messages. Override it if
+    /// the decision depends on tokens outside of the messages.
     fn should_compact_request(&self, request: RequestRef<'_>, token_count: usize) -> bool {
         self.should_compact(request.messages, token_count)
     }
 
-    /// Whether estimates are in the tokens that providers report, so that a report may correct them:
-    /// the size of the conversation is then what the provider reported last, and an estimate of the
-    /// messages that came later. Provided: no, the strategy's own estimate is all that counts.
+    /// Returns `true` if the estimates are in the tokens of the provider, so that reported usage may correct them. The
+    /// size of the conversation is then the usage reported last plus an estimate of the later messages. The default is
+    /// `false`: only the strategy's own estimate is used.
     fn counts_tokens(&self) -> bool {
         false
     }
 
-    /// Makes the messages of a request shorter, and reports the tokens that this took. The loop
-    /// calls this one. Provided: [`compact_with_usage`](Self::compact_with_usage) of a copy.
+    /// Shortens the messages of a request and returns the tokens that the compaction used. The loop calls this method.
+    /// The default calls [`compact_with_usage`](Self::compact_with_usage) with a copy.
     ///
-    /// `token_count` is what the whole request takes to the best of the caller's knowledge. Where it
-    /// differs from [`estimate_request`](Self::estimate_request), the strategy's estimates are off by
-    /// that factor.
+    /// `token_count` is the caller's best estimate for the whole request. If it differs from
+    /// [`estimate_request`](Self::estimate_request), the strategy's estimates are wrong by that factor.
     ///
     /// # Errors
     ///
-    /// As [`compact`](Self::compact).
+    /// The errors of [`compact`](Self::compact).
     fn compact_request(
         &self,
         request: RequestRef<'_>,
@@ -119,12 +116,12 @@ pub trait ContextStrategy: WasmCompatSend + WasmCompatSync {
     }
 }
 
-/// A strategy behind a pointer, for lists and for choosing at run time. Clones share it.
+/// A boxed context strategy, for lists and for a choice at run time. Clones share the strategy.
 #[derive(Clone)]
 pub struct BoxedStrategy(Arc<dyn ContextStrategyDyn>);
 
 impl BoxedStrategy {
-    /// Puts a strategy behind a pointer.
+    /// Boxes a strategy.
     pub fn new(strategy: impl ContextStrategy + 'static) -> Self {
         Self(Arc::new(strategy))
     }
@@ -136,6 +133,7 @@ impl fmt::Debug for BoxedStrategy {
     }
 }
 
+// Forward every method, because a default method would bypass an override of the inner type.
 impl ContextStrategy for BoxedStrategy {
     fn should_compact(&self, messages: &[Message], token_count: usize) -> bool {
         self.0.should_compact_dyn(messages, token_count)
@@ -179,7 +177,7 @@ impl ContextStrategy for BoxedStrategy {
 
 type Compacted<'a, T> = WasmBoxedFuture<'a, Result<T, ContextError>>;
 
-/// The object-safe twin of [`ContextStrategy`], for a pointer with a lifetime of its own; else see [`BoxedStrategy`].
+/// Object-safe form of [`ContextStrategy`], for pointers with their own lifetime. Otherwise use [`BoxedStrategy`].
 pub trait ContextStrategyDyn: WasmCompatSend + WasmCompatSync {
     /// [`ContextStrategy::should_compact`].
     fn should_compact_dyn(&self, messages: &[Message], token_count: usize) -> bool;

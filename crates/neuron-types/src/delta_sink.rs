@@ -1,4 +1,4 @@
-//! The receiver of the deltas of a streamed answer.
+//! Receivers of the deltas of a streamed response.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -7,27 +7,27 @@ use std::task::{Context, Poll, Waker};
 
 use crate::{StreamEvent, WasmCompatSend, WasmCompatSync};
 
-/// Receives the deltas of a streamed answer. Senders call [`send`](#method.send).
+/// Receives the deltas of a streamed response. Senders call [`send`](#method.send).
 pub trait DeltaSink: WasmCompatSend + WasmCompatSync {
-    /// Takes the event out of `event` and returns `Ready` once the reader has it, or wants no more events. After
-    /// `Pending` it is called again with the same `event`, which is empty if it was taken already.
+    /// Takes the event out of `event`. Returns `Ready` when the reader has received the event or accepts no more
+    /// events. After `Pending`, call it again with the same `event`, which is empty if the event was already taken.
     fn poll_send(&self, cx: &mut Context<'_>, event: &mut Option<StreamEvent>) -> Poll<()>;
 }
 
 impl dyn DeltaSink + '_ {
-    /// Sends one event. Waits while the reader is slow.
+    /// Sends one event, with backpressure from the reader.
     ///
     /// # Cancel safety
     ///
-    /// The reader may have the event although the future was dropped.
+    /// The reader may receive the event even if the future is dropped.
     pub fn send(&self, event: StreamEvent) -> impl Future<Output = ()> + WasmCompatSend {
         let mut event = Some(event);
         poll_fn(move |cx| self.poll_send(cx, &mut event))
     }
 }
 
-/// One place for one event, between a sender and the reader of its stream. The sender waits until the reader has taken
-/// the event. Clones share the place.
+/// A channel of capacity one between a sender and the reader of its stream. The sender waits until the reader has taken
+/// the event. Clones share the channel.
 ///
 /// # Example
 ///
@@ -43,53 +43,53 @@ impl dyn DeltaSink + '_ {
 /// assert!(slot.poll_send(&mut cx, &mut event).is_ready());
 /// ```
 #[derive(Clone, Default)]
-pub struct DeltaSlot(Arc<Mutex<Place>>);
+pub struct DeltaSlot(Arc<Mutex<Slot>>);
 
 #[derive(Default)]
-struct Place {
+struct Slot {
     event: Option<StreamEvent>,
-    /// Senders that wait until the place is free. A durable context may poll several with wakers of its own.
+    /// Senders that wait for the slot. A durable context may poll several senders with different wakers.
     senders: Vec<Waker>,
-    /// The reader, if it waits.
+    /// The waiting reader.
     reader: Option<Waker>,
-    /// Whether nobody reads any more, or nothing more comes.
+    /// Set when the reader is gone or no more events follow.
     is_closed: bool,
 }
 
 impl DeltaSlot {
-    /// Takes the event, and lets the sender go on.
+    /// Takes the event and wakes the waiting senders.
     #[must_use]
     pub fn take(&self) -> Option<StreamEvent> {
-        let mut place = self.lock();
-        let event = place.event.take()?;
-        place.senders.drain(..).for_each(Waker::wake);
+        let mut slot = self.lock();
+        let event = slot.event.take()?;
+        slot.senders.drain(..).for_each(Waker::wake);
         Some(event)
     }
 
-    /// Waits for an event. `None` once the place is closed.
+    /// Waits for an event. Returns `None` once the slot is closed.
     pub fn poll_take(&self, cx: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
         if let Some(event) = self.take() {
             return Poll::Ready(Some(event));
         }
-        let mut place = self.lock();
-        if place.is_closed {
+        let mut slot = self.lock();
+        if slot.is_closed {
             return Poll::Ready(None);
         }
-        place.reader = Some(cx.waker().clone());
+        slot.reader = Some(cx.waker().clone());
         Poll::Pending
     }
 
-    /// Lets everything else be sent to nobody, and tells the reader that nothing more comes.
+    /// Closes the slot. The reader ends, and later events are discarded.
     pub fn close(&self) {
-        let mut place = self.lock();
-        place.is_closed = true;
-        place.senders.drain(..).for_each(Waker::wake);
-        if let Some(reader) = place.reader.take() {
+        let mut slot = self.lock();
+        slot.is_closed = true;
+        slot.senders.drain(..).for_each(Waker::wake);
+        if let Some(reader) = slot.reader.take() {
             reader.wake();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Place> {
+    fn lock(&self) -> MutexGuard<'_, Slot> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -102,35 +102,37 @@ impl fmt::Debug for DeltaSlot {
 
 impl DeltaSink for DeltaSlot {
     fn poll_send(&self, cx: &mut Context<'_>, event: &mut Option<StreamEvent>) -> Poll<()> {
-        let mut place = self.lock();
-        if place.is_closed {
+        let mut slot = self.lock();
+        if slot.is_closed {
             *event = None;
             return Poll::Ready(());
         }
-        if place.event.is_none() {
+        if slot.event.is_none() {
+            // An empty `event` here means that the reader took this sender's event.
             match event.take() {
-                Some(event) => place.event = Some(event),
+                Some(event) => slot.event = Some(event),
                 None => return Poll::Ready(()),
             }
-            if let Some(reader) = place.reader.take() {
+            if let Some(reader) = slot.reader.take() {
                 reader.wake();
             }
         }
-        if !place.senders.iter().any(|waker| waker.will_wake(cx.waker())) {
-            place.senders.push(cx.waker().clone());
+        // A sender may be polled again before it is woken, so register each waker once.
+        if !slot.senders.iter().any(|waker| waker.will_wake(cx.waker())) {
+            slot.senders.push(cx.waker().clone());
         }
         Poll::Pending
     }
 }
 
-/// Holds the deltas of an answer back until a layer has seen the whole.
+/// Buffers the deltas of a response until a layer has checked the whole response.
 ///
 /// # Example
 ///
 /// ```
 /// use neuron_types::{CompletionResponse, HeldBack, LoopError, ModelCall, ModelLayer, ModelNext};
 ///
-/// /// Shows no answer that says "secret".
+/// /// Suppresses responses that contain "secret".
 /// struct NoSecrets;
 ///
 /// impl ModelLayer for NoSecrets {
@@ -154,17 +156,17 @@ pub struct HeldBack<'s> {
 }
 
 impl<'s> HeldBack<'s> {
-    /// Holds back deltas for a sink.
+    /// Creates a buffer in front of a sink.
     #[must_use]
     pub fn new(sink: &'s dyn DeltaSink) -> Self {
         Self { sink, deltas: Mutex::default() }
     }
 
-    /// Sends the deltas on.
+    /// Sends the buffered deltas.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses deltas that were not sent.
+    /// Dropping the future loses the deltas that were not sent yet.
     pub async fn release(&self) {
         let deltas = std::mem::take(&mut *self.lock());
         for delta in deltas {
@@ -186,7 +188,7 @@ impl DeltaSink for HeldBack<'_> {
             }
             other => {
                 if let Some(StreamEvent::Reset { .. }) = other {
-                    // The call is made again. What was held back counts no more.
+                    // The call is repeated, so the buffered deltas are void.
                     self.lock().clear();
                 }
                 *event = other;

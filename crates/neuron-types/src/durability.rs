@@ -1,4 +1,4 @@
-//! A durable context behind a pointer.
+//! A boxed durable context.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,13 +15,12 @@ use crate::{
     parse_signal,
 };
 
-/// A durable context behind a pointer. It may borrow the engine's context for one invocation.
-/// Clones share it.
+/// A boxed durable context. It may borrow the engine's context for one invocation. Clones share the context.
 #[derive(Clone)]
 pub struct Durability<'d>(Arc<dyn DurableDyn + 'd>);
 
 impl<'d> Durability<'d> {
-    /// Puts a durable context behind a pointer.
+    /// Boxes a durable context.
     pub fn new(context: impl DurableContext + 'd) -> Self {
         Self(Arc::new(context))
     }
@@ -133,7 +132,7 @@ impl DurableContext for Durability<'_> {
 
 type Done<'a, T> = WasmBoxedFuture<'a, Result<T, DurableError>>;
 
-/// The object-safe twin; private, see `ProviderDyn`.
+/// Object-safe form of [`DurableContext`].
 trait DurableDyn: WasmCompatSend + WasmCompatSync {
     fn llm_call_dyn(
         &self,
@@ -163,6 +162,8 @@ trait DurableDyn: WasmCompatSend + WasmCompatSync {
         batch: Vec<ToolInvocation>,
         options: ActivityOptions,
     ) -> WasmBoxedFuture<'_, Vec<Result<ToolOutput, DurableError>>>;
+    // Generic methods are not object-safe, so the signal is passed as JSON and parsed by
+    // `Durability`.
     fn signal_dyn<'a>(&'a self, signal_name: &'a str, timeout: Duration)
     -> Done<'a, Option<Value>>;
     fn approval_dyn<'a>(

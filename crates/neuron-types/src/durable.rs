@@ -1,4 +1,4 @@
-//! The trait through which a durable engine takes over a run's side effects.
+//! The trait through which a durable engine executes a run's side effects.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,28 +16,28 @@ use crate::{
     ToolDyn, ToolEffect, ToolOutput, WasmCompatSend, WasmCompatSync, message_events,
 };
 
-/// Parses the value of a signal, for implementations of [`DurableContext::wait_for_signal`].
+/// Parses the value of a signal. For implementations of [`DurableContext::wait_for_signal`].
 ///
 /// # Errors
 ///
-/// [`DurableError::Other`] with the [`serde_json::Error`] in it if the value is not a `T`.
+/// [`DurableError::Other`] with a [`serde_json::Error`] if the value is not a `T`.
 pub fn parse_signal<T: DeserializeOwned>(signal: Option<Value>) -> Result<Option<T>, DurableError> {
     let parsed = signal.map(serde_json::from_value).transpose();
     parsed.map_err(|error| DurableError::Other(Box::new(error)))
 }
 
-/// How an engine treats one activity: a call of the model or of a tool.
+/// Options for an activity, which is a call of the model or of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ActivityOptions {
-    /// How long one attempt may take.
+    /// Timeout of one attempt.
     pub start_to_close_timeout: Duration,
-    /// How long an attempt may be silent; `None`: no heartbeat is expected.
+    /// Maximum time between heartbeats. `None` if no heartbeat is expected.
     pub heartbeat_timeout: Option<Duration>,
-    /// When the engine tries again; `None`: the engine's default.
+    /// Retry policy. `None` means the engine's default.
     pub retry_policy: Option<RetryPolicy>,
 }
 
-/// Ten minutes an attempt, no heartbeat, the engine's retries.
+/// Ten minutes per attempt, no heartbeat, and the engine's retry policy.
 impl Default for ActivityOptions {
     fn default() -> Self {
         Self {
@@ -48,97 +48,92 @@ impl Default for ActivityOptions {
     }
 }
 
-/// When an engine tries an activity again.
+/// The retry policy of an activity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RetryPolicy {
-    /// The wait before the second attempt.
+    /// Delay before the second attempt.
     pub initial_interval: Duration,
-    /// By how much each wait is longer than the one before.
+    /// Factor by which each delay exceeds the previous one.
     pub backoff_coefficient: f64,
-    /// The most attempts, the first included; zero means no limit.
+    /// Maximum number of attempts, including the first. Zero means no limit.
     pub maximum_attempts: u32,
-    /// The longest wait.
+    /// Maximum delay.
     pub maximum_interval: Duration,
-    /// Kinds of errors that are never tried again, by the names of
-    /// [`ProviderError::kind`](crate::ProviderError::kind) and
+    /// Names of errors that are never retried, from [`ProviderError::kind`](crate::ProviderError::kind) and
     /// [`ToolError::kind`](crate::ToolError::kind).
     pub non_retryable_errors: Vec<String>,
 }
 
-/// One call of a batch, with the context that it shall see.
+/// A tool call of a batch, with its context.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ToolInvocation {
     /// The call.
     pub call: ToolCall,
-    /// Its context: call id and idempotency key are set, and it has a meter of its own.
+    /// The context of the call, with call id, idempotency key and a usage meter of its own.
     pub ctx: ToolContext,
-    /// What running the tool twice would do, as the tool declares it.
+    /// The effect of running the tool twice, as declared by the tool.
     pub effect: ToolEffect,
-    /// The key of its effect, as the tool gives it: see [`Tool::effect_key`](crate::Tool::effect_key).
+    /// The key of the call's effect, from [`Tool::effect_key`](crate::Tool::effect_key).
     pub effect_key: Option<String>,
-    /// Whether the tool is an [agent](crate::AgentTool), whose steps a context journals one by one.
+    /// Set if the tool is an [agent](crate::AgentTool), whose steps are journaled one by one.
     pub is_agent: bool,
-    /// What a context that runs the tool in this process polls it inside.
+    /// The scope in which a context that runs the tool in this process polls it.
     pub scope: CallScope,
 }
 
 impl ToolInvocation {
-    /// Puts a call and its context together. The effect is the careful one,
-    /// [`ToolEffect::AtMostOnce`].
+    /// Creates an invocation. The effect is [`ToolEffect::AtMostOnce`], which is the safe default.
     #[must_use]
     pub fn new(call: ToolCall, ctx: ToolContext) -> Self {
         let (effect, scope) = (ToolEffect::AtMostOnce, CallScope::default());
         Self { call, ctx, effect, effect_key: None, is_agent: false, scope }
     }
 
-    /// Takes over what the tool declares, if there is such a tool.
+    /// Copies the declarations of the tool. `None` changes nothing.
     #[must_use]
     pub fn of_tool(self, tool: Option<&dyn ToolDyn>) -> Self {
         let Some(tool) = tool else {
             return self;
         };
         let (effect, is_agent) = (tool.effect(), tool.agent().is_some());
-        // A panic ends the call alone, which panics again.
+        // A panic in `effect_key` is ignored here. The call itself then panics too and reports it.
         let effect_key = AssertUnwindSafe(|| tool.effect_key(&self.call.input));
         let effect_key = catch_unwind(effect_key).unwrap_or_default();
         Self { effect, effect_key, is_agent, ..self }
     }
 
-    /// Sets what the tool declares about running twice.
+    /// Sets the tool's declared effect.
     #[must_use]
     pub fn with_effect(self, effect: ToolEffect) -> Self {
         Self { effect, ..self }
     }
 
-    /// Sets the scopes inside which the tool runs.
+    /// Sets the scope in which the tool runs.
     #[must_use]
     pub fn with_scope(self, scope: CallScope) -> Self {
         Self { scope, ..self }
     }
 }
 
-/// Takes over a run's side effects, so that an engine can journal and replay them.
+/// Executes a run's side effects, so that an engine can journal and replay them.
 ///
-/// With a durable context the loop calls it instead of the provider and the tools.
+/// With a durable context, the loop calls it instead of the provider and the tools.
 ///
 /// # Contract
 ///
-/// - The loop asks in one deterministic order: a context derives its step keys by counting model
-///   calls, batches and positions. It never joins [`execute_tool`](Self::execute_tool) futures
-///   itself.
-/// - A failure that the model or the loop should see is a value: journal it, and return
-///   [`DurableError::Provider`] or [`DurableError::Tool`] again on replay
-///   ([`ErrorRecord`](crate::ErrorRecord) is their stored form).
-/// - Tools are run by the registry of the executing side: it runs their middleware, knows their
-///   effects, and makes an error of a panic. A tool that is called past it may panic through the run,
-///   which leaves a valid history, but no result of the other calls.
-/// - The tokens that a tool call took itself belong to its result: journal the
-///   [`total`](crate::UsageMeter::total) of [`ToolContext::usage`] with it, also with an error, and on
-///   replay [add](crate::UsageMeter::add) it to the meter of the call's context. Where the tool runs
-///   elsewhere, its context there has a meter of its own.
-/// - Execution is at least once, as the tool's [`ToolEffect`](crate::ToolEffect) allows; every
-///   attempt sees the same idempotency key.
+/// - The loop makes its calls in a deterministic order. A context derives its step keys by counting model calls,
+///   batches and positions. The loop never joins [`execute_tool`](Self::execute_tool) futures itself.
+/// - A failure that the model or the loop must see is a value. Journal it as an [`ErrorRecord`](crate::ErrorRecord),
+///   and return [`DurableError::Provider`] or [`DurableError::Tool`] again on replay.
+/// - The registry of the executing process runs the tools. It runs their middleware, knows their effects, and turns a
+///   panic into an error. A panic of a tool that is called without the registry may unwind through the run. The history
+///   is then still valid, but the results of the other calls are lost.
+/// - The tokens that a tool call used belong to its result. Journal the [`total`](crate::UsageMeter::total) of
+///   [`ToolContext::usage`] with the result, also with an error. On replay, [add](crate::UsageMeter::add) it to the
+///   meter of the call's context. A tool that runs in another process has a separate meter there.
+/// - Execution is at least once, as far as the tool's [`ToolEffect`](crate::ToolEffect) allows. Every attempt has the
+///   same idempotency key.
 ///
 /// # Example: a context that journals nothing
 ///
@@ -207,7 +202,7 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
     ///
     /// # Errors
     ///
-    /// [`DurableError::Provider`] for the provider's own error; others end the run.
+    /// [`DurableError::Provider`] for an error of the provider. Any other error ends the run.
     fn execute_llm_call(
         &self,
         request: CompletionRequest,
@@ -218,7 +213,7 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
     ///
     /// # Errors
     ///
-    /// [`DurableError::Tool`] for the tool's own error; others end the run.
+    /// [`DurableError::Tool`] for an error of the tool. Any other error ends the run.
     fn execute_tool(
         &self,
         tool_name: &str,
@@ -227,20 +222,20 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         options: ActivityOptions,
     ) -> impl Future<Output = Result<ToolOutput, DurableError>> + WasmCompatSend;
 
-    /// Waits for a signal from outside; `None` when none came in time.
+    /// Waits for an external signal. Returns `None` after the timeout.
     ///
     /// # Errors
     ///
-    /// The engine's; [`DurableError::Other`] with the [`serde_json::Error`] in it when the signal is not
-    /// a `T`: such a signal is used up.
+    /// Errors of the engine. [`DurableError::Other`] with a [`serde_json::Error`] if the signal is not a `T`. Such a
+    /// signal is consumed.
     fn wait_for_signal<T: DeserializeOwned + WasmCompatSend>(
         &self,
         signal_name: &str,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<T>, DurableError>> + WasmCompatSend;
 
-    /// Whether the history in the engine has grown so long that the run should continue as a new
-    /// execution. Asked at the top of each turn.
+    /// Returns `true` if the engine's history is so long that the run should continue as a new execution. The loop
+    /// calls it at the start of each turn.
     fn should_continue_as_new(&self) -> bool;
 
     /// Continues as a new execution that starts from `state`.
@@ -253,25 +248,25 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         state: Value,
     ) -> impl Future<Output = Result<(), DurableError>> + WasmCompatSend;
 
-    /// Returns the effects that the run has had so far and whose tools gave them [keys](crate::Tool::effect_key). The
-    /// loop stores them with a state that leaves the engine, so that the next execution knows them.
+    /// Returns the run's effects so far that have [keys](crate::Tool::effect_key). The loop stores them with a state
+    /// that leaves the engine, so that the next execution knows them.
     ///
-    /// Provided: none.
+    /// The default returns none.
     fn known_effects(&self) -> Vec<KnownEffect> {
         Vec::new()
     }
 
-    /// Waits by the engine's clock.
+    /// Sleeps by the engine's clock.
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + WasmCompatSend;
 
-    /// The time by the engine's clock, the same on replay.
+    /// Returns the time of the engine's clock. It is the same on replay.
     fn now(&self) -> DateTime<Utc>;
 
-    /// [`execute_llm_call`](Self::execute_llm_call) with a borrowed request. Provided: copies it.
+    /// Like [`execute_llm_call`](Self::execute_llm_call), with a borrowed request. The default copies the request.
     ///
     /// # Errors
     ///
-    /// As [`execute_llm_call`](Self::execute_llm_call).
+    /// The errors of [`execute_llm_call`](Self::execute_llm_call).
     fn execute_llm_call_ref(
         &self,
         request: RequestRef<'_>,
@@ -280,15 +275,15 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         self.execute_llm_call(request.to_request(), options)
     }
 
-    /// Calls the model as an activity and sends the answer's deltas to `sink` as they come. Only
-    /// the final answer is journaled. Provided: one delta a block, once the answer is there.
+    /// Calls the model as an activity and sends the response's deltas to `sink` as they arrive. Only the final response
+    /// is journaled. The default sends one delta for each block when the response is complete.
     ///
-    /// Before the deltas of another attempt it sends [`StreamEvent::Reset`](crate::StreamEvent::Reset). The loop itself tries
-    /// nothing again that a context does.
+    /// Before the deltas of another attempt, the context sends [`StreamEvent::Reset`](crate::StreamEvent::Reset). The
+    /// loop does not retry calls of a durable context.
     ///
     /// # Errors
     ///
-    /// As [`execute_llm_call`](Self::execute_llm_call).
+    /// The errors of [`execute_llm_call`](Self::execute_llm_call).
     fn execute_llm_stream(
         &self,
         request: RequestRef<'_>,
@@ -298,6 +293,7 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         let response = self.execute_llm_call_ref(request, options);
         async move {
             let response = response.await?;
+            // The reader received the deltas in the earlier attempt.
             if !self.is_replaying() {
                 let deltas: Vec<_> = message_events(&response.message).collect();
                 for delta in deltas {
@@ -308,11 +304,11 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         }
     }
 
-    /// Calls the tools of one batch. Provided: one after another, in call order. An engine
-    /// overrides it with the concurrent form that is safe for its replay.
+    /// Calls the tools of one batch. The default calls them one after another in call order. An engine overrides it
+    /// with concurrent execution that is safe for its replay.
     ///
-    /// The results are in call order, one for each invocation. A context that runs the tools in this
-    /// process polls each inside its [`ToolInvocation::scope`].
+    /// The results are in call order, one for each invocation. A context that runs the tools in this process polls each
+    /// inside its [`ToolInvocation::scope`].
     fn execute_tools(
         &self,
         batch: Vec<ToolInvocation>,
@@ -321,6 +317,7 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         async move {
             let mut results = Vec::with_capacity(batch.len());
             for ToolInvocation { call, ctx, scope, .. } in batch {
+                // Ask before the call, because the call may be the one that ends the replay.
                 let is_replay = self.is_replaying();
                 let work = self.execute_tool(&call.name, call.input, &ctx, options.clone());
                 results.push(match is_replay {
@@ -332,16 +329,15 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         }
     }
 
-    /// Waits until a person has decided on the calls of a run; `None` when nobody did in time.
+    /// Waits for a person's decisions on the calls of a run. Returns `None` after the timeout.
     ///
-    /// Provided: waits for the signal. An engine that can shows `pending` meanwhile to whoever asks what
-    /// the run waits for.
+    /// The default waits for the signal. An engine that supports queries makes `pending` available while it waits.
     ///
-    /// The loop checks the decisions, and waits again after such as do not fit.
+    /// The loop checks the decisions, and waits again if they do not match the pending calls.
     ///
     /// # Errors
     ///
-    /// As [`wait_for_signal`](Self::wait_for_signal). After a signal that is no [`ApprovalDecisions`] the
+    /// The errors of [`wait_for_signal`](Self::wait_for_signal). If the signal is not an [`ApprovalDecisions`], the
     /// loop waits again.
     fn wait_for_approval(
         &self,
@@ -352,16 +348,16 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
     {
         let _ = pending;
         async move {
-            // Whatever it is it is taken, so that the next wait is not for the same signal.
+            // Take the signal as any JSON, so that an invalid signal is consumed and the next wait does not return it.
             let signal: Option<Value> = self.wait_for_signal(signal_name, timeout).await?;
             parse_signal(signal)
         }
     }
 
-    /// Hears how the run ended, also each time that it is replayed. Provided: does nothing.
+    /// Called when the run ends, and again on each replay. The default does nothing.
     ///
-    /// It is not called when the run is dropped, and must not fail the run: what it cannot note is noted
-    /// on the next replay.
+    /// It is not called if the run is dropped. It cannot fail the run. State that it could not store is stored on the
+    /// next replay.
     fn run_ended(
         &self,
         result: Result<&AgentResult, &LoopError>,
@@ -370,14 +366,13 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         async {}
     }
 
-    /// Whether what happens now repeats what an earlier attempt did. Provided: no.
+    /// Returns `true` while the run repeats work of an earlier attempt. The default is `false`.
     fn is_replaying(&self) -> bool {
         false
     }
 
-    /// Journals a value that came from outside of the run, and returns it. On replay it returns the journaled value
-    /// instead. `name` is unique in the run. Provided: returns the value, which is right for a context that never
-    /// replays.
+    /// Journals a value from outside of the run and returns it. On replay it returns the journaled value instead.
+    /// `name` is unique in the run. The default returns the value, for contexts that never replay.
     ///
     /// # Errors
     ///
@@ -391,12 +386,13 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         async move { Ok(value) }
     }
 
-    /// The engine's id of the run. Provided: none.
+    /// Returns the engine's id of the run. The default has none.
     fn run_id(&self) -> Option<&str> {
         None
     }
 }
 
+// Forward every method, because a default method would bypass an override of the inner type.
 macro_rules! forward_through_pointer {
     ($($pointer:ty),*) => {$(
         impl<D: DurableContext + ?Sized> DurableContext for $pointer {

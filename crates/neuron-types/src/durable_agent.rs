@@ -1,4 +1,4 @@
-//! An agent as a durable engine hosts it.
+//! The interface between an agent and a durable engine.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,38 +7,38 @@ use crate::{
     ToolContext, WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
 
-/// The beginning of a run.
+/// The start of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Start {
-    /// Adds a message to the conversation and begins a run.
+    /// Adds a message to the conversation and starts a run.
     Message(Message),
-    /// Goes on with a run that was interrupted: its future was dropped, or its process ended. Calls of tools that began
-    /// run again only if their [effect](crate::ToolEffect) allows it. After a run that ended with an error it begins
-    /// another run from the conversation as it is.
+    /// Continues an interrupted run, whose future was dropped or whose process ended. Tool calls that had started run
+    /// again only if their [effect](crate::ToolEffect) allows it. If the last run ended with an error, another run
+    /// starts from the current conversation.
     Continue,
-    /// Goes on with a run that waits for an approval.
+    /// Continues a run that waits for an approval.
     Decide(ApprovalDecisions),
-    /// Goes on with a run that ended with [`LoopError::ApprovalRequired`], from its stored state and in place of the
-    /// conversation. For a durable engine whose execution of the run is over.
+    /// Continues a run that ended with [`LoopError::ApprovalRequired`] from its stored state, which replaces the
+    /// conversation. For a durable engine whose execution of the run has ended.
     Resume {
         /// The state of the run.
         pending: Box<PendingApproval>,
         /// The decisions on its calls.
         decisions: ApprovalDecisions,
     },
-    /// Goes on with a run that an earlier execution of a durable engine left, in place of the conversation.
+    /// Continues a run from the snapshot of an earlier execution of a durable engine, which replaces the conversation.
     Snapshot(Box<RunSnapshot>),
 }
 
-/// The user's message as text.
+/// A user message.
 impl From<&str> for Start {
     fn from(text: &str) -> Self {
         Self::Message(Message::user(text))
     }
 }
 
-/// The user's message as text.
+/// A user message.
 impl From<String> for Start {
     fn from(text: String) -> Self {
         Self::Message(Message::user(text))
@@ -63,28 +63,29 @@ impl From<RunSnapshot> for Start {
     }
 }
 
-/// An agent as a durable engine hosts it.
+/// An agent that a durable engine runs.
 ///
-/// `neuron_loop::Agent` is one. A closure that does more is one too: `|start, durability| Box::pin(async move { … })`.
-/// All of it runs again on replay, so nothing in it but the durable context may have effects: no clock, no randomness, no
-/// environment.
+/// Implemented by `neuron_loop::Agent` and by closures: `|start, durability| Box::pin(async move { … })`. All of the
+/// code runs again on replay. Therefore it must have no effects except through the durable context, and must not read
+/// the clock, randomness or the environment.
 pub trait DurableAgent: WasmCompatSend + WasmCompatSync {
-    /// Runs the agent with this context to its end.
+    /// Runs the agent with this context until its end.
     ///
     /// # Errors
     ///
-    /// The run's own.
+    /// The error of the run.
     fn run<'d>(
         &'d self,
         start: Start,
         durability: Durability<'d>,
     ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>>;
 
-    /// Adds to the context of a call of the agent's tools what the agent hands on in its own process: hooks and
-    /// permissions, for agents inside the call. An engine that runs tools in another process asks for it there.
+    /// Adds the agent's hooks and permissions to the context of a tool call, for agents inside the call. They exist
+    /// only in the agent's process. An engine that runs tools in another process calls this method there.
     ///
-    /// Provided: adds nothing. Implement it if your agent has a permission policy or hooks and other agents among its
-    /// tools, by calling it for the `neuron_loop::Agent` that you run. Otherwise those agents run without that policy.
+    /// The default adds nothing. Implement it if your agent has hooks or a permission policy and other agents among its
+    /// tools, by delegating to the `neuron_loop::Agent` that you run. Otherwise the inner agents run without the
+    /// policy.
     fn hand_on(&self, ctx: &mut ToolContext) {
         let _ = ctx;
     }
@@ -113,7 +114,7 @@ mod tests {
     use crate::{Message, RunSnapshot};
 
     #[test]
-    fn a_start_is_a_message_or_a_snapshot() {
+    fn start_round_trips_message_and_snapshot() {
         let start = Start::from("hi");
         assert_eq!(start, Start::from(Message::user("hi")));
         let stored = serde_json::to_value(&start).unwrap();

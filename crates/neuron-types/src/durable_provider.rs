@@ -5,19 +5,18 @@ use crate::{
     DurableError, Provider, ProviderError, RequestRef, StreamHandle,
 };
 
-/// A [`Provider`] whose calls a durable context carries out, so that they are journaled like those of
-/// the agent loop: for a strategy that summarises by a model, say.
+/// A [`Provider`] that makes its calls through a durable context, so that they are journaled like the calls of the
+/// agent loop. For example for a strategy that summarises with a model.
 ///
-/// The context's model answers, whichever provider that is. An error of the engine itself arrives as
-/// [`ProviderError::Other`] with the [`DurableError`] in it; the agent loop ends the run with that
-/// one.
+/// The context's provider serves the calls. An error of the engine is returned as [`ProviderError::Other`] with the
+/// [`DurableError`] inside. The agent loop ends the run with that error.
 ///
 /// # Example
 ///
 /// ```
 /// use neuron_types::{Durability, DurableProvider};
 ///
-/// /// What a summary is written by, inside a workflow.
+/// /// The provider for summaries inside a workflow.
 /// fn summarizer<'d>(durability: &Durability<'d>) -> DurableProvider<Durability<'d>> {
 ///     DurableProvider::new(durability.clone())
 /// }
@@ -29,13 +28,13 @@ pub struct DurableProvider<D = Durability<'static>> {
 }
 
 impl<D: DurableContext> DurableProvider<D> {
-    /// Calls the model through this context.
+    /// Creates a provider that calls the model through this context.
     #[must_use]
     pub fn new(context: D) -> Self {
         Self { context, options: ActivityOptions::default() }
     }
 
-    /// Sets how the engine treats the calls.
+    /// Sets the options for the engine's activities.
     #[must_use]
     pub fn with_options(mut self, options: ActivityOptions) -> Self {
         self.options = options;
@@ -60,7 +59,7 @@ impl<D: DurableContext> Provider for DurableProvider<D> {
         call.await.map_err(provider_error)
     }
 
-    /// The journal holds whole answers: the stream begins once the answer is there.
+    /// Streams the response after it is complete, because the journal holds complete responses.
     async fn complete_stream(
         &self,
         request: CompletionRequest,

@@ -1,4 +1,4 @@
-//! Turning texts into vectors: the trait and its data.
+//! The trait of embedding providers and its types.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,12 +10,12 @@ use serde_json::Value;
 
 use crate::{EmbeddingError, ProviderInfo, WasmBoxedFuture, WasmCompatSend, WasmCompatSync};
 
-/// A source of embeddings. Apart from [`Provider`](crate::Provider), because many models do only
-/// one of the two.
+/// A provider of embeddings. It is separate from [`Provider`](crate::Provider), because many models support only one of
+/// the two.
 ///
 /// # Contract
 ///
-/// One vector for each input, in the inputs' order; another count is an error.
+/// One vector for each input, in the order of the inputs. A different number is an error.
 ///
 /// # Example
 ///
@@ -46,14 +46,14 @@ pub trait EmbeddingProvider: WasmCompatSend + WasmCompatSync {
     ///
     /// # Errors
     ///
-    /// Whatever keeps the provider from answering.
+    /// [`EmbeddingError`] if the provider does not return the vectors.
     fn embed(
         &self,
         request: EmbeddingRequest,
     ) -> impl Future<Output = Result<EmbeddingResponse, EmbeddingError>> + WasmCompatSend;
 
-    /// Names the provider, its default model for embeddings and its server, for telemetry. Provided: says
-    /// nothing. (Not `info`: many types are a [`Provider`](crate::Provider) as well.)
+    /// Returns the names of the provider, its default embedding model and its server, for telemetry. The default is
+    /// empty. The name is not `info`, because many types also implement [`Provider`](crate::Provider).
     fn embedding_info(&self) -> ProviderInfo<'_> {
         ProviderInfo::default()
     }
@@ -62,15 +62,15 @@ pub trait EmbeddingProvider: WasmCompatSend + WasmCompatSync {
 /// Texts to embed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct EmbeddingRequest {
-    /// The model; empty means the provider's default.
+    /// Name of the model. Empty means the provider's default.
     #[serde(default)]
     pub model: String,
-    /// The texts; each gives one vector.
+    /// The texts. Each is embedded into one vector.
     pub input: Vec<String>,
-    /// The length of the vectors, where the model lets one choose.
+    /// Length of the vectors, if the model supports a choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dimensions: Option<usize>,
-    /// Fields of the provider's own, merged into the request's JSON.
+    /// Provider-specific fields that are merged into the request's JSON.
     #[serde(default, skip_serializing_if = "HashMap::is_empty")]
     pub extra: HashMap<String, Value>,
 }
@@ -78,29 +78,29 @@ pub struct EmbeddingRequest {
 /// Vectors for the texts of a request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct EmbeddingResponse {
-    /// One vector for each text, in the texts' order.
+    /// The vectors, one for each text in the order of the texts.
     pub embeddings: Vec<Vec<f32>>,
-    /// The model that made them.
+    /// The model that created the vectors.
     pub model: String,
-    /// The tokens it took.
+    /// The tokens used.
     pub usage: EmbeddingUsage,
 }
 
 /// The tokens of an embedding call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmbeddingUsage {
-    /// The tokens of the texts.
+    /// Number of tokens of the texts.
     pub prompt_tokens: usize,
-    /// All tokens that the call took.
+    /// Number of all tokens of the call.
     pub total_tokens: usize,
 }
 
-/// An embedding provider behind a pointer. Clones share it.
+/// A boxed embedding provider. Clones share the provider.
 #[derive(Clone)]
 pub struct BoxedEmbeddingProvider(Arc<dyn EmbeddingDyn>);
 
 impl BoxedEmbeddingProvider {
-    /// Puts an embedding provider behind a pointer.
+    /// Boxes an embedding provider.
     pub fn new(provider: impl EmbeddingProvider + 'static) -> Self {
         Self(Arc::new(provider))
     }
@@ -122,7 +122,7 @@ impl EmbeddingProvider for BoxedEmbeddingProvider {
     }
 }
 
-/// The object-safe twin; private, see `ProviderDyn`.
+/// Object-safe form of [`EmbeddingProvider`].
 trait EmbeddingDyn: WasmCompatSend + WasmCompatSync {
     fn embed_dyn(
         &self,

@@ -1,16 +1,15 @@
-//! A name for a conversation that only grows.
+//! Keys for conversations that only grow.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::{Message, RequestRef};
 
-/// The name of a conversation that only grows.
+/// The key of a conversation that only grows.
 ///
-/// If two requests of one process have the same key, the messages of the earlier one are the beginning of the
-/// messages of the later one. So a reader that kept a digest or a prepared body of the earlier request reads the
-/// new messages alone. A loop that changes earlier messages takes another key with
-/// [`rewritten`](Self::rewritten).
+/// If two requests of one process have the same key, the messages of the earlier request are a prefix of the messages
+/// of the later request. A consumer that caches a digest or a serialised body therefore only processes the new
+/// messages. A loop that changes earlier messages switches to another key with [`rewritten`](Self::rewritten).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HistoryKey {
     conversation: usize,
@@ -18,23 +17,24 @@ pub struct HistoryKey {
 }
 
 impl HistoryKey {
-    /// A key that this process has not used yet.
+    /// Creates a key that is unique in this process.
     #[must_use]
     pub fn unique() -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
+        // `Relaxed` suffices, because the numbers only need to be unique.
         Self { conversation: NEXT.fetch_add(1, Ordering::Relaxed), rewrites: 0 }
     }
 
-    /// The key of the same conversation after earlier messages changed this many times.
+    /// Returns the key of the same conversation after this number of rewrites.
     #[must_use]
     pub fn rewritten(self, rewrites: usize) -> Self {
         Self { rewrites, ..self }
     }
 }
 
-/// A [`HistoryKey`] with the messages that it was given to.
+/// A [`HistoryKey`] and the messages that it belongs to.
 ///
-/// `Debug` shows neither: the messages stand in the request.
+/// `Debug` shows neither, because the request shows the messages.
 #[derive(Clone, Copy)]
 pub struct History<'a> {
     key: HistoryKey,
@@ -54,16 +54,16 @@ impl PartialEq for History<'_> {
 }
 
 impl<'a> RequestRef<'a> {
-    /// Gives the conversation of the request a name.
+    /// Sets the key of the request's conversation.
     #[must_use]
     pub fn with_history(self, key: HistoryKey) -> Self {
         Self { history: Some(History { key, messages: self.messages }), ..self }
     }
 
-    /// The name of the conversation. `None` if it has none, or if the request has other messages since it was
-    /// named.
+    /// Returns the key of the conversation. `None` if no key was set, or if the messages were replaced since then.
     #[must_use]
     pub fn history_key(&self) -> Option<HistoryKey> {
+        // Replaced messages make the key stale, so compare the slices by address.
         let history = self.history.filter(|history| std::ptr::eq(history.messages, self.messages));
         history.map(|history| history.key)
     }
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_with_other_messages_loses_the_name_of_its_conversation() {
+    fn replaced_messages_invalidate_the_history_key() {
         let messages = [Message::user("a"), Message::user("b")];
         let key = HistoryKey::unique();
         let request = RequestRef { messages: &messages, ..Default::default() }.with_history(key);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_conversations_and_no_two_rewrites_have_the_same_key() {
+    fn keys_differ_by_conversation_and_rewrite() {
         let (a, b) = (HistoryKey::unique(), HistoryKey::unique());
         assert_ne!(a, b);
         assert_ne!(a, a.rewritten(1));

@@ -1,4 +1,4 @@
-//! Hooks: what watches a run, and may end it.
+//! Hooks that observe a run and may end it.
 
 use std::fmt;
 use std::future::Future;
@@ -11,11 +11,10 @@ use crate::{
     RequestRef, ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
 
-/// Something that happens in a run.
+/// An event of a run.
 ///
-/// Every `Pre…` event is followed by exactly one `Post…` or error event, on every path but one:
-/// when the run's future is dropped, nothing can be awaited any more, and only
-/// [`OperationScope`]s learn of the end.
+/// Each `Pre…` event is followed by exactly one `Post…` or error event, unless the run's future is dropped. Then only
+/// [`OperationScope`]s are notified, because a hook cannot be awaited any more.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum HookEvent<'a> {
@@ -26,33 +25,33 @@ pub enum HookEvent<'a> {
     },
     /// The model is about to be called.
     PreLlmCall {
-        /// What it will be asked.
+        /// The request.
         request: &'a RequestRef<'a>,
     },
-    /// The model answered.
+    /// The model responded.
     PostLlmCall {
-        /// Its answer.
+        /// The response.
         response: &'a CompletionResponse,
     },
     /// A tool is about to be called.
     PreToolExecution {
-        /// The tool.
+        /// Name of the tool.
         tool_name: &'a str,
         /// The arguments.
         input: &'a Value,
     },
-    /// A tool call has its result, or was skipped.
+    /// A tool call has a result, or was skipped.
     PostToolExecution {
-        /// The tool.
+        /// Name of the tool.
         tool_name: &'a str,
-        /// What the model will see.
+        /// The result that the model receives.
         output: &'a ToolOutput,
     },
     /// The history was compacted.
     ContextCompaction {
-        /// The estimate before.
+        /// Estimated tokens before the compaction.
         old_tokens: usize,
-        /// The estimate after.
+        /// Estimated tokens after the compaction.
         new_tokens: usize,
     },
     /// A run of this session starts.
@@ -67,76 +66,74 @@ pub enum HookEvent<'a> {
     },
     /// The run starts.
     RunStart {
-        /// The run.
+        /// Id of the run.
         run_id: &'a str,
     },
     /// The run ended.
     RunEnd {
-        /// With what.
+        /// The result of the run.
         result: Result<&'a AgentResult, &'a LoopError>,
     },
-    /// The first part of the model's answer arrived; for a call that does not stream, and for an answer
-    /// that a durable engine replays, that is the whole answer.
+    /// The first part of the response arrived. Without streaming, and on replay by a durable engine, this is the whole
+    /// response.
     FirstChunk,
-    /// The model's call failed or was cancelled, or a hook prevented it.
+    /// The model call failed or was cancelled, or a hook prevented it.
     LlmError {
-        /// Why.
+        /// The error.
         error: &'a LoopError,
     },
-    /// A tool call ended without a result that the tool gave: it failed, was cancelled, or a hook
-    /// prevented it.
+    /// A tool call ended without a result of the tool. It failed or was cancelled, or a hook prevented it.
     ToolError {
-        /// The tool.
+        /// Name of the tool.
         tool_name: &'a str,
-        /// Why.
+        /// The error.
         error: &'a LoopError,
     },
 }
 
-/// What a hook wants done. With several hooks, all see the event, and the strongest wish wins:
-/// `Terminate`, then `Skip`, then `Continue`.
+/// The decision of a hook. With several hooks, all receive the event, and the strongest action is applied. `Terminate`
+/// overrides `Skip`, which overrides `Continue`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HookAction {
-    /// Go on.
+    /// Continue.
     Continue,
-    /// Do not run the tool; the model sees the reason as its result. Counts only for
+    /// Do not run the tool. The model receives the reason as the result. Only effective for
     /// [`HookEvent::PreToolExecution`].
     Skip {
-        /// What the model sees.
+        /// The text for the model.
         reason: String,
     },
-    /// End the run with [`LoopError::HookTerminated`]. Does not count for events that tell of an end:
-    /// [`HookEvent::LlmError`], [`HookEvent::ToolError`], [`HookEvent::RunEnd`] and
-    /// [`HookEvent::SessionEnd`].
+    /// End the run with [`LoopError::HookTerminated`]. Ignored for events about an end: [`HookEvent::LlmError`],
+    /// [`HookEvent::ToolError`], [`HookEvent::RunEnd`] and [`HookEvent::SessionEnd`].
     Terminate {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// Where in a run an event happened.
+/// The position of an event in a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HookScope<'a> {
-    /// The run.
+    /// Id of the run.
     pub run_id: &'a str,
-    /// The turn, from zero.
+    /// Number of the turn, from zero.
     pub turn: usize,
-    /// The tool call, within one.
+    /// Id of the tool call, for events inside a tool call.
     pub call_id: Option<&'a str>,
-    /// The provider's name; empty when it says none.
+    /// Name of the provider. Empty if unknown.
     pub provider: &'a str,
-    /// The model of the run's requests; empty when unknown.
+    /// Model of the run's requests. Empty if unknown.
     pub model: &'a str,
-    /// The host that the provider asks; empty when unknown.
+    /// Host of the provider's server. Empty if unknown.
     pub server_address: &'a str,
-    /// Its port, where `server_address` is known.
+    /// Port of the provider's server, if `server_address` is known.
     pub server_port: Option<u16>,
-    /// Whether this repeats what an earlier attempt of a durable run did.
+    /// Set if the event repeats work of an earlier attempt of a durable run.
     pub replaying: bool,
-    /// The agent's name; empty when it has none.
+    /// Name of the agent. Empty if it has none.
     pub agent: &'a str,
-    /// The tool call inside which the agent runs; `None` for one that no other called.
+    /// The tool call inside which the agent runs. `None` for a top-level agent.
     pub within: Option<OuterCall<'a>>,
 }
 
@@ -144,16 +141,16 @@ pub struct HookScope<'a> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OuterCall<'a> {
-    /// The run that made the call.
+    /// Id of the run that made the call.
     pub run_id: &'a str,
-    /// The call.
+    /// Id of the call.
     pub call_id: &'a str,
-    /// How many agents are around this one.
+    /// Number of agents around the inner agent.
     pub depth: usize,
 }
 
 impl<'a> OuterCall<'a> {
-    /// Names a call of a run, and how many agents are around the one inside it.
+    /// Creates a reference to a call, with the number of agents around the agent inside it.
     #[must_use]
     pub fn new(run_id: &'a str, call_id: &'a str, depth: usize) -> Self {
         Self { run_id, call_id, depth }
@@ -161,50 +158,50 @@ impl<'a> OuterCall<'a> {
 }
 
 impl<'a> HookScope<'a> {
-    /// Says which run, turn and model an event belongs to.
+    /// Creates a scope for a run, a turn and a model.
     #[must_use]
     pub fn new(run_id: &'a str, turn: usize, provider: &'a str, model: &'a str) -> Self {
         Self { run_id, turn, provider, model, ..Self::default() }
     }
 
-    /// The same, within a tool call.
+    /// Returns the scope inside a tool call.
     #[must_use]
     pub fn in_call(self, call_id: &'a str) -> Self {
         Self { call_id: Some(call_id), ..self }
     }
 
-    /// The same, with whether it is a replay.
+    /// Returns the scope with the replay flag.
     #[must_use]
     pub fn with_replaying(self, replaying: bool) -> Self {
         Self { replaying, ..self }
     }
 
-    /// The same, with the server that the provider asks.
+    /// Returns the scope with the address of the provider's server.
     #[must_use]
     pub fn at_server(self, server_address: &'a str, server_port: Option<u16>) -> Self {
         Self { server_address, server_port, ..self }
     }
 
-    /// The same, of an agent with a name.
+    /// Returns the scope with the name of the agent.
     #[must_use]
     pub fn of_agent(self, agent: &'a str) -> Self {
         Self { agent, ..self }
     }
 
-    /// The same, of an agent inside a tool call of another.
+    /// Returns the scope with the outer tool call of the agent.
     #[must_use]
     pub fn with_outer_call(self, within: Option<OuterCall<'a>>) -> Self {
         Self { within, ..self }
     }
 }
 
-/// Watches a run: logging, metrics, telemetry, budgets, guardrails.
+/// Observes a run, for logging, metrics, telemetry, budgets or guardrails.
 ///
 /// # Contract
 ///
-/// - Hooks are called in the order in which they were added, each to its end before the next, and
-///   the run waits: tools that run beside stand still, and so does a cancellation.
-/// - An error is logged and the run goes on. A hook whose failure must stop the run returns
+/// - Hooks are called in the order in which they were added, one after another. The run waits for them, including
+///   parallel tools and a cancellation.
+/// - An error is logged and the run continues. A hook that must stop the run on its own failure returns
 ///   [`HookAction::Terminate`].
 ///
 /// # Example
@@ -212,7 +209,7 @@ impl<'a> HookScope<'a> {
 /// ```
 /// use neuron_types::{HookAction, HookError, HookEvent, ObservabilityHook};
 ///
-/// /// Ends a run whose answers grow too long.
+/// /// Ends a run after a long response.
 /// struct TokenBudget {
 ///     max_tokens: usize,
 /// }
@@ -229,22 +226,21 @@ impl<'a> HookScope<'a> {
 /// }
 /// ```
 pub trait ObservabilityHook: WasmCompatSend + WasmCompatSync {
-    /// Takes an event.
+    /// Handles an event.
     ///
     /// # Errors
     ///
-    /// [`HookError`]: logged, and the run goes on.
+    /// [`HookError`]. It is logged, and the run continues.
     fn on_event(
         &self,
         event: HookEvent<'_>,
     ) -> impl Future<Output = Result<HookAction, HookError>> + WasmCompatSend;
 
-    /// Takes an event and where it happened. The loop calls this one. Provided: calls
-    /// [`on_event`](Self::on_event).
+    /// Handles an event with its position. The loop calls this method. The default calls [`on_event`](Self::on_event).
     ///
     /// # Errors
     ///
-    /// [`HookError`]: logged, and the run goes on.
+    /// [`HookError`]. It is logged, and the run continues.
     fn on_event_in(
         &self,
         event: HookEvent<'_>,
@@ -253,25 +249,24 @@ pub trait ObservabilityHook: WasmCompatSend + WasmCompatSync {
         self.on_event(event)
     }
 
-    /// Opens a scope around a run, a call of the model, a tool call or a compaction. Provided:
-    /// none.
+    /// Opens a scope around a run, a model call, a tool call or a compaction. The default opens none.
     fn scope(&self, _operation: &Operation<'_>) -> Option<Box<dyn OperationScope>> {
         None
     }
 
-    /// Returns a layer around the calls of the model that belongs to this hook. An agent that gets the hook gets the
-    /// layer too, so that a hook that only observes can bring a guardrail that acts. Provided: none.
+    /// Returns a layer for model calls that belongs to this hook. An agent with the hook also gets the layer, so one
+    /// object can both observe and enforce. The default has none.
     fn layer(&self) -> Option<BoxedLayer> {
         None
     }
 }
 
-/// A hook behind a pointer. Clones share it.
+/// A boxed hook. Clones share the hook.
 #[derive(Clone)]
 pub struct BoxedHook(Arc<dyn HookDyn>);
 
 impl BoxedHook {
-    /// Puts a hook behind a pointer.
+    /// Boxes a hook.
     pub fn new(hook: impl ObservabilityHook + 'static) -> Self {
         Self(Arc::new(hook))
     }
@@ -283,6 +278,7 @@ impl fmt::Debug for BoxedHook {
     }
 }
 
+// Forward every method, because a default method would bypass an override of the inner type.
 impl ObservabilityHook for BoxedHook {
     async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
         self.0.on_event_dyn(event).await
@@ -305,22 +301,30 @@ impl ObservabilityHook for BoxedHook {
     }
 }
 
-type Answer<'a> = WasmBoxedFuture<'a, Result<HookAction, HookError>>;
+type HookFuture<'a> = WasmBoxedFuture<'a, Result<HookAction, HookError>>;
 
-/// The object-safe twin; private, see `ProviderDyn`.
+/// Object-safe form of [`ObservabilityHook`].
 trait HookDyn: WasmCompatSend + WasmCompatSync {
-    fn on_event_dyn<'a>(&'a self, event: HookEvent<'a>) -> Answer<'a>;
-    fn on_event_in_dyn<'a>(&'a self, event: HookEvent<'a>, scope: &'a HookScope<'a>) -> Answer<'a>;
+    fn on_event_dyn<'a>(&'a self, event: HookEvent<'a>) -> HookFuture<'a>;
+    fn on_event_in_dyn<'a>(
+        &'a self,
+        event: HookEvent<'a>,
+        scope: &'a HookScope<'a>,
+    ) -> HookFuture<'a>;
     fn scope_dyn(&self, operation: &Operation<'_>) -> Option<Box<dyn OperationScope>>;
     fn layer_dyn(&self) -> Option<BoxedLayer>;
 }
 
 impl<H: ObservabilityHook> HookDyn for H {
-    fn on_event_dyn<'a>(&'a self, event: HookEvent<'a>) -> Answer<'a> {
+    fn on_event_dyn<'a>(&'a self, event: HookEvent<'a>) -> HookFuture<'a> {
         Box::pin(self.on_event(event))
     }
 
-    fn on_event_in_dyn<'a>(&'a self, event: HookEvent<'a>, scope: &'a HookScope<'a>) -> Answer<'a> {
+    fn on_event_in_dyn<'a>(
+        &'a self,
+        event: HookEvent<'a>,
+        scope: &'a HookScope<'a>,
+    ) -> HookFuture<'a> {
         Box::pin(self.on_event_in(event, scope))
     }
 

@@ -1,23 +1,23 @@
-//! What is said to the model in the middle of a conversation: the trait of what decides it.
+//! The trait of injectors, which add system messages to a running conversation.
 
 use crate::{Message, SessionState, WasmCompatSend, WasmCompatSync};
 
-/// Where a run stands before a call of the model.
+/// The state of a run before a model call.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct InjectionPoint<'a> {
-    /// How many calls of the model the agent has had answered, over all its runs.
+    /// Number of model calls with a response, over all runs of the agent.
     pub turn: usize,
-    /// What the next call sends, in tokens, as well as that is known.
+    /// Best known number of tokens of the next request.
     pub token_count: usize,
-    /// The session.
+    /// The state of the session.
     pub state: &'a SessionState,
     /// The conversation.
     pub messages: &'a [Message],
 }
 
 impl<'a> InjectionPoint<'a> {
-    /// Says where a run stands.
+    /// Creates the description of a position in a run.
     #[must_use]
     pub fn new(
         turn: usize,
@@ -29,21 +29,21 @@ impl<'a> InjectionPoint<'a> {
     }
 }
 
-/// Reminds the model of something while a conversation goes on, lest it forget its instructions.
+/// Injects reminders into a long conversation, so that the model keeps following its instructions.
 ///
-/// The agent loop asks before each call of the model and appends what it is told as system messages,
-/// so that what was sent before stays as it was and the provider's cache of it lives.
+/// The agent loop calls it before each model call and appends the texts as system messages. Earlier messages do not
+/// change, so the provider's cache stays valid.
 ///
 /// # Contract
 ///
-/// Under a durable engine the answer must follow from the point alone.
+/// Under a durable engine the result must depend on the point alone.
 ///
 /// # Example
 ///
 /// ```
 /// use neuron_types::{InjectionPoint, Injector};
 ///
-/// /// Says once that the conversation has grown long.
+/// /// Tells the model once that the conversation is long.
 /// struct Long;
 ///
 /// impl Injector for Long {
@@ -56,6 +56,6 @@ impl<'a> InjectionPoint<'a> {
 /// }
 /// ```
 pub trait Injector: WasmCompatSend + WasmCompatSync {
-    /// Says what to tell the model now, a system message each.
+    /// Returns the texts to inject now. Each becomes a system message.
     fn injections(&self, point: &InjectionPoint<'_>) -> Vec<String>;
 }

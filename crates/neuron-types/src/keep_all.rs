@@ -1,10 +1,10 @@
-//! The strategy of an agent without another.
+//! The default context strategy, which keeps all messages.
 
 use crate::{
     ContentBlock, ContextError, ContextStrategy, Message, RequestRef, SystemPrompt, ToolDefinition,
 };
 
-/// Leaves nothing out: the conversation grows until the provider refuses it.
+/// Never compacts. The conversation grows until the provider refuses it.
 ///
 /// # Example
 ///
@@ -25,7 +25,7 @@ impl ContextStrategy for KeepAll {
         Ok(messages)
     }
 
-    /// A token for four bytes of text, also in calls of tools and their results.
+    /// Counts one token for four bytes of text, including tool calls and results.
     fn token_estimate(&self, messages: &[Message]) -> usize {
         let bytes = |message: &Message| message.content.iter().map(length).sum::<usize>();
         messages.iter().map(|message| bytes(message).div_ceil(4)).sum()
@@ -35,7 +35,7 @@ impl ContextStrategy for KeepAll {
         true
     }
 
-    /// With the instructions and the definitions of the tools.
+    /// Includes the system prompt and the tool definitions.
     fn estimate_request(&self, request: RequestRef<'_>) -> usize {
         let instructions: usize = match &request.system {
             Some(SystemPrompt::Text(text)) => text.len(),
@@ -50,7 +50,7 @@ impl ContextStrategy for KeepAll {
     }
 }
 
-/// Number of bytes of text in a block. Those of images and documents are no text.
+/// Returns the number of bytes of text in a block. Images and documents count with their `Display` form.
 fn length(block: &ContentBlock) -> usize {
     match block {
         ContentBlock::Text(text) | ContentBlock::Thinking { thinking: text, .. } => text.len(),

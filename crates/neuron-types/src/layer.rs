@@ -1,4 +1,4 @@
-//! Layers around a call of a model, as middleware is around a call of a tool.
+//! Layers around model calls, the counterpart of the middleware around tool calls.
 
 use std::fmt;
 use std::future::Future;
@@ -11,17 +11,18 @@ use crate::{
     WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
 
-/// Counters and conversation of a run, as layers and other callbacks see them.
+/// Read-only view of a run for layers and other callbacks.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct RunView<'a> {
-    /// Answered calls of the model in this run. Before a call it is also the number of the turn, from zero.
+    /// Number of model calls with a response in this run. Before a call, this is also the number of the turn, from
+    /// zero.
     pub turns: usize,
-    /// Tool calls that were started in this run.
+    /// Number of tool calls that were started in this run.
     pub tool_calls: usize,
     /// Tokens of this run.
     pub usage: &'a TokenUsage,
-    /// The conversation, with the messages from before this run.
+    /// The conversation, including messages from before this run.
     pub messages: &'a [Message],
 }
 
@@ -37,7 +38,7 @@ impl<'a> RunView<'a> {
         Self { turns, tool_calls, usage, messages }
     }
 
-    /// Whether the last answer of the model called this tool.
+    /// Returns `true` if the last response called this tool.
     #[must_use]
     pub fn called(&self, tool: &str) -> bool {
         let last = self.messages.iter().rfind(|message| message.role == Role::Assistant);
@@ -45,25 +46,25 @@ impl<'a> RunView<'a> {
     }
 }
 
-/// A call of the model, as a [`ModelLayer`] sees it. It is `Copy`: write a new value to pass on a changed request.
+/// A model call, as passed to a [`ModelLayer`]. It is `Copy`. To change the request, create a new value.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct ModelCall<'a> {
     /// The request.
     pub request: RequestRef<'a>,
-    /// The run so far.
+    /// The state of the run.
     pub run: RunView<'a>,
-    /// Messages of the conversation that are new: the model has not answered them, and no earlier call sent them.
+    /// The messages after the last response that no earlier call has sent.
     pub new_messages: &'a [Message],
-    /// Text of a turn that the provider paused and that this call continues. Otherwise empty.
+    /// Text of the paused turn that this call continues. Otherwise empty.
     pub said_before: &'a str,
-    /// The tool whose arguments are the output of a typed run.
+    /// Name of the tool whose arguments are the output of a typed run.
     pub output_tool: Option<&'a str>,
-    /// Whether a limit ends the run after this call, so that no other call may follow it.
+    /// Set if a limit ends the run after this call, so that no other call may follow.
     pub is_last: bool,
-    /// Whether a durable engine makes the call. It makes the call again itself after an error that may pass.
+    /// Set if a durable engine makes the call. The engine retries it itself.
     pub is_durable: bool,
-    /// Triggered when the run is cancelled. A layer that waits for something else than `next` waits for it too.
+    /// Cancelled when the run is cancelled. A layer that awaits anything but `next` must observe it.
     pub cancellation: &'a CancellationToken,
 }
 
@@ -87,8 +88,8 @@ impl<'a> ModelCall<'a> {
         }
     }
 
-    /// Returns the error with which a layer rejects input or an answer. It says how many tools ran before, and whether
-    /// their latest results were [removed](ModelNext::take_back_input).
+    /// Creates the error of a layer that rejects an input or a response. The text states the number of tool calls
+    /// before it, and whether their latest results were [removed](ModelNext::take_back_input).
     #[must_use]
     pub fn rejected(&self, reason: impl Into<String>, are_results_removed: bool) -> LoopError {
         let mut reason = reason.into();
@@ -104,7 +105,7 @@ impl<'a> ModelCall<'a> {
         LoopError::HookTerminated(reason)
     }
 
-    /// The same call with another request.
+    /// Returns the call with another request.
     #[must_use]
     pub fn with_request<'b>(self, request: RequestRef<'b>) -> ModelCall<'b>
     where
@@ -114,33 +115,32 @@ impl<'a> ModelCall<'a> {
     }
 }
 
-/// A layer around the calls of an agent's model: a guardrail, a retry, a change of the request.
+/// A layer around an agent's model calls, for example a guardrail, a retry or a change of the request.
 ///
-/// It knows the run. For what a provider needs wherever it is called (rates, limits that agents share, another server),
-/// put a provider around the provider: `neuron-tower` does so with any layer of tower.
+/// It has access to the run. For concerns of the provider alone (rate limits, limits shared by agents, failover), wrap
+/// the provider instead. `neuron-tower` applies any tower layer to a provider.
 ///
-/// | | `ModelLayer` | a layer of tower, with `neuron-tower` |
+/// | | `ModelLayer` | tower layer, with `neuron-tower` |
 /// |---|---|---|
-/// | stands around | a call of a run | a provider |
-/// | sees | the run, new messages, the whole answer | one request and its outcome |
-/// | may | change the request, judge and reject the answer, hold text back, call again | delay, limit, call again |
-/// | is called again on replay | yes | no: it lies inside the call that an engine journals |
+/// | wraps | the model calls of a run | a provider |
+/// | receives | the run, new messages, the whole response | one request and its outcome |
+/// | may | change the request, reject the response, buffer deltas, repeat the call | delay, limit, repeat the call |
+/// | runs again on replay | yes | no, because the engine journals the call around it |
 ///
 /// # Contract
 ///
-/// - The answer is always whole. What streams goes to [`ModelNext::sink`], which a layer may replace to look at deltas
-///   or to hold them back. A layer that calls `next` again sends
-///   [`StreamEvent::Reset`](crate::StreamEvent::Reset) before.
-/// - Each run of `next` is one request for limits, budgets and hooks.
-/// - Layers run again when a durable engine replays a run: they read neither a clock nor randomness.
-/// - An error ends the run. The answer is then not part of the conversation.
+/// - The response is always complete. Deltas go to [`ModelNext::sink`], which a layer may replace to inspect or buffer
+///   them. A layer that runs `next` again first sends [`StreamEvent::Reset`](crate::StreamEvent::Reset).
+/// - Each run of `next` counts as one request for limits, budgets and hooks.
+/// - Layers run again when a durable engine replays a run. They must not read the clock or randomness.
+/// - An error ends the run. The response is then not added to the conversation.
 ///
 /// # Example
 ///
 /// ```
 /// use neuron_types::{CompletionResponse, LoopError, ModelCall, ModelLayer, ModelNext};
 ///
-/// /// Asks once more after an answer without content.
+/// /// Repeats the call after an empty response.
 /// struct AskAgain;
 ///
 /// impl ModelLayer for AskAgain {
@@ -158,11 +158,11 @@ impl<'a> ModelCall<'a> {
     note = "implement `ModelLayer`"
 )]
 pub trait ModelLayer: WasmCompatSend + WasmCompatSync {
-    /// Makes the call by running `next`, or answers it in another way.
+    /// Makes the call with `next`, or returns a response of its own.
     ///
     /// # Errors
     ///
-    /// Errors of `next`, or [`LoopError::HookTerminated`] to end the run.
+    /// The errors of `next`, or [`LoopError::HookTerminated`] to end the run.
     ///
     /// # Cancel safety
     ///
@@ -174,15 +174,15 @@ pub trait ModelLayer: WasmCompatSend + WasmCompatSync {
     ) -> impl Future<Output = Result<CompletionResponse, LoopError>> + WasmCompatSend;
 }
 
-/// The future of a layer's answer.
+/// The future of a model's response.
 pub type ModelAnswer<'a> = WasmBoxedFuture<'a, Result<CompletionResponse, LoopError>>;
 
-/// A [`ModelLayer`] of any type. Clones share the layer.
+/// A boxed [`ModelLayer`]. Clones share the layer.
 #[derive(Clone)]
 pub struct BoxedLayer(Arc<dyn LayerDyn>);
 
 impl BoxedLayer {
-    /// Erases the type of a layer.
+    /// Boxes a layer.
     pub fn new(layer: impl ModelLayer + 'static) -> Self {
         Self(Arc::new(layer))
     }
@@ -204,28 +204,28 @@ impl<L: ModelLayer> LayerDyn for L {
     }
 }
 
-/// The innermost link of the layers: it makes the call. The agent loop implements it.
+/// Makes the actual model call, inside all layers. Implemented by the agent loop.
 pub trait ModelEndpoint: WasmCompatSend + WasmCompatSync {
-    /// Makes a call. Deltas of the answer go to `sink`. Without one the answer is not streamed.
+    /// Makes a call and sends the deltas of the response to `sink`. Without a sink the response is not streamed.
     fn make<'a>(&'a self, call: ModelCall<'a>, sink: Option<&'a dyn DeltaSink>) -> ModelAnswer<'a>;
 
-    /// Notes what must leave the conversation when the call has failed.
+    /// Schedules messages for removal from the conversation after the call has failed.
     fn take_back(&self, what: TakeBack);
 }
 
-/// The part of a conversation that a layer rejected.
+/// A part of the conversation that a layer rejects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TakeBack {
     /// The [new input](ModelCall::new_messages).
     Input {
-        /// Whether results of tools leave too.
+        /// Set to remove tool results too.
         with_tool_results: bool,
     },
-    /// The turn that the provider [paused](ModelCall::said_before).
+    /// The [paused turn](ModelCall::said_before).
     PausedAnswer,
 }
 
-/// The inner layers and the call itself. It is `Copy`, so that a layer can run it more than once.
+/// The inner layers and the call. It is `Copy`, so a layer can run it more than once.
 #[derive(Clone, Copy)]
 pub struct ModelNext<'a> {
     layers: &'a [BoxedLayer],
@@ -234,7 +234,7 @@ pub struct ModelNext<'a> {
 }
 
 impl<'a> ModelNext<'a> {
-    /// Puts layers around a call, the outermost first.
+    /// Creates a chain of layers around a call, outermost first.
     #[must_use]
     pub fn new(
         layers: &'a [BoxedLayer],
@@ -244,11 +244,11 @@ impl<'a> ModelNext<'a> {
         Self { layers, endpoint, sink }
     }
 
-    /// Makes the call through the inner layers.
+    /// Runs the call through the inner layers.
     ///
     /// # Errors
     ///
-    /// Errors of the model, of a hook or of an inner layer, and the limit that forbids another call.
+    /// The errors of the model, of a hook or of an inner layer, or the limit that forbids another call.
     pub fn run<'b>(self, call: ModelCall<'b>) -> ModelAnswer<'b>
     where
         'a: 'b,
@@ -259,13 +259,13 @@ impl<'a> ModelNext<'a> {
         }
     }
 
-    /// Returns the receiver of the deltas. `None` means that the answer is not streamed.
+    /// Returns the receiver of the deltas. `None` if the response is not streamed.
     #[must_use]
     pub fn sink(&self) -> Option<&'a dyn DeltaSink> {
         self.sink
     }
 
-    /// The same, with another receiver of the deltas.
+    /// Returns the chain with another receiver of the deltas.
     #[must_use]
     pub fn with_sink<'b>(self, sink: &'b dyn DeltaSink) -> ModelNext<'b>
     where
@@ -274,15 +274,14 @@ impl<'a> ModelNext<'a> {
         ModelNext { sink: Some(sink), ..self }
     }
 
-    /// Removes the new input from the conversation once this layer has returned its error. That is the new messages of
-    /// the user with the reminders after them. Results of tools stay, unless `with_tool_results` is set. Then each gets
-    /// a text that says that it was removed. Input that a call of this turn has already sent stays.
+    /// Removes the new input from the conversation after this layer has returned its error. New input consists of the
+    /// new user messages and the injected reminders after them. Tool results stay unless `with_tool_results` is set.
+    /// Then a placeholder text replaces each of them. Input that an earlier call of this turn has sent stays.
     pub fn take_back_input(&self, with_tool_results: bool) {
         self.endpoint.take_back(TakeBack::Input { with_tool_results });
     }
 
-    /// Removes the turn that the provider paused, and that this call continued, from the conversation once this layer has
-    /// returned its error.
+    /// Removes the paused turn that this call continued from the conversation after this layer has returned its error.
     pub fn take_back_paused_answer(&self) {
         self.endpoint.take_back(TakeBack::PausedAnswer);
     }

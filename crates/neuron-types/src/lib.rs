@@ -1,8 +1,8 @@
 //! The messages, requests, traits and errors that every neuron crate shares.
 //!
-//! A provider implements [`Provider`], a tool implements [`Tool`], a way to shorten conversations
-//! implements [`ContextStrategy`], and they meet in an agent loop. This crate only says what they
-//! are: it talks to nobody and runs nothing.
+//! Providers implement [`Provider`], tools implement [`Tool`], and strategies that shorten conversations implement
+//! [`ContextStrategy`]. An agent loop combines them. This crate only defines the interfaces. It sends no request and
+//! runs no agent.
 //!
 //! ```
 //! use neuron_types::{CompletionRequest, CompletionResponse, Message, Provider, ProviderError};
@@ -25,18 +25,18 @@
 //! | a conversation | [`Message`], [`ContentBlock`], [`transcript`] |
 //! | images and documents | [`ImageSource`], [`DocumentSource`] |
 //! | a call of a model | [`CompletionRequest`], [`CompletionResponse`], [`Provider`], [`BoxedProvider`] |
-//! | an answer as it comes | [`StreamHandle`], [`StreamReceiver`], [`StreamEvent`] |
+//! | a streamed response | [`StreamHandle`], [`StreamReceiver`], [`StreamEvent`] |
 //! | tools | [`Tool`], [`ToolDyn`], [`ToolContext`], [`ToolOutput`], [`PermissionPolicy`] |
 //! | isolating tools | [`Sandbox`], [`ToolCommand`], [`CommandOutput`] |
 //! | long conversations | [`ContextStrategy`], [`BoxedStrategy`], [`Message::pinned`], [`Injector`] |
-//! | watching a run | [`ObservabilityHook`], [`HookEvent`], [`OperationScope`], [`TraceContext`] |
-//! | surviving a crash | [`DurableContext`], [`Durability`], [`DurableProvider`] |
-//! | conversations that outlive the process | [`Session`], [`SessionStorage`], [`VersionedSessionStorage`], [`stored_json`] |
-//! | what goes wrong | [`ProviderError`], [`ToolError`], [`LoopError`] and the other error enums |
+//! | observing a run | [`ObservabilityHook`], [`HookEvent`], [`OperationScope`], [`TraceContext`] |
+//! | recovery after a crash | [`DurableContext`], [`Durability`], [`DurableProvider`] |
+//! | stored conversations | [`Session`], [`SessionStorage`], [`VersionedSessionStorage`], [`stored_json`] |
+//! | errors | [`ProviderError`], [`ToolError`], [`LoopError`] and the other error enums |
 //! | wasm32 | [`WasmCompatSend`], [`WasmBoxedFuture`] |
 //!
-//! Traits use native `async`, so they are not object-safe; where a choice is made at run time, the
-//! `Boxed…` types and [`Durability`] box at that boundary alone.
+//! The traits use native `async` and are not object-safe. To choose an implementation at run time, use the `Boxed…`
+//! types and [`Durability`]. Only they allocate a box for each call.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -1,126 +1,117 @@
-//! Choices between ways to run an agent.
+//! Enums of the options in [`LoopConfig`](crate::LoopConfig).
 
 use std::time::Duration;
 
-/// When a run ends whose [`ToolContext::cancellation_token`](crate::ToolContext::cancellation_token) is cancelled.
+/// When a run ends after its [`ToolContext::cancellation_token`](crate::ToolContext::cancellation_token) is cancelled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CancelMode {
-    /// At once, inside a hanging provider, stream or tool. The default.
+    /// Immediately, even inside a hanging provider, stream or tool. The default.
     #[default]
     Now,
-    /// Before the next turn: what the turn has begun is finished, the model's answer, its tools and
-    /// their results, and then the run ends with [`LoopError::Cancelled`](crate::LoopError::Cancelled). If the answer was the last,
-    /// the run ends with it.
+    /// After the current turn. The response, its tool calls and their results are completed, and then the run ends with
+    /// [`LoopError::Cancelled`](crate::LoopError::Cancelled). If the response is final, the run ends with its result.
     ///
-    /// Tools, and agents within them, do not learn of the cancellation: their token is one of its own.
-    /// A provider or tool that hangs is waited for; dropping the run stops it at once in any case.
+    /// Tools and nested agents are not notified, because they have a token of their own. The run waits for a hanging
+    /// provider or tool. Dropping the run always stops it immediately.
     AfterTurn,
 }
 
-/// What happens when a run reaches a limit: on turns, or one of its usage limits.
+/// The behaviour of a run that reaches its limit on turns or a usage limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnLimit {
-    /// The run ends with the limit's error. The default.
+    /// The run ends with the error of the limit. The default.
     #[default]
     Fail,
-    /// The model is called once more, without tools, and told to answer from what is known. Its answer
-    /// is the run's result, and [`AgentResult::limit_reached`](crate::AgentResult) says which
-    /// limit it was.
+    /// The model is called once more without tools and is asked for a final response. This response is the run's
+    /// result, and [`AgentResult::limit_reached`](crate::AgentResult) names the limit.
     ///
-    /// - The call is the only one beyond the limits, and counts. A run whose limit is zero makes none,
-    ///   and neither does one whose [`Budget`](crate::Budget) has no room for it.
-    /// - What the model is told is a system message at the end of the conversation, after the results
-    ///   of the tools, so that what was sent before stays as it was. It stays in the conversation
-    ///   together with the answer; without one it is taken back. A turn that the provider paused is
-    ///   continued without it.
-    /// - The definitions of the tools stay, and the tool choice is
-    ///   [`ToolChoice::None`](crate::ToolChoice::None): the provider's cache of the conversation
-    ///   begins with them, and some vendors reject a conversation with calls of tools that are not
-    ///   defined. A typed run's output tool is the one that it must call.
-    /// - If the model calls tools nevertheless, none runs, and the run ends with the limit's error. So
-    ///   it does if the call fails, with the error of the call.
+    /// - The call is the only one beyond the limits, and it counts. It is not made if the limit is zero, or if the
+    ///   [`Budget`](crate::Budget) has no room for it.
+    /// - The request is a system message at the end of the conversation, after the tool results, so that earlier
+    ///   messages do not change. It stays in the conversation together with the response, and is removed if there is
+    ///   none. A turn that the provider paused is continued without it.
+    /// - The tool definitions stay in the request and the tool choice is [`ToolChoice::None`](crate::ToolChoice::None).
+    ///   The provider's cache of the conversation starts with the definitions, and some vendors reject conversations
+    ///   with calls of undefined tools. In a typed run the model must call the output tool instead.
+    /// - If the model calls tools nevertheless, they do not run, and the run ends with the error of the limit. If the
+    ///   call fails, the run ends with the error of the call.
     /// - The conversation is not compacted for this call.
     Finalize,
 }
 
-/// How a typed run asks for its output. Set by [`LoopConfig::output_mode`](crate::LoopConfig).
+/// The way in which a typed run requests its output. Set by [`LoopConfig::output_mode`](crate::LoopConfig).
 ///
-/// In every mode the value is checked by reading it as the type; one that does not fit goes back to
-/// the model with the place and the reason, as often as
-/// [`LoopConfig::output_retries`](crate::LoopConfig) says.
+/// In every mode the output is checked by deserialising it into the type. The model receives the place and the reason
+/// of a mismatch and may retry up to [`LoopConfig::output_retries`](crate::LoopConfig) times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OutputMode {
-    /// By a tool, `final_output`, whose arguments are the output. The default: it works with every
-    /// provider that has tools, beside other tools and with all types.
+    /// With a tool `final_output` whose arguments are the output. The default, because it works with every provider
+    /// that has tools, next to other tools, and with all types.
     ///
-    /// No provider is told to force the call, because some cannot, and others do not while the model
-    /// thinks: an answer without it is sent back with the request to call it. To force it, set the
-    /// request's tool choice.
+    /// The call is not forced, because some providers cannot force it, or not while the model thinks. After a response
+    /// without the call, the model is asked to make it. To force it, set the request's tool choice.
     #[default]
     Tool,
-    /// By the provider's own format for structured answers,
-    /// [`ResponseFormat::JsonSchema`](crate::ResponseFormat). It is asked to enforce the
-    /// schema if that can be: all objects are closed then, and all fields required, so that an
-    /// `Option` is `null` where it has no value. Types with maps, tuples, flattened enums or values of
-    /// any kind have no such schema; some providers refuse them.
+    /// With the provider's structured output, [`ResponseFormat::JsonSchema`](crate::ResponseFormat). The provider is
+    /// asked to enforce the schema if it has an enforceable form. In this form all objects are closed and all fields
+    /// are required, so an absent `Option` is `null`. Types with maps, tuples, flattened enums or arbitrary values have
+    /// no such form, and some providers refuse them.
     Native,
-    /// By instructions: the schema follows the system prompt. For models without tools; the answer
-    /// may stand in one fenced block.
+    /// With instructions. The schema follows the system prompt. For models without tools. The response may contain the
+    /// output in one fenced block.
     Prompt,
 }
 
-/// What happens to other tool calls in the answer that gives a valid output by
-/// [`OutputMode::Tool`]. Set by [`LoopConfig::end_strategy`](crate::LoopConfig).
+/// The handling of other tool calls in a response with a valid output in [`OutputMode::Tool`]. Set by
+/// [`LoopConfig::end_strategy`](crate::LoopConfig).
 ///
-/// Every call has a result in any case. Of several outputs the first that fits counts; one that does
-/// not fit, in an answer without one that does, leaves the other calls to run as usual.
+/// Every call gets a result. Of several outputs, the first valid one is used. If no output is valid, the other calls
+/// run as usual.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EndStrategy {
-    /// They do not run.
+    /// The other calls do not run.
     Early,
-    /// They run, and the run ends after them. If one ends with an error that the model sees (a
-    /// [`ModelRetry`](crate::ToolError::ModelRetry), say), the output is not used and the
-    /// model goes on: what it said may rest on that call. The default.
+    /// The other calls run before the run ends. If one of them fails with an error that the model sees, for example
+    /// [`ModelRetry`](crate::ToolError::ModelRetry), the output is discarded and the model continues, because the
+    /// output may depend on that call. The default.
     #[default]
     Graceful,
-    /// They run, and the run ends after them, whatever they gave. Further outputs are checked, and
-    /// the model's history says what is wrong with them.
+    /// The other calls run before the run ends, regardless of their results. Further outputs are validated, and the
+    /// history contains their errors.
     Exhaustive,
 }
 
-/// The signal by which a durable engine brings a run the decisions on the calls that wait for an
-/// approval. Set by [`LoopConfig::approval_signal`](crate::LoopConfig::approval_signal).
+/// The signal with which a durable engine delivers decisions on pending calls to a run. Set by
+/// [`LoopConfig::approval_signal`](crate::LoopConfig::approval_signal).
 ///
-/// With a durable context such a run does not end: it
-/// [waits](crate::DurableContext::wait_for_approval), for days if need be, and goes on with what was decided,
-/// as in a run that starts with decisions. The signal holds [`ApprovalDecisions`](crate::ApprovalDecisions).
+/// With a durable context such a run does not end. It [waits](crate::DurableContext::wait_for_approval), for days if
+/// necessary, and continues like a run that starts with decisions. The signal's value is an
+/// [`ApprovalDecisions`](crate::ApprovalDecisions).
 ///
-/// - Partial decisions are carried out, and the run waits for the rest.
-/// - What does not fit changes nothing: decisions on calls that do not wait, arguments that the tool
-///   refuses, such as come after the life of a signature, or something else altogether. The log has a
-///   warning, and the run waits again; after the thousandth in a row it ends with
-///   [`LoopError::Durable`](crate::LoopError::Durable).
-/// - If nobody decides in time, the run ends with [`LoopError::ApprovalRequired`](crate::LoopError::ApprovalRequired).
-/// - A cancellation ends the run at once, whatever the [`CancelMode`](crate::CancelMode).
+/// - Partial decisions are executed, and the run waits for the rest.
+/// - An invalid signal changes nothing. It is invalid if it has another type, decides on calls that are not pending,
+///   has arguments that the tool refuses, or has an expired signature. The run logs a warning and waits again. After
+///   1,000 invalid signals in a row it ends with [`LoopError::Durable`](crate::LoopError::Durable).
+/// - After the timeout the run ends with [`LoopError::ApprovalRequired`](crate::LoopError::ApprovalRequired).
+/// - A cancellation ends the run immediately, regardless of the [`CancelMode`](crate::CancelMode).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalSignal {
-    /// The signal's name.
+    /// Name of the signal.
     pub name: String,
-    /// How long the run waits for one signal. After one that does not fit, or decides on some of the
-    /// calls, it waits as long again.
+    /// Timeout for one signal. It restarts after an invalid signal and after partial decisions.
     pub timeout: Duration,
 }
 
-/// What the failure of a tool means for the run. [`ToolError::ModelRetry`] is none: the model always
-/// sees it.
+/// The consequence of a tool failure for the run. A [`ToolError::ModelRetry`] is not a failure and always goes to the
+/// model.
 ///
 /// [`ToolError::ModelRetry`]: crate::ToolError::ModelRetry
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum ToolErrorPolicy {
-    /// It ends the run with [`LoopError::Tool`](crate::LoopError::Tool).
+    /// The run ends with [`LoopError::Tool`](crate::LoopError::Tool).
     #[default]
     EndRun,
-    /// The model sees it as an error result, and the run goes on: an unknown tool (with the names of
-    /// those that exist), arguments that do not fit or are no JSON, a denied or a failed call.
+    /// The model receives an error result, and the run continues. This covers unknown tools (with the names of the
+    /// known tools), invalid arguments, malformed JSON, denied calls and failed calls.
     ReturnToModel,
 }

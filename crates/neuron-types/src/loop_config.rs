@@ -7,7 +7,7 @@ use crate::{
     SystemPrompt, ToolErrorPolicy, UsageLimits,
 };
 
-/// How an agent runs. Build it with `..Default::default()`: fields may be added.
+/// The settings of an agent. Create it with `..Default::default()`, because fields may be added.
 ///
 /// # Example
 ///
@@ -23,86 +23,81 @@ use crate::{
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoopConfig {
-    /// The agent's name, for hooks and telemetry. Default: none.
+    /// Name of the agent, for hooks and telemetry. Default: none.
     pub name: String,
     /// Instructions for the model. Default: none.
     pub system_prompt: SystemPrompt,
-    /// Model, sampling, thinking and all else that a call of the model can be asked for. Default:
-    /// the provider decides.
+    /// Model, sampling, thinking and other options of model calls. Default: decided by the provider.
     pub request: RequestSettings,
-    /// The most calls of the model in one run. Default: no limit.
+    /// Maximum number of model calls in one run. Default: no limit.
     pub max_turns: Option<usize>,
-    /// Whether the tool calls of one answer run at the same time. Default: one after another.
+    /// Set to run the tool calls of one response concurrently. Default: one after another.
     pub parallel_tool_execution: bool,
-    /// What one run may use. Default: no limits.
+    /// Usage limits of one run. Default: no limits.
     pub usage_limits: Option<UsageLimits>,
-    /// What happens when the run reaches its limit on turns or a usage limit. Default: it ends with
-    /// the error.
+    /// The behaviour at the limit on turns or at a usage limit. Default: the run ends with the error.
     pub on_limit: OnLimit,
-    /// When a run that is cancelled ends. Default: at once.
+    /// The time at which a cancelled run ends. Default: immediately.
     pub cancel_mode: CancelMode,
-    /// With parallel tools: how long the other calls of an answer may take to finish after one has
-    /// failed for good and their cancellation tokens are triggered. Default: 5 seconds. Without a
-    /// tokio runtime (in a browser, for one) or with zero they are dropped at once; a tokio runtime
-    /// must have its timer enabled.
+    /// Grace period of parallel tools. After one call of a response has failed for good, the cancellation tokens of the
+    /// other calls are triggered, and they may take this long to finish. With zero or without a tokio runtime (in a
+    /// browser, for example) they are dropped immediately. The timer of the tokio runtime must be enabled. Default: 5
+    /// seconds.
     pub tool_grace: Duration,
-    /// With parallel tools: how many calls of an answer run at the same time; zero is as one.
-    /// Default: all of them.
+    /// Maximum number of parallel tool calls of one response. Zero means one. Default: all of them.
     pub max_parallel_tools: Option<usize>,
-    /// How long one tool call may take, where there is a tokio runtime. A durable engine has limits of its own. Default: no
-    /// limit.
+    /// Timeout of one tool call. It needs a tokio runtime. A durable engine has limits of its own. Default: no limit.
     pub tool_timeout: Option<Duration>,
-    /// What a tool's failure means for the run. Default: it ends the run.
+    /// The consequence of a tool failure for the run. Default: it ends the run.
     pub tool_errors: ToolErrorPolicy,
-    /// In how many turns in a row the calls of a tool may fail with something that the model sees,
-    /// and be tried again. One more ends the run with [`LoopError::Tool`](crate::LoopError::Tool). A
-    /// success starts the count anew; names that no tool has count together. Default: no limit.
+    /// Maximum number of consecutive turns in which a tool's calls fail with errors that the model sees. One more ends
+    /// the run with [`LoopError::Tool`](crate::LoopError::Tool). A success resets the counter. Unknown tool names share
+    /// one counter. Default: no limit.
     pub tool_retry_limit: Option<usize>,
-    /// Whether the run stops with [`LoopError::ApprovalRequired`](crate::LoopError) when the
-    /// permission policy wants a person to be asked, until
-    /// a run that starts with the decisions. Default: such a call is denied, and the model
-    /// sees why.
+    /// Set to stop the run with [`LoopError::ApprovalRequired`](crate::LoopError) when the permission policy asks for
+    /// an approval. A run that starts with the decisions continues it. Default: the call is denied, and the model
+    /// receives the reason.
     pub pause_for_approval: bool,
-    /// With a durable context: the signal by which a person's decisions reach a run that waits for an
-    /// approval, which then goes on instead of ending; see [`ApprovalSignal`]. Naming one is asking for
-    /// the wait: calls wait as with `pause_for_approval`. Without a durable context it has no effect.
-    /// Default: none.
+    /// The signal with the decisions on pending calls, for runs with a durable context. See [`ApprovalSignal`]. If set,
+    /// calls wait for approvals as with `pause_for_approval`, and the run continues instead of ending. Ignored without
+    /// a durable context. Default: none.
     pub approval_signal: Option<ApprovalSignal>,
-    /// How often a call of the model is made again after an error that may pass. Not with a durable context, which has its own retries. Default: never.
+    /// Maximum number of retries of a model call after a transient error. Ignored with a durable context, which has its
+    /// own retries. Default: 0.
     pub retries: usize,
-    /// Whether tools that declare [`ToolEffect::Pure`](crate::ToolEffect::Pure) start as soon as
-    /// their call is complete, while the rest of the answer still streams. Default: `false`.
+    /// Set to start tools with [`ToolEffect::Pure`](crate::ToolEffect::Pure) as soon as their call is complete, while
+    /// the rest of the response still streams. Default: `false`.
     ///
-    /// Only where a run streams, and not with a durable context. A call
-    /// starts early if all calls before it in the answer did, so that none overtakes one that changes
-    /// something; if the policy allows it, no limit forbids it, and it need not run alone. Of calls
-    /// that may not run at the same time, one starts early. The hooks are asked about such a call
-    /// before the answer is whole; its result comes after it, in order, as always. If the answer breaks
-    /// off, or its calls must not run, what was read is discarded: it may have run although the
-    /// conversation says otherwise, and counts for the limits on tool calls.
+    /// Only effective while streaming and without a durable context. A call starts early if all calls before it in the
+    /// response did, so it cannot overtake a call that changes something. The policy must allow it, no limit may forbid
+    /// it, and the tool must not [run alone](crate::Tool::runs_alone). The number of early calls that run at the same
+    /// time is limited by `max_parallel_tools`, or to one without parallel execution.
+    ///
+    /// Hooks receive an early call before the response is complete. Its result follows the response, in order, as
+    /// usual. If the response breaks off, or its calls must not run, the early results are discarded. Such calls may
+    /// have run although the conversation does not show them, and they count for the limits on tool calls.
     pub early_tools: bool,
-    /// How a typed run asks for its output. Default: by a tool.
+    /// The way in which a typed run requests its output. Default: with a tool.
     pub output_mode: OutputMode,
-    /// How often in one typed run the model may try again after an output that does not fit; the
-    /// tools' own retries do not count. Default: 2.
+    /// Maximum number of retries after an invalid output in one typed run. Retries of tools do not count. Default: 2.
     pub output_retries: usize,
-    /// What a typed run does with the other tool calls of the answer that gives its output. Default:
-    /// they run first, and the output does not count if one of them fails.
+    /// The handling of other tool calls in the response with a typed run's output. Default: they run first, and the
+    /// output is discarded if one of them fails.
     pub end_strategy: EndStrategy,
-    /// With a durable context: the options for calls of the model.
+    /// Options for model calls with a durable context.
     pub llm_activity: ActivityOptions,
-    /// With a durable context: the options for tool calls.
+    /// Options for tool calls with a durable context.
     pub tool_activity: ActivityOptions,
 }
 
 impl LoopConfig {
-    /// Whether calls wait for a person when the policy asks. A signal under a durable context implies it.
+    /// Returns `true` if calls wait when the policy asks for an approval. With a durable context, a signal implies it.
     #[must_use]
     pub fn pauses(&self, is_durable: bool) -> bool {
         self.pause_for_approval || (is_durable && self.approval_signal.is_some())
     }
 
-    /// Returns how many tool calls may run at the same time, at least one.
+    /// Returns the maximum number of parallel tool calls, at least one.
     #[must_use]
     pub fn most_tools_at_once(&self) -> usize {
         self.max_parallel_tools.map_or(usize::MAX, |most| most.max(1))

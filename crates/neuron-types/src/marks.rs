@@ -1,23 +1,20 @@
-//! Marks in messages that are no content, and the mark of a message that no strategy drops.
+//! Marker blocks in messages, which are no content, and the pin of a message.
 
 use serde_json::{Map, Value};
 
 use crate::{ContentBlock, Message};
 
-/// The `provider` of blocks that are neuron's own marks. No provider has this name, so none sends
-/// them.
-const OURS: &str = "neuron";
+/// The `provider` of neuron's own marker blocks. No provider has this name, so no provider sends them.
+const NEURON: &str = "neuron";
 
-/// The kind of the mark of [`Message::pinned`].
+/// `type` of the marker of [`Message::pinned`].
 const PIN: &str = "pin";
 
 impl Message {
-    /// Marks the message as one that must survive every compaction: a
-    /// [`ContextStrategy`](crate::ContextStrategy) keeps it as it is, and with it the results of its
-    /// calls, or the calls of its results.
+    /// Pins the message, so that every compaction keeps it. A [`ContextStrategy`](crate::ContextStrategy) keeps it
+    /// unchanged, together with the results of its calls or the calls of its results.
     ///
-    /// The mark is a block at the end of the content that no provider sends to a model. It is stored
-    /// with the message.
+    /// The pin is a block at the end of the content. It is stored with the message and never sent to a model.
     ///
     /// # Example
     ///
@@ -37,44 +34,45 @@ impl Message {
         self
     }
 
-    /// Takes the mark of [`pinned`](Self::pinned) off.
+    /// Removes the pin.
     #[must_use]
     pub fn unpinned(mut self) -> Self {
         self.content.retain(|block| content(block, PIN).is_none());
         self
     }
 
-    /// Returns `true` if the message has a block beside its marks. A model is never sent a message without content.
+    /// Returns `true` if the message has a block that is not a marker. A message without content is never sent to a
+    /// model.
     #[must_use]
     pub fn has_content(&self) -> bool {
         !self.content.iter().all(ContentBlock::is_mark)
     }
 
-    /// Whether the message is marked by [`pinned`](Self::pinned).
+    /// Returns `true` if the message is [pinned](Self::pinned).
     #[must_use]
     pub fn is_pinned(&self) -> bool {
         self.content.iter().any(|block| content(block, PIN).is_some())
     }
 }
 
-/// Creates a mark of a kind.
+/// Creates a marker block.
 pub(crate) fn block(kind: &str, mut fields: Map<String, Value>) -> ContentBlock {
     fields.insert("type".to_owned(), kind.into());
     let json = Value::Object(fields);
-    ContentBlock::Raw { provider: OURS.to_owned(), json, portable: None }
+    ContentBlock::Raw { provider: NEURON.to_owned(), json, portable: None }
 }
 
-/// Returns the fields of a block that is a mark of this kind.
+/// Returns the fields of a marker block of this kind. `None` for any other block.
 pub(crate) fn content<'a>(block: &'a ContentBlock, kind: &str) -> Option<&'a Value> {
     match block {
-        ContentBlock::Raw { provider, json, portable: None } if provider == OURS => {
+        ContentBlock::Raw { provider, json, portable: None } if provider == NEURON => {
             json.get("type").is_some_and(|found| found == kind).then_some(json)
         }
         _ => None,
     }
 }
 
-/// Like [`content`], to change the fields.
+/// Returns the fields of a marker block of this kind for a change.
 pub(crate) fn content_mut<'a>(block: &'a mut ContentBlock, kind: &str) -> Option<&'a mut Value> {
     content(block, kind)?;
     match block {
@@ -84,11 +82,11 @@ pub(crate) fn content_mut<'a>(block: &'a mut ContentBlock, kind: &str) -> Option
 }
 
 impl ContentBlock {
-    /// Returns `true` if the block is a mark of neuron's own, which is no content and is never sent to a model:
-    /// the mark of [`Message::pinned`], or the [metadata](crate::AnswerMetadata) of an answer.
+    /// Returns `true` if the block is one of neuron's markers, which are no content and never sent to a model. They are
+    /// the pin of [`Message::pinned`] and the [metadata](crate::AnswerMetadata) of a response.
     #[must_use]
     pub fn is_mark(&self) -> bool {
-        matches!(self, Self::Raw { provider, portable: None, .. } if provider == OURS)
+        matches!(self, Self::Raw { provider, portable: None, .. } if provider == NEURON)
     }
 }
 
@@ -100,7 +98,7 @@ mod tests {
     use crate::Role;
 
     #[test]
-    fn a_pin_is_set_once_and_stored_with_the_message() {
+    fn pin_is_set_once_and_stored_with_the_message() {
         let pinned = Message::assistant("hello").pinned().pinned();
         assert_eq!(pinned.content.len(), 2);
         let stored = serde_json::to_value(&pinned).unwrap();
@@ -120,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vendors_block_is_no_mark() {
+    fn vendor_block_is_no_mark() {
         for (provider, kind, is_mark) in [("openai", "pin", false), ("neuron", "other", true)] {
             let json = json!({ "type": kind });
             let block = ContentBlock::Raw { provider: provider.into(), json, portable: None };

@@ -1,7 +1,7 @@
-//! Images and documents from bytes and from files. The content determines the type, never the name.
+//! Images and documents from bytes and from files. The type is detected from the content, never from the name.
 //!
-//! The signatures are our own, because those of `infer` are shorter: with it every text that begins
-//! with `GIF` is an image.
+//! The signatures are our own, because the signatures of `infer` are too short. It detects any text that starts with
+//! `GIF` as an image.
 
 use std::path::Path;
 
@@ -15,11 +15,11 @@ const TEXT_TYPE: &str = "text/plain";
 const DOCUMENT_TYPES: [&str; 2] = [PDF_TYPE, TEXT_TYPE];
 
 impl ImageSource {
-    /// Encodes the bytes of a PNG, JPEG, GIF or WebP image, which the models of all vendors read. The
-    /// type is determined by the signature at the beginning. The rest is not examined.
+    /// Creates an image from the bytes of a PNG, JPEG, GIF or WebP file, which the models of all vendors accept. The
+    /// type is detected from the signature at the beginning. The rest is not validated.
     ///
-    /// Vendors limit the size of an image and of a request, which is a third larger in base64.
-    /// Anthropic takes requests of up to 32 MB, for example. No limit is checked here.
+    /// Vendors limit the size of an image and of a request. Base64 adds a third to the size. Anthropic, for example,
+    /// accepts requests of up to 32 MB. No limit is checked here.
     ///
     /// # Errors
     ///
@@ -48,17 +48,15 @@ impl ImageSource {
         Ok(Self::Base64 { media_type, data: BASE64_STANDARD.encode(bytes) })
     }
 
-    /// Reads an image from a file, as [`from_bytes`](Self::from_bytes). The name of the file does not
-    /// matter.
+    /// Reads an image from a file, like [`from_bytes`](Self::from_bytes). The file name does not matter.
     ///
-    /// The call blocks while it reads. In async code read the file with the runtime, and pass the bytes
-    /// to [`from_bytes`](Self::from_bytes). On `wasm32-unknown-unknown`, which has no files, every path
-    /// is an error.
+    /// This method blocks. In async code read the file with the runtime, and pass the bytes to
+    /// [`from_bytes`](Self::from_bytes). On `wasm32-unknown-unknown`, which has no files, every path returns an error.
     ///
     /// # Errors
     ///
-    /// [`MediaError::Read`] if the file cannot be read, and the errors of
-    /// [`from_bytes`](Self::from_bytes). They name the path.
+    /// [`MediaError::Read`] if the file cannot be read, and the errors of [`from_bytes`](Self::from_bytes), with the
+    /// path.
     ///
     /// # Example
     ///
@@ -76,15 +74,15 @@ impl ImageSource {
 }
 
 impl DocumentSource {
-    /// Takes the bytes of a PDF or of plain text in UTF-8. The type is determined by the content. A byte
-    /// order mark is left out.
+    /// Creates a document from the bytes of a PDF or of plain UTF-8 text. The type is detected from the content. A byte
+    /// order mark is removed.
     ///
     /// Vendors limit the size and the pages of a document. No limit is checked here.
     ///
     /// # Errors
     ///
-    /// [`MediaError::Type`] for any other type, text in another encoding included, and
-    /// [`MediaError::Empty`] if there are no bytes.
+    /// [`MediaError::Type`] for any other type, including text in another encoding, and [`MediaError::Empty`] if there
+    /// are no bytes.
     ///
     /// # Example
     ///
@@ -103,15 +101,14 @@ impl DocumentSource {
         }
     }
 
-    /// Reads a document from a file, as [`from_bytes`](Self::from_bytes). The name of the file does not
-    /// matter.
+    /// Reads a document from a file, like [`from_bytes`](Self::from_bytes). The file name does not matter.
     ///
-    /// The call blocks while it reads, see [`ImageSource::from_path`].
+    /// This method blocks. See [`ImageSource::from_path`].
     ///
     /// # Errors
     ///
-    /// [`MediaError::Read`] if the file cannot be read, and the errors of
-    /// [`from_bytes`](Self::from_bytes). They name the path.
+    /// [`MediaError::Read`] if the file cannot be read, and the errors of [`from_bytes`](Self::from_bytes), with the
+    /// path.
     pub fn from_path(path: impl AsRef<Path>) -> Result<Self, MediaError> {
         read(path.as_ref(), Self::from_bytes)
     }
@@ -148,7 +145,7 @@ fn accepted_type(
     bytes: &[u8],
     accepted: &'static [&'static str],
 ) -> Result<&'static str, MediaError> {
-    // A byte order mark alone is empty too.
+    // Content with only a byte order mark is empty too.
     if text(bytes) == Some("") {
         return Err(MediaError::Empty { path: None });
     }
@@ -157,7 +154,7 @@ fn accepted_type(
     found.filter(is_accepted).ok_or(MediaError::Type { path: None, found, accepted })
 }
 
-/// Returns the MIME type of the accepted types, and of types that are often given in their place.
+/// Detects the MIME type. Knows the accepted types, and other common types for a helpful error.
 fn type_of(bytes: &[u8]) -> Option<&'static str> {
     let at = |offset, signature: &[u8]| {
         bytes.get(offset..).is_some_and(|rest| rest.starts_with(signature))
@@ -175,17 +172,18 @@ fn type_of(bytes: &[u8]) -> Option<&'static str> {
         ("image/heic", is_brand(&[b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx"])),
         ("image/heif", is_brand(&[b"mif1", b"msf1"])),
         ("image/tiff", at(0, b"II*\0") || at(0, b"MM\0*")),
-        // The reserved bytes tell the image from a text.
+        // The reserved bytes distinguish a bitmap from a text that starts with `BM`.
         ("image/bmp", at(0, b"BM") && at(6, b"\0\0\0\0")),
         ("image/jxl", at(0, b"\xff\x0a") || at(4, b"JXL \r\n\x87\n")),
-        // Office documents are archives.
+        // Office documents are ZIP archives.
         ("application/zip", at(0, b"PK\x03\x04")),
     ];
+    // Text comes last, because a PDF or GIF may be valid UTF-8 too.
     let known = signatures.into_iter().find_map(|(kind, is_there)| is_there.then_some(kind));
     known.or_else(|| text(bytes).map(|_| TEXT_TYPE))
 }
 
-/// Returns the bytes as text, without the byte order mark. A text has no NUL.
+/// Decodes the bytes as text without the byte order mark. `None` for other encodings and for content with NUL.
 fn text(bytes: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))?;
     Some(text.strip_prefix('\u{feff}').unwrap_or(text))

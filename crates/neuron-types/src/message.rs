@@ -1,7 +1,7 @@
-//! Messages and the blocks they are made of: the conversation as neuron stores and sends it.
+//! Messages and their content blocks, as neuron stores and sends them.
 //!
-//! The serde form is the one that sessions, journals and payloads store: blocks are tagged by
-//! `type` in snake case (`{"type":"text","text":"…"}`), unknown fields are ignored.
+//! The serde form is the stored form of sessions, journals and payloads. Blocks are tagged by `type` in snake case
+//! (`{"type":"text","text":"…"}`), and unknown fields are ignored.
 
 use std::fmt;
 
@@ -10,22 +10,22 @@ use serde_json::Value;
 
 use crate::{EmbeddedResource, ResourceLink};
 
-/// Who wrote a [`Message`].
+/// The author of a [`Message`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The user; tool results travel in user messages too.
+    /// The user. User messages also carry tool results.
     User,
     /// The model.
     Assistant,
-    /// Instructions that stand inside the conversation.
+    /// Instructions within the conversation.
     ///
     /// Instructions for the whole run belong in
     /// [`CompletionRequest::system`](crate::CompletionRequest::system).
     System,
 }
 
-/// One turn of a conversation: a role and its content blocks.
+/// A turn of a conversation, with a role and content blocks.
 ///
 /// # Example
 ///
@@ -39,9 +39,9 @@ pub enum Role {
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// Who wrote it.
+    /// The author.
     pub role: Role,
-    /// What it says, in order.
+    /// The content blocks, in order.
     pub content: Vec<ContentBlock>,
 }
 
@@ -60,17 +60,17 @@ impl From<String> for Message {
 }
 
 impl Message {
-    /// Builds a user message with one text block.
+    /// Creates a user message with one text block.
     pub fn user(text: impl Into<String>) -> Self {
         Self::with_text(Role::User, text)
     }
 
-    /// Builds an assistant message with one text block.
+    /// Creates an assistant message with one text block.
     pub fn assistant(text: impl Into<String>) -> Self {
         Self::with_text(Role::Assistant, text)
     }
 
-    /// Builds a system message with one text block.
+    /// Creates a system message with one text block.
     pub fn system(text: impl Into<String>) -> Self {
         Self::with_text(Role::System, text)
     }
@@ -79,11 +79,9 @@ impl Message {
         Self { role, content: vec![ContentBlock::Text(text.into())] }
     }
 
-    /// Returns the text blocks joined without a separator, the text in [`ContentBlock::Raw`]
-    /// included.
+    /// Returns the concatenated text blocks, including the text of [`ContentBlock::Raw`].
     ///
-    /// Vendors split one sentence over several blocks (for citations, say), so nothing is put
-    /// between them.
+    /// No separator is inserted, because vendors split a sentence over several blocks, for example for citations.
     #[must_use]
     pub fn text(&self) -> String {
         self.content.iter().filter_map(ContentBlock::as_text).collect()
@@ -95,9 +93,9 @@ impl Message {
     }
 }
 
-/// A piece of a [`Message`].
+/// A content block of a [`Message`].
 ///
-/// `Display` prints text as it is and a short bracketed form for everything else.
+/// `Display` prints text unchanged, and a short form in brackets for all other blocks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -107,73 +105,72 @@ pub enum ContentBlock {
     Text(String),
     /// The model's reasoning.
     ///
-    /// It goes back to the provider unchanged, an empty text with a signature included: providers
-    /// check the signature.
+    /// It is sent back to the provider unchanged, even an empty text with a signature, because providers verify the
+    /// signature.
     Thinking {
-        /// The reasoning as text; empty when the provider omits it.
+        /// The text of the reasoning. Empty if the provider omits it.
         thinking: String,
-        /// The provider's signature; empty when it gave none.
+        /// The provider's signature. Empty if there is none.
         signature: String,
     },
-    /// Reasoning that the provider encrypted.
+    /// Reasoning in encrypted form.
     RedactedThinking {
-        /// Opaque data, sent back as it came.
+        /// Opaque data, sent back unchanged.
         data: String,
     },
-    /// The model asks for a tool to be run.
+    /// A tool call of the model.
     ToolUse {
-        /// Identifies the call within its message.
+        /// Id of the call, unique within its message.
         id: String,
-        /// The tool's name.
+        /// Name of the tool.
         name: String,
-        /// The arguments; see [`ToolCall::invalid_json`](crate::ToolCall::invalid_json) for the
-        /// form of arguments that were cut off.
+        /// The arguments. For truncated arguments see [`ToolCall::invalid_json`](crate::ToolCall::invalid_json).
         input: Value,
     },
-    /// The answer to a [`ContentBlock::ToolUse`].
+    /// The result of a [`ContentBlock::ToolUse`].
     ToolResult {
-        /// The `id` of the call that this answers.
+        /// The `id` of the call.
         tool_use_id: String,
-        /// What the tool returned.
+        /// The output of the tool.
         content: Vec<ContentItem>,
-        /// Whether the tool failed.
+        /// Set if the tool failed.
         #[serde(default)]
         is_error: bool,
     },
     /// An image.
     Image {
-        /// Where its bytes are.
+        /// The source of the image.
         source: ImageSource,
     },
     /// A document.
     Document {
-        /// Where its content is.
+        /// The source of the document.
         source: DocumentSource,
     },
-    /// A summary that the provider wrote in place of the messages before it.
+    /// A summary by the provider that replaces the messages before it.
     Compaction {
         /// The summary.
         content: String,
     },
-    /// A block in a provider's own JSON, kept so that it goes back unchanged.
+    /// A block in the provider's own JSON, sent back unchanged.
     ///
-    /// Providers produce it for kinds that neuron does not model (a web search result) and for
-    /// known kinds with fields that neuron does not model (a text with citations). Another
-    /// provider sends `portable` in its place, or nothing.
+    /// Providers create it for kinds that neuron does not model, for example web search results, and for known kinds
+    /// with additional fields, for example a text with citations. Other providers send `portable` instead, or omit the
+    /// block.
     Raw {
-        /// The provider that wrote it, as in [`ProviderInfo::name`](crate::ProviderInfo).
+        /// Name of the provider, as in [`ProviderInfo::name`](crate::ProviderInfo).
         provider: String,
-        /// The block as the provider sent it.
+        /// The block as received from the provider.
         json: Value,
-        /// What the block means to everyone else: a text with citations is a text, a tool call
-        /// with extra fields is a tool call.
+        /// The equivalent for other providers. For example, a text for a text with citations, and a tool call for a
+        /// tool call with additional fields.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         portable: Option<Box<ContentBlock>>,
     },
 }
 
 impl ContentBlock {
-    /// Returns the text of a text block, also of one inside [`ContentBlock::Raw`].
+    /// Returns the text of a text block, also inside [`ContentBlock::Raw`].
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match self.portable()? {
@@ -182,7 +179,7 @@ impl ContentBlock {
         }
     }
 
-    /// Returns the parts of a tool call, also of one inside [`ContentBlock::Raw`].
+    /// Returns the parts of a tool call, also inside [`ContentBlock::Raw`].
     #[must_use]
     pub fn as_tool_use(&self) -> Option<ToolUseRef<'_>> {
         match self.portable()? {
@@ -191,8 +188,7 @@ impl ContentBlock {
         }
     }
 
-    /// Returns the id of the call that a tool result answers, also of one inside
-    /// [`ContentBlock::Raw`].
+    /// Returns the call id of a tool result, also inside [`ContentBlock::Raw`].
     #[must_use]
     pub fn as_tool_result_id(&self) -> Option<&str> {
         match self.portable()? {
@@ -201,7 +197,7 @@ impl ContentBlock {
         }
     }
 
-    /// Returns the block that every provider understands: itself, or the portable form of
+    /// Returns the form of the block for all providers. This is the block itself, or the portable form of
     /// [`ContentBlock::Raw`].
     #[must_use]
     pub fn portable(&self) -> Option<&Self> {
@@ -239,9 +235,9 @@ impl fmt::Display for ContentBlock {
 /// A borrowed view of a tool call in a message.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ToolUseRef<'a> {
-    /// Identifies the call within its message.
+    /// Id of the call, unique within its message.
     pub id: &'a str,
-    /// The tool's name.
+    /// Name of the tool.
     pub name: &'a str,
     /// The arguments.
     pub input: &'a Value,
@@ -249,9 +245,9 @@ pub struct ToolUseRef<'a> {
 
 /// A piece of a tool's result.
 ///
-/// It is stored as `{"type":"text","text":"…"}`, or with the type `image`, `audio`, `resource` or
-/// `resource_link` and the fields of the variant. `Display` says in words what a model that takes only text
-/// is told: text and text resources as they are, of the rest what it is.
+/// It is stored as `{"type":"text","text":"…"}`, or with the type `image`, `audio`, `resource` or `resource_link` and
+/// the fields of the variant. `Display` is the form for models that accept only text. It prints text and text resources
+/// unchanged, and describes all other items.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -261,14 +257,14 @@ pub enum ContentItem {
     Text(String),
     /// An image.
     Image {
-        /// Where its bytes are.
+        /// The source of the image.
         source: ImageSource,
     },
-    /// Sound.
+    /// An audio recording.
     Audio {
-        /// The MIME type, `audio/wav` for one.
+        /// The MIME type, for example `audio/wav`.
         media_type: String,
-        /// The bytes in standard base64.
+        /// The content in standard base64.
         data: String,
     },
     /// A resource with its content.
@@ -276,7 +272,7 @@ pub enum ContentItem {
         /// The resource.
         resource: EmbeddedResource,
     },
-    /// A resource by its address.
+    /// A resource by URI.
     ResourceLink {
         /// The resource.
         resource: ResourceLink,
@@ -295,35 +291,33 @@ impl fmt::Display for ContentItem {
     }
 }
 
-/// Where an image's bytes are. [`from_bytes`](Self::from_bytes) and [`from_path`](Self::from_path)
-/// determine the type.
+/// The source of an image. [`from_bytes`](Self::from_bytes) and [`from_path`](Self::from_path) detect the type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ImageSource {
-    /// In the message, base64-encoded.
+    /// Content in the message.
     Base64 {
-        /// The MIME type, `image/png` for one.
+        /// The MIME type, for example `image/png`.
         media_type: String,
-        /// The bytes in standard base64.
+        /// The content in standard base64.
         data: String,
     },
-    /// At an address that the provider fetches.
+    /// A URL that the provider fetches.
     Url {
-        /// The address.
+        /// The URL.
         url: String,
     },
 }
 
-/// Where a document's content is. [`from_bytes`](Self::from_bytes) and
-/// [`from_path`](Self::from_path) determine the type.
+/// The source of a document. [`from_bytes`](Self::from_bytes) and [`from_path`](Self::from_path) detect the type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum DocumentSource {
-    /// A PDF in the message, base64-encoded.
+    /// A PDF in the message.
     Base64Pdf {
-        /// The bytes in standard base64.
+        /// The content in standard base64.
         data: String,
     },
     /// Plain text in the message.
@@ -331,15 +325,15 @@ pub enum DocumentSource {
         /// The text.
         data: String,
     },
-    /// At an address that the provider fetches.
+    /// A URL that the provider fetches.
     Url {
-        /// The address.
+        /// The URL.
         url: String,
     },
 }
 
-/// Gives `Text(String)` the stored form `{"type":"text","text":"…"}`: serde can tag a newtype
-/// variant only if its content is a map.
+/// Serialises `Text(String)` as `{"type":"text","text":"…"}`. Serde can tag a newtype variant only if its content is a
+/// map.
 pub(crate) mod text_field {
     use std::borrow::Cow;
 

@@ -1,25 +1,25 @@
-//! What of a tool's result a model can be given as itself, and what only in words.
+//! Conversion of tool results into content that models accept.
 
 use crate::{ContentItem, EmbeddedResource, ImageSource};
 
-/// A piece of a tool's result as models take it, see [`ContentItem::for_model`].
+/// A piece of a tool's result in the form in which models accept it. See [`ContentItem::for_model`].
 ///
-/// Made for providers. What a vendor does not take as it is, it takes in words: the item's `Display` form.
+/// For implementations of providers. If a vendor does not accept a form, send the item's `Display` form as text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum ModelContent<'a> {
     /// Text.
     Text(&'a str),
-    /// An image of a type that models read.
+    /// An image of a type that all models accept.
     Image {
         /// `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
         media_type: &'static str,
         /// The bytes in standard base64.
         data: &'a str,
     },
-    /// An image at an address that the vendor fetches.
+    /// An image at a URL that the vendor fetches.
     ImageUrl {
-        /// The address.
+        /// The URL.
         url: &'a str,
     },
     /// A PDF.
@@ -27,16 +27,16 @@ pub enum ModelContent<'a> {
         /// The bytes in standard base64.
         data: &'a str,
     },
-    /// Something else: it can only be told in words, those of its `Display` form.
+    /// Any other content, which is sent as text in its `Display` form.
     Words(&'a ContentItem),
 }
 
 impl ContentItem {
-    /// Returns what a model can be given of the item.
+    /// Converts the item for a model.
     ///
-    /// An image is one only if it is of a type that every vendor's models read, because tools, and servers
-    /// of others above all, return any type, and a request with another is refused. Resources that hold
-    /// images or PDFs are such too.
+    /// An image stays an image only if its type is accepted by the models of every vendor. Tools, and MCP servers in
+    /// particular, return any type, and vendors refuse requests with other types. Resources that contain images or PDFs
+    /// are converted in the same way.
     ///
     /// # Example
     ///
@@ -64,6 +64,7 @@ impl ContentItem {
             Self::Image { source: ImageSource::Url { url } } => {
                 Some(ModelContent::ImageUrl { url })
             }
+            // A resource with text is sent as text, even if it also has bytes.
             Self::Resource {
                 resource:
                     EmbeddedResource {
@@ -76,14 +77,14 @@ impl ContentItem {
     }
 }
 
-/// The types of images that all vendors' models read.
+/// The image types that the models of all vendors accept.
 pub(crate) const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 pub(crate) const PDF_TYPE: &str = "application/pdf";
 
 fn image<'a>(media_type: &str, data: &'a str) -> Option<ModelContent<'a>> {
     let media_type = match essence(media_type) {
-        // No such type is registered, but many write it.
+        // The type is not registered, but it is common.
         jpeg if jpeg.eq_ignore_ascii_case("image/jpg") => "image/jpeg",
         other => IMAGE_TYPES.into_iter().find(|known| known.eq_ignore_ascii_case(other))?,
     };
@@ -95,7 +96,7 @@ fn pdf<'a>(media_type: &str, data: &'a str) -> Option<ModelContent<'a>> {
     (is_pdf && !data.is_empty()).then_some(ModelContent::Pdf { data })
 }
 
-/// A MIME type without its parameters.
+/// Returns a MIME type without its parameters.
 fn essence(media_type: &str) -> &str {
     media_type.split(';').next().unwrap_or_default().trim()
 }
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn images_are_those_of_types_that_all_vendors_read() {
+    fn images_of_common_types_stay_images() {
         for (given, expected) in [
             ("image/png", "image/png"),
             ("image/jpeg", "image/jpeg"),
@@ -144,13 +145,13 @@ mod tests {
     }
 
     #[test]
-    fn of_resources_only_bytes_of_a_known_type_are_more_than_words() {
+    fn resources_with_other_content_become_text() {
         let resource = |resource| ContentItem::Resource { resource };
         let pdf = EmbeddedResource::blob("a:b", "aGk=").with_mime_type("Application/PDF");
         check(&resource(pdf.clone()), ModelContent::Pdf { data: "aGk=" });
         check_words(&resource(EmbeddedResource { blob: Some(String::new()), ..pdf.clone() }));
         check_words(&resource(EmbeddedResource { mime_type: None, ..pdf.clone() }));
-        // What is said in text needs no bytes.
+        // The text of a resource takes precedence over its bytes.
         check_words(&resource(EmbeddedResource { text: Some("a".into()), ..pdf }));
         check_words(&resource(EmbeddedResource::text("a:b", "<svg/>").with_mime_type("image/png")));
         check_words(&resource(EmbeddedResource::default()));

@@ -1,4 +1,4 @@
-//! Values of a type as the output of a model: the schema, the ways to ask for it, and the check of what came.
+//! Typed output of a model, with its schema, requests for it, and validation.
 
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{JsonMismatch, ResponseFormat, ToolDefinition, read_json};
 
-/// A type as the output of a model: its schema, and the check of a value.
+/// The schema of a type as a model's output, with a validator.
 ///
 /// # Example
 ///
@@ -20,7 +20,7 @@ use crate::{JsonMismatch, ResponseFormat, ToolDefinition, read_json};
 /// }
 ///
 /// let schema = OutputSchema::of::<City>();
-/// // A provider gets it as the form of its answer, or as a tool.
+/// // A provider receives it as the response format or as a tool.
 /// assert!(matches!(schema.response_format(), ResponseFormat::JsonSchema { strict: true, .. }));
 /// let value = schema.check(json_in(r#"{"name": "Tokyo"}"#).unwrap()).unwrap();
 /// assert_eq!(value["name"], "Tokyo");
@@ -34,8 +34,8 @@ pub struct OutputSchema {
 }
 
 impl OutputSchema {
-    /// The schema of a type, as an object, because providers take only objects. What is none is wrapped into one, as
-    /// `{"value": …}`.
+    /// Creates the schema of a type as an object schema, because providers accept only objects. Any other type is
+    /// wrapped as `{"value": …}`.
     #[must_use]
     pub fn of<T: DeserializeOwned + JsonSchema>() -> Self {
         let plain = Self::plain::<T>();
@@ -56,17 +56,17 @@ impl OutputSchema {
         Self { schema, check: unwrap::<T>, ..plain }
     }
 
-    /// The schema of a type as it is, for an answer in text.
+    /// Creates the unwrapped schema of a type, for output in text.
     #[must_use]
     pub fn plain<T: DeserializeOwned + JsonSchema>() -> Self {
-        // Providers take letters, digits, `_` and `-`.
+        // Providers accept letters, digits, `_` and `-`.
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let name = T::schema_name();
         let name = name.chars().take(64).map(|c| if is_plain(c) { c } else { '_' }).collect();
         Self { name, schema: schemars::schema_for!(T).into(), check: check::<T> }
     }
 
-    /// Returns a tool whose arguments are the output. `rule` tells the model when to call it.
+    /// Returns a tool whose arguments are the output. `rule` instructs the model when to call it.
     #[must_use]
     pub fn tool(&self, name: impl Into<String>, rule: &str) -> ToolDefinition {
         let about = self.schema.get("description").and_then(Value::as_str).unwrap_or_default();
@@ -81,8 +81,8 @@ impl OutputSchema {
         }
     }
 
-    /// Returns the form of an answer that is the output. It is strict where providers can enforce the schema: every
-    /// object is closed and all fields are required.
+    /// Returns the response format for the output. It is strict if providers can enforce the schema, with every object
+    /// closed and all fields required.
     #[must_use]
     pub fn response_format(&self) -> ResponseFormat {
         let form = enforceable(&self.schema);
@@ -91,7 +91,7 @@ impl OutputSchema {
         ResponseFormat::JsonSchema { name: self.name.clone(), schema, strict }
     }
 
-    /// Returns the text that asks a model for the output.
+    /// Returns instructions that ask a model for the output.
     #[must_use]
     pub fn instructions(&self) -> String {
         format!(
@@ -101,7 +101,7 @@ impl OutputSchema {
         )
     }
 
-    /// Returns the value of the type, without the object around it. [`read_json`] reads it.
+    /// Validates a value with [`read_json`] and returns it without the wrapping object.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ fn check<T: DeserializeOwned>(value: Value) -> Result<Value, JsonMismatch> {
     Ok(value)
 }
 
-/// What is no object, in the object around it.
+/// The object around a value that is no object.
 #[derive(Deserialize)]
 struct Wrapped<T> {
     #[serde(rename = "value")]
@@ -128,12 +128,12 @@ fn unwrap<T: DeserializeOwned>(value: Value) -> Result<Value, JsonMismatch> {
     Ok(value.get("value").cloned().unwrap_or_default())
 }
 
-/// What only describes, or is a matter of the one who reads the answer.
-const LEFT_OUT: [&str; 7] =
+/// Keywords that are removed, because they are annotations or only relevant for the reader.
+const REMOVED: [&str; 7] =
     ["$schema", "$comment", "title", "examples", "deprecated", "readOnly", "writeOnly"];
 
-/// What providers do not enforce, so that it is told to the model in words.
-const TOLD: [&str; 13] = [
+/// Keywords that providers do not enforce. They are appended to the description instead.
+const DESCRIBED: [&str; 13] = [
     "default",
     "format",
     "minimum",
@@ -149,18 +149,18 @@ const TOLD: [&str; 13] = [
     "uniqueItems",
 ];
 
-/// The form of a schema that providers can enforce strictly: every object is closed, and all its fields are required. What
-/// may be missing is `null`, or what the model gives. `None` where there is no such form: for maps, tuples, flattened
-/// enums and values of any kind.
+/// Returns the form of a schema that providers can enforce strictly. Every object is closed, and all its fields are
+/// required. An optional field becomes `null`, or has a value that the model chooses. Returns `None` for maps, tuples,
+/// flattened enums and arbitrary values, which have no such form.
 pub(crate) fn enforceable(schema: &Value) -> Option<Value> {
-    // Alone an object without properties takes nothing. Within another one it takes everything.
+    // At the top level, an object without properties accepts nothing. Nested, it accepts any object.
     let is_free = |schema: &Value| {
         schema.get("type").is_some_and(may_be_object) && schema.get("properties").is_none()
     };
     let enforceable = |schema: &Value| (!is_free(schema)).then(|| enforceable(schema)).flatten();
     let fields = schema.as_object()?;
     let mut form = Map::new();
-    let mut told = Vec::new();
+    let mut described = Vec::new();
     for (key, value) in fields {
         match key.as_str() {
             "type" | "enum" | "const" | "$ref" | "description" => {
@@ -174,28 +174,32 @@ pub(crate) fn enforceable(schema: &Value) -> Option<Value> {
             "items" => {
                 form.insert(key.clone(), enforceable(value)?);
             }
+            // Strict modes support `anyOf` but not `oneOf`.
             "anyOf" | "oneOf" => {
                 let members = value.as_array()?.iter().map(enforceable);
                 form.insert("anyOf".into(), Value::Array(members.collect::<Option<_>>()?));
             }
             "required" => {}
             "additionalProperties" if *value == false => {}
-            key if LEFT_OUT.contains(&key) => {}
-            // The format of a number is its size in Rust.
+            key if REMOVED.contains(&key) => {}
+            // Formats of numbers are their sizes in Rust.
             "format" if fields.get("type").is_none_or(|kind| !may_be(kind, "string")) => {}
+            // A missing value is `null` in the strict form anyway.
             "default" if value.is_null() => {}
-            key if TOLD.contains(&key) => told.push(format!("{key}: {value}")),
+            key if DESCRIBED.contains(&key) => described.push(format!("{key}: {value}")),
             _ => return None,
         }
     }
     let has = |key: &str| fields.contains_key(key);
     let is_choice = form.contains_key("anyOf");
-    if !told.is_empty() {
+    if !described.is_empty() {
         let description = form.get("description").and_then(Value::as_str);
-        let text = [description.unwrap_or_default(), &format!("({})", told.join(", "))].join(" ");
+        let text =
+            [description.unwrap_or_default(), &format!("({})", described.join(", "))].join(" ");
         form.insert("description".into(), text.trim().into());
     }
     if form.get("type").is_some_and(may_be_object) {
+        // An object with alternatives comes from a flattened enum, and cannot be closed.
         if is_choice {
             return None;
         }
@@ -204,7 +208,7 @@ pub(crate) fn enforceable(schema: &Value) -> Option<Value> {
         form.insert("required".into(), names.into());
         form.insert("additionalProperties".into(), false.into());
     } else if has("$ref") && form.len() > 1 {
-        // A reference takes nothing beside it.
+        // A `$ref` must not have siblings.
         let reference = json!({ "$ref": form.shift_remove("$ref") });
         form.insert("anyOf".into(), json!([reference]));
     }
@@ -259,7 +263,7 @@ mod tests {
         OutputSchema::of::<T>().schema
     }
 
-    /// Every object is closed, and requires all its fields.
+    /// Asserts that every object is closed and requires all its fields.
     #[track_caller]
     fn check_strict(schema: &Value) {
         match schema {
@@ -279,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn the_enforceable_form_is_closed_and_requires_everything() {
+    fn enforceable_form_is_closed_and_requires_all_fields() {
         let schema = schema_of::<Order>();
         assert!(schema["properties"]["customer"].is_object());
         let form = enforceable(&schema).unwrap();
@@ -301,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_enforceable_form_is_known() {
+    fn open_types_have_no_enforceable_form() {
         #[derive(Deserialize, JsonSchema)]
         #[expect(dead_code, reason = "only its schema is wanted")]
         struct With<T> {
@@ -322,14 +326,14 @@ mod tests {
         assert!(!form(schema_of::<Flat>()));
         assert!(!form(json!({})));
         assert!(!form(json!(true)));
-        // Closed, it would take nothing.
+        // A closed object without properties would accept nothing.
         let free = json!({"type": "object", "description": "A filter"});
         assert!(!form(json!({"type": "object", "properties": {"filter": free}})));
         assert!(form(free));
     }
 
     #[test]
-    fn formats_of_texts_are_told_and_sizes_of_numbers_are_not() {
+    fn string_formats_are_described_and_number_sizes_are_not() {
         let form = |schema: Value| enforceable(&schema).unwrap();
         let time = json!({"type": "string", "format": "date-time"});
         assert_eq!(form(time)["description"], r#"(format: "date-time")"#);
@@ -338,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_wrapped_into_one() {
+    fn non_objects_are_wrapped() {
         for schema in [schema_of::<Vec<Item>>(), schema_of::<Payment>(), schema_of::<u8>()] {
             assert_eq!(schema["type"], "object");
             check_strict(&enforceable(&schema).unwrap());
@@ -353,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_plain() {
+    fn schema_names_are_ascii_identifiers() {
         assert_eq!(OutputSchema::of::<Order>().name, "Order");
         let name = OutputSchema::of::<Vec<Option<Order>>>().name;
         assert!(name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'));

@@ -1,12 +1,12 @@
-//! Finding the JSON in a model's text.
+//! Extraction of JSON from a model's text.
 
 use serde_json::Value;
 
-/// Reads the JSON that a text is, or that stands in its one fenced block. Anything else would be a guess.
+/// Parses a text that is JSON, or that contains exactly one fenced block with JSON. Anything else is ambiguous.
 ///
 /// # Errors
 ///
-/// The reason for the model.
+/// The reason, for the model.
 ///
 /// # Example
 ///
@@ -29,7 +29,7 @@ pub fn json_in(text: &str) -> Result<Value, String> {
     }
 }
 
-/// The content of the fenced block, if there is exactly one and it is closed.
+/// Returns the content of the only fenced block. `None` if there are several, or if it is not closed.
 fn only_block(text: &str) -> Option<&str> {
     let mut position = 0;
     let mut fences = text.split_inclusive('\n').filter_map(|line| {
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_json_or_has_one_block_of_it_is_read() {
+    fn json_text_and_single_fenced_block_are_parsed() {
         finds(r#"{"a": 1}"#);
         finds("\n  {\"a\":\n1}  \n");
         finds("```json\n{\"a\": 1}\n```");
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ambiguous_is_not_guessed() {
+    fn ambiguous_text_is_an_error() {
         fails("", "the answer has no text");
         fails(" \n", "the answer has no text");
         fails(r#"It is {"a": 1}."#, "the text is not JSON: expected value at line 1 column 1");
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_text_nothing_breaks() {
+    fn truncated_text_does_not_panic() {
         let text = "ä```json\n{\"a\": \"日本\"}\n```\n𝄞";
         for (cut, _) in text.char_indices() {
             json_in(&text[..cut]).ok();

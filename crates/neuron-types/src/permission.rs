@@ -1,10 +1,10 @@
-//! Who decides whether a tool may be called.
+//! The trait of policies that permit or deny tool calls.
 
 use serde_json::Value;
 
 use crate::{ToolCall, ToolDefinition, WasmCompatSend, WasmCompatSync};
 
-/// Decides whether a tool may be called.
+/// Decides whether a tool call is allowed.
 ///
 /// # Example
 ///
@@ -24,11 +24,11 @@ use crate::{ToolCall, ToolDefinition, WasmCompatSend, WasmCompatSync};
 /// assert_eq!(ReadOnly.check("read_file", &serde_json::json!({})), PermissionDecision::Allow);
 /// ```
 pub trait PermissionPolicy: WasmCompatSend + WasmCompatSync {
-    /// Decides by name and arguments.
+    /// Decides by the tool's name and the arguments.
     fn check(&self, tool_name: &str, input: &Value) -> PermissionDecision;
 
-    /// Decides with the whole call and the tool's definition, if there is such a tool. Provided:
-    /// calls [`check`](Self::check).
+    /// Decides by the whole call and the definition of the tool, if the tool exists. The default calls
+    /// [`check`](Self::check).
     fn check_call(
         &self,
         call: &ToolCall,
@@ -52,13 +52,13 @@ impl<P: PermissionPolicy + ?Sized> PermissionPolicy for std::sync::Arc<P> {
     }
 }
 
-/// What a [`PermissionPolicy`] decided.
+/// The decision of a [`PermissionPolicy`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PermissionDecision {
-    /// Go on.
+    /// Run the call.
     Allow,
-    /// Refuse, with the reason.
+    /// Deny the call, with the reason.
     Deny(String),
-    /// Ask a person, with the question.
+    /// Ask a person for approval, with the question.
     Ask(String),
 }

@@ -1,4 +1,4 @@
-//! The callback before each call of the model, and what it may change for that call.
+//! A callback that may change the request of each turn.
 
 use std::fmt;
 
@@ -7,24 +7,23 @@ use crate::{
     RunView, SystemPrompt, ToolDefinition, WasmCompatSend, WasmCompatSync,
 };
 
-/// What the next call of the model will send, to change it for that call alone; given to the callback
-/// of a [`PrepareTurn`].
+/// The next model request, which the callback of a [`PrepareTurn`] may change for this call only.
 #[derive(Debug)]
 pub struct TurnSetup<'a> {
-    /// The run so far.
+    /// The state of the run.
     pub run: RunView<'a>,
-    /// Model, sampling, tool choice, thinking and so on.
+    /// Model, sampling, tool choice, thinking and other options.
     pub settings: RequestSettings,
-    /// The instructions for the model; empty for none.
+    /// The system prompt. Empty for none.
     pub system_prompt: SystemPrompt,
     tools: &'a [ToolDefinition],
     output_tool: Option<&'a str>,
-    /// For each tool, whether it is offered.
+    /// Flags of the tools, set if the tool is offered.
     offered: Vec<bool>,
 }
 
 impl<'a> TurnSetup<'a> {
-    /// The output tool of a typed run is neither shown nor taken away.
+    /// The callback can neither see nor remove the output tool of a typed run.
     fn new(call: &ModelCall<'a>) -> Self {
         let tools = call.request.tools;
         let offered = vec![true; tools.len()];
@@ -40,15 +39,15 @@ impl<'a> TurnSetup<'a> {
         }
     }
 
-    /// Returns the tools that are offered to the model, in registration order.
+    /// Returns the offered tools in registration order.
     pub fn tools(&self) -> impl Iterator<Item = &ToolDefinition> {
         let tools = self.tools.iter().zip(&self.offered);
         let shown = tools.filter(|(tool, offered)| **offered && !self.is_output(tool));
         shown.map(|(tool, _)| tool)
     }
 
-    /// Offers only those of the offered tools for which the answer is `true`. A tool that is not offered is unknown for
-    /// the turn: calling it nevertheless is calling a tool that does not exist.
+    /// Removes the offered tools for which `is_offered` returns `false`. For this turn a removed tool does not exist,
+    /// and a call of it is a call of an unknown tool.
     pub fn retain_tools(&mut self, mut is_offered: impl FnMut(&ToolDefinition) -> bool) {
         let output_tool = self.output_tool;
         for (tool, offered) in self.tools.iter().zip(&mut self.offered) {
@@ -61,7 +60,7 @@ impl<'a> TurnSetup<'a> {
         self.output_tool == Some(&*tool.name)
     }
 
-    /// Returns the definitions to offer. `None` means all.
+    /// Returns the definitions to offer. `None` if all are offered.
     fn fewer_tools(&self) -> Option<Vec<ToolDefinition>> {
         let tools = self.tools.iter().zip(&self.offered);
         let kept = tools.filter(|(_, offered)| **offered).map(|(tool, _)| tool.clone());
@@ -69,7 +68,7 @@ impl<'a> TurnSetup<'a> {
     }
 }
 
-/// A [layer](ModelLayer) that lets a callback change each request.
+/// A [layer](ModelLayer) with a callback that may change each request.
 ///
 /// # Example
 ///
@@ -87,7 +86,7 @@ impl<'a> TurnSetup<'a> {
 pub struct PrepareTurn<F>(F);
 
 impl<F: Fn(&mut TurnSetup<'_>)> PrepareTurn<F> {
-    /// Makes a layer of a callback.
+    /// Creates a layer from a callback.
     pub fn new(callback: F) -> Self {
         Self(callback)
     }
@@ -113,7 +112,7 @@ where
         let fewer_tools = turn.fewer_tools();
         let TurnSetup { mut settings, system_prompt, .. } = turn;
         if call.is_last {
-            // The last call of a run chooses its tool itself.
+            // The loop sets the tool choice of a run's last call.
             settings.tool_choice = call.request.tool_choice.cloned();
         }
         let request = RequestRef {

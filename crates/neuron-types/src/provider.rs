@@ -1,4 +1,4 @@
-//! The trait that every model provider implements, and its erased form.
+//! The trait of model providers and its boxed form.
 
 use std::fmt;
 use std::future::Future;
@@ -9,23 +9,22 @@ use crate::{
     WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
 
-/// A source of completions: a vendor's API, a local server, a script in a test.
+/// A provider of completions, for example a vendor's API, a local server or a script in a test.
 ///
-/// Implement [`complete_ref`](Self::complete_ref) and [`complete_stream_ref`](Self::complete_stream_ref), which borrow the
-/// request. The agent loop calls only those, with the whole conversation in the request. A provider that needs a request
-/// of its own implements [`complete`](Self::complete) and [`complete_stream`](Self::complete_stream) instead, at the cost
-/// of a copy of the conversation for each call of the model. Of each pair, the method that is not implemented calls the
-/// other one. If both are missing, the compiler reports a recursion that "requires boxing" (E0733) where the provider is
+/// Implement [`complete_ref`](Self::complete_ref) and [`complete_stream_ref`](Self::complete_stream_ref), which borrow
+/// the request. The agent loop calls only these two, with the whole conversation in the request. A provider that needs
+/// an owned request implements [`complete`](Self::complete) and [`complete_stream`](Self::complete_stream) instead.
+/// This costs a copy of the conversation for each model call. The default of each method calls the other method of the
+/// pair. If both are missing, the compiler reports a recursion that "requires boxing" (E0733) where the provider is
 /// used.
 ///
-/// Not object-safe; use [`BoxedProvider`] where the provider is chosen at run time.
+/// This trait is not object-safe. Use [`BoxedProvider`] to choose a provider at run time.
 ///
 /// # Contract
 ///
-/// - Retry nothing: report [`ProviderError::is_retryable`] truthfully instead.
+/// - Do not retry. Report [`ProviderError::is_retryable`] correctly instead.
 /// - Dropping a future or a stream cancels the request.
-/// - A stream that ends without [`StreamEvent::MessageComplete`](crate::StreamEvent) or an error
-///   counts as broken.
+/// - A stream that ends without [`StreamEvent::MessageComplete`](crate::StreamEvent) or an error is treated as broken.
 ///
 /// # Example
 ///
@@ -62,11 +61,11 @@ use crate::{
     note = "implement `Provider`, or pass a provider such as `Anthropic`; a `dyn` provider is `BoxedProvider`"
 )]
 pub trait Provider: WasmCompatSend + WasmCompatSync {
-    /// [`complete_ref`](Self::complete_ref) with an owned request. Provided: lends it.
+    /// Like [`complete_ref`](Self::complete_ref), with an owned request. The default borrows it.
     ///
     /// # Errors
     ///
-    /// As [`complete_ref`](Self::complete_ref).
+    /// The errors of [`complete_ref`](Self::complete_ref).
     fn complete(
         &self,
         request: CompletionRequest,
@@ -74,11 +73,11 @@ pub trait Provider: WasmCompatSend + WasmCompatSync {
         async move { self.complete_ref(request.view()).await }
     }
 
-    /// [`complete_stream_ref`](Self::complete_stream_ref) with an owned request. Provided: lends it.
+    /// Like [`complete_stream_ref`](Self::complete_stream_ref), with an owned request. The default borrows it.
     ///
     /// # Errors
     ///
-    /// As [`complete_stream_ref`](Self::complete_stream_ref).
+    /// The errors of [`complete_stream_ref`](Self::complete_stream_ref).
     fn complete_stream(
         &self,
         request: CompletionRequest,
@@ -86,11 +85,11 @@ pub trait Provider: WasmCompatSend + WasmCompatSync {
         async move { self.complete_stream_ref(request.view()).await }
     }
 
-    /// Asks for a whole answer. Provided: copies the request for [`complete`](Self::complete).
+    /// Requests a complete response. The default copies the request for [`complete`](Self::complete).
     ///
     /// # Errors
     ///
-    /// Whatever keeps the provider from answering, classified by [`ProviderError`].
+    /// [`ProviderError`], which classifies the failure.
     fn complete_ref(
         &self,
         request: RequestRef<'_>,
@@ -98,13 +97,12 @@ pub trait Provider: WasmCompatSend + WasmCompatSync {
         self.complete(copied(request, self.info().name))
     }
 
-    /// Asks for an answer as a stream of events. Provided: copies the request for
+    /// Requests a response as a stream of events. The default copies the request for
     /// [`complete_stream`](Self::complete_stream).
     ///
     /// # Errors
     ///
-    /// What is known before the first event; later errors arrive as
-    /// [`StreamEvent::Error`](crate::StreamEvent::Error).
+    /// Errors before the first event. Later errors arrive as [`StreamEvent::Error`](crate::StreamEvent::Error).
     fn complete_stream_ref(
         &self,
         request: RequestRef<'_>,
@@ -112,16 +110,16 @@ pub trait Provider: WasmCompatSend + WasmCompatSync {
         self.complete_stream(copied(request, self.info().name))
     }
 
-    /// Names the provider and its default model, for telemetry.
+    /// Returns the names of the provider and its default model, for telemetry.
     fn info(&self) -> ProviderInfo<'_> {
         ProviderInfo::default()
     }
 }
 
-/// The number of messages from which on a copy of them is worth a warning.
+/// Minimum number of messages for a warning about the copy.
 const LONG_CONVERSATION: usize = 100;
 
-/// Copies a request for a provider that needs one of its own. Warns once in a process if the conversation is long.
+/// Copies a request for a provider that needs an owned request. Warns once per process about a long conversation.
 fn copied(request: RequestRef<'_>, provider: &str) -> CompletionRequest {
     static WARNING: Once = Once::new();
     let messages = request.messages.len();
@@ -138,54 +136,53 @@ fn copied(request: RequestRef<'_>, provider: &str) -> CompletionRequest {
     request.to_request()
 }
 
-/// What a provider says of itself.
+/// Metadata of a provider.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProviderInfo<'a> {
-    /// The provider's name in telemetry's terms, `anthropic` or `openai` for instance; empty when
-    /// the provider says nothing.
+    /// Name of the provider in telemetry's terms, for example `anthropic` or `openai`. Empty if unknown.
     pub name: &'a str,
-    /// The model for requests that name none; empty when unknown.
+    /// Model of requests without a model. Empty if unknown.
     pub default_model: &'a str,
-    /// The host that is asked, a name or an address; empty when unknown.
+    /// Name or address of the server's host. Empty if unknown.
     pub server_address: &'a str,
-    /// Its port, where `server_address` is known.
+    /// Port of the server, if `server_address` is known.
     pub server_port: Option<u16>,
-    /// Whether a model can be forced to call a certain tool.
+    /// Support for forced calls of a certain tool.
     pub forced_calls: ForcedCalls,
 }
 
-/// Whether a provider accepts [`ToolChoice::Specific`](crate::ToolChoice::Specific). Where it does not, the agent loop asks
-/// for the call in words.
+/// The support of a provider for [`ToolChoice::Specific`](crate::ToolChoice::Specific). Without support, the agent loop
+/// asks for the call in the prompt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ForcedCalls {
-    /// It does. The default.
+    /// Supported. The default.
     #[default]
     Accepted,
-    /// It does unless the model thinks.
+    /// Supported unless the model thinks.
     NotWhileThinking {
-        /// Beginnings of the names of models that think unless they are told not to.
+        /// Prefixes of the names of models that think by default.
         thinking_models: &'static [&'static str],
     },
-    /// It does not.
+    /// Not supported.
     Refused,
 }
 
 impl<'a> ProviderInfo<'a> {
-    /// Names a provider and its default model.
+    /// Creates the metadata from the names of a provider and its default model.
     #[must_use]
     pub fn new(name: &'a str, default_model: &'a str) -> Self {
         Self { name, default_model, ..Self::default() }
     }
 
-    /// Says which server is asked.
+    /// Sets the address of the server.
     #[must_use]
     pub fn at_server(self, server_address: &'a str, server_port: Option<u16>) -> Self {
         Self { server_address, server_port, ..self }
     }
 
-    /// Whether the model of a request can be forced to call a certain tool.
+    /// Returns `true` if the model of a request can be forced to call a certain tool.
     #[must_use]
     pub fn can_force_call(&self, request: RequestRef<'_>) -> bool {
         use crate::ThinkingConfig::{Adaptive, Enabled};
@@ -200,16 +197,16 @@ impl<'a> ProviderInfo<'a> {
         }
     }
 
-    /// Says whether a model can be forced to call a certain tool.
+    /// Sets the support for forced calls of a certain tool.
     #[must_use]
     pub fn with_forced_calls(self, forced_calls: ForcedCalls) -> Self {
         Self { forced_calls, ..self }
     }
 }
 
-/// A provider behind a pointer, for choosing one at run time.
+/// A boxed provider, for a choice at run time.
 ///
-/// It boxes one future a call and clones no request. Clones share the provider.
+/// It allocates one future per call and does not clone requests. Clones share the provider.
 ///
 /// # Example
 ///
@@ -232,7 +229,7 @@ impl<'a> ProviderInfo<'a> {
 pub struct BoxedProvider(Arc<dyn ProviderDyn>);
 
 impl BoxedProvider {
-    /// Puts a provider behind a pointer.
+    /// Boxes a provider.
     pub fn new(provider: impl Provider + 'static) -> Self {
         Self(Arc::new(provider))
     }
@@ -244,6 +241,7 @@ impl fmt::Debug for BoxedProvider {
     }
 }
 
+// Forward every method, because a default method would bypass an override of the inner type.
 impl Provider for BoxedProvider {
     async fn complete(
         &self,
@@ -278,8 +276,8 @@ impl Provider for BoxedProvider {
     }
 }
 
-/// The object-safe twin of [`Provider`], for a pointer with a lifetime of its own; else see [`BoxedProvider`]. Its methods
-/// have names of their own, so that a glob import makes no call ambiguous.
+/// Object-safe form of [`Provider`], for pointers with their own lifetime. Otherwise use [`BoxedProvider`]. The method
+/// names differ from [`Provider`], so that a glob import is not ambiguous.
 pub trait ProviderDyn: WasmCompatSend + WasmCompatSync {
     /// [`Provider::complete`].
     fn complete_dyn(
@@ -343,6 +341,7 @@ impl<P: Provider> ProviderDyn for P {
     }
 }
 
+// Forward every method, because a default method would bypass an override of the inner type.
 macro_rules! forward_through_pointer {
     ($($pointer:ty),*) => {$(
         impl<P: Provider + ?Sized> Provider for $pointer {

@@ -1,4 +1,4 @@
-//! Reading what a model wrote, and saying what is wrong with it so that the model can mend it.
+//! Deserialisation of JSON from a model, with errors that the model can correct.
 
 use std::fmt::Write;
 
@@ -6,26 +6,25 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 
-/// Of a mistake, which quotes what is wrong, so many characters are told at each end.
-const MOST_CHARACTERS: usize = 200;
+/// Maximum number of characters of an error's text at each end. The text quotes the invalid value.
+const MAX_CHARACTERS: usize = 200;
 
-/// JSON that does not fit a type: where, and what was expected there. Made by [`read_json`].
+/// A mismatch between JSON and a type, with its place and reason. Returned by [`read_json`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[error("{}{reason}", place(path))]
+#[error("{}{reason}", location(path))]
 pub struct JsonMismatch {
-    /// The place as a JSON path: `$.items[0].price`; `$` for the whole.
+    /// JSON path of the place, for example `$.items[0].price`. `$` means the whole value.
     pub path: String,
-    /// What is wrong there, and what was expected.
+    /// The reason, with the expected type.
     pub reason: String,
 }
 
-/// Reads a value from JSON that a model wrote: a tool's arguments, or a typed answer.
+/// Deserialises JSON that a model wrote, such as tool arguments or a typed output.
 ///
 /// # Errors
 ///
-/// [`JsonMismatch`], in words that the model can act on. A mistake that is long in itself is told in
-/// parts.
+/// [`JsonMismatch`], in words that the model can act on. The middle of a long text is omitted.
 ///
 /// # Example
 ///
@@ -49,13 +48,13 @@ pub fn read_json<T: DeserializeOwned>(value: Value) -> Result<T, JsonMismatch> {
     read_json_ref(&value)
 }
 
-/// [`read_json`] of a value that is not given away.
+/// Like [`read_json`], with a borrowed value.
 ///
 /// # Errors
 ///
-/// As [`read_json`].
+/// The errors of [`read_json`].
 pub fn read_json_ref<T: DeserializeOwned>(value: &Value) -> Result<T, JsonMismatch> {
-    // Places are only looked for where something is wrong, because that costs an allocation for each field.
+    // Track the path only after an error, because it costs an allocation for each field.
     let fault = match T::deserialize(value) {
         Ok(read) => return Ok(read),
         Err(fault) => fault,
@@ -65,12 +64,12 @@ pub fn read_json_ref<T: DeserializeOwned>(value: &Value) -> Result<T, JsonMismat
             path: json_path(error.path()),
             reason: shorten(error.inner().to_string()),
         }),
-        // A type that reads a value only the second time has no place to tell.
+        // The second attempt succeeded, which a stateful `Deserialize` can do. Then the path is unknown.
         Ok(_) => Err(JsonMismatch { path: "$".to_owned(), reason: shorten(fault.to_string()) }),
     }
 }
 
-/// Writes a path as JSON path: `$` is the whole. Names that are not plain are quoted.
+/// Formats a path as a JSON path. Names with special characters are quoted.
 fn json_path(path: &Path) -> String {
     let mut place = "$".to_owned();
     for segment in path {
@@ -92,22 +91,21 @@ fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.chars().all(is_plain)
 }
 
-/// What concerns the whole has no place.
-fn place(path: &str) -> String {
+/// Formats the place of an error. The whole value has no place.
+fn location(path: &str) -> String {
     match path {
         "$" => String::new(),
         path => format!("`{path}`: "),
     }
 }
 
-/// Leaves out the middle of a long text: what was found stands at its beginning, what was expected
-/// at its end.
+/// Omits the middle of a long text. The start has the invalid value, the end has the expected type.
 fn shorten(text: String) -> String {
     let total = text.chars().count();
-    if total <= 2 * MOST_CHARACTERS {
+    if total <= 2 * MAX_CHARACTERS {
         return text;
     }
-    let start: String = text.chars().take(MOST_CHARACTERS).collect();
-    let end: String = text.chars().skip(total - MOST_CHARACTERS).collect();
+    let start: String = text.chars().take(MAX_CHARACTERS).collect();
+    let end: String = text.chars().skip(total - MAX_CHARACTERS).collect();
     format!("{start}…{end}")
 }

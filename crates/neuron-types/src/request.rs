@@ -1,4 +1,4 @@
-//! What is asked of a model: the request and its options.
+//! The request for a model and its options.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::message::text_field;
 use crate::{Message, ToolDefinition};
 
-/// One call of a model.
+/// A request for a model.
 ///
 /// # Example
 ///
@@ -22,7 +22,7 @@ use crate::{Message, ToolDefinition};
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CompletionRequest {
-    /// The model's name; empty means the provider's default.
+    /// Name of the model. Empty means the provider's default.
     #[serde(default)]
     pub model: String,
     /// The conversation.
@@ -33,32 +33,32 @@ pub struct CompletionRequest {
     /// The tools that the model may call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolDefinition>,
-    /// The most tokens the answer may have; `None` means the provider's default.
+    /// Maximum number of tokens of the response. `None` means the provider's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<usize>,
-    /// Sampling temperature; some models accept none.
+    /// Sampling temperature. Some models reject it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f32>,
-    /// Nucleus sampling; some models accept none.
+    /// Nucleus sampling. Some models reject it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f32>,
-    /// Texts at which the model stops.
+    /// Texts that stop the model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stop_sequences: Vec<String>,
-    /// Whether and which tool the model must call.
+    /// Constraint on the model's tool calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,
-    /// The form of the answer.
+    /// The format of the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_format: Option<ResponseFormat>,
-    /// Reasoning before the answer.
+    /// Reasoning before the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<ThinkingConfig>,
-    /// How hard the model should try.
+    /// The amount of reasoning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_effort: Option<ReasoningEffort>,
-    /// Fields of the provider's own, merged deep into the request's JSON; its `tools` are
-    /// appended to ours.
+    /// Provider-specific fields, merged deeply into the request's JSON. Its `tools` are appended to the tools of the
+    /// request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra: Option<Value>,
     /// Context management by the provider.
@@ -79,7 +79,7 @@ pub enum SystemPrompt {
 }
 
 impl SystemPrompt {
-    /// Whether there is nothing to send.
+    /// Returns `true` if there is no text.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         match self {
@@ -88,11 +88,12 @@ impl SystemPrompt {
         }
     }
 
-    /// Adds another prompt after this one. Blocks stay apart, because they may end cached prefixes; two texts become one
-    /// with an empty line between them.
+    /// Appends another prompt. Blocks stay separate, because they may end cached prefixes. Two texts are joined with an
+    /// empty line.
     #[must_use]
     pub fn and(self, other: impl Into<Self>) -> Self {
         match (self, other.into()) {
+            // An empty prompt must not add an empty line or block.
             (first, second) if second.is_empty() => first,
             (first, second) if first.is_empty() => second,
             (Self::Text(first), Self::Text(second)) => Self::Text(format!("{first}\n\n{second}")),
@@ -136,25 +137,25 @@ impl From<Vec<SystemBlock>> for SystemPrompt {
     }
 }
 
-/// One text of a [`SystemPrompt`].
+/// A text of a [`SystemPrompt`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SystemBlock {
     /// The text.
     pub text: String,
-    /// Ends a cached prefix here.
+    /// Ends a cached prefix after this text, if set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_control: Option<CacheControl>,
 }
 
-/// A cache breakpoint: everything up to here may be cached by the provider.
+/// A cache breakpoint. The provider may cache the request up to this point.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheControl {
-    /// How long the cache lives; `None` means the provider's default.
+    /// Lifetime of the cache. `None` means the provider's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<CacheTtl>,
 }
 
-/// How long a cached prefix lives.
+/// The lifetime of a cached prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -165,7 +166,7 @@ pub enum CacheTtl {
     OneHour,
 }
 
-/// Whether and which tool the model must call.
+/// The choice of tools that a model may or must call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToolChoice {
@@ -182,7 +183,7 @@ pub enum ToolChoice {
     },
 }
 
-/// The form of an answer.
+/// The format of a response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -193,72 +194,71 @@ pub enum ResponseFormat {
     JsonObject,
     /// JSON that follows a schema.
     JsonSchema {
-        /// A name for the schema.
+        /// Name of the schema.
         name: String,
         /// The JSON Schema.
         schema: Value,
-        /// Whether the provider must enforce it.
+        /// Set if the provider must enforce the schema.
         strict: bool,
     },
 }
 
-/// Reasoning before the answer.
+/// The configuration of reasoning before the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ThinkingConfig {
-    /// On, with at most so many tokens of it.
+    /// On, with a token budget.
     Enabled {
-        /// The most tokens of reasoning.
+        /// Maximum number of tokens of reasoning.
         budget_tokens: usize,
     },
     /// Off.
     Disabled,
-    /// The model decides how much.
+    /// The model decides on the amount.
     Adaptive,
 }
 
-/// How hard the model should try.
+/// The amount of reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ReasoningEffort {
     /// No reasoning.
     None,
-    /// Little.
+    /// Low.
     Low,
-    /// Some.
+    /// Medium.
     Medium,
-    /// Much.
+    /// High.
     High,
 }
 
-/// Context management by the provider: it edits the conversation on its side.
+/// Context management by the provider, which edits the conversation on the server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextManagement {
-    /// The edits, in the order in which they apply.
+    /// The edits, in the order of application.
     pub edits: Vec<ContextEdit>,
 }
 
-/// One edit of [`ContextManagement`].
+/// An edit of [`ContextManagement`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ContextEdit {
-    /// Summarise the conversation when it grows long.
+    /// Summarise a long conversation.
     Compact {
-        /// The provider's name for the strategy, `compact_20260112` for one.
+        /// The provider's name for the strategy, for example `compact_20260112`.
         strategy: String,
     },
-    /// Any edit in the provider's own JSON, with the settings that it takes.
+    /// Any edit in the provider's JSON, including its settings.
     Raw {
-        /// The edit, `{"type": "clear_tool_uses_20250919"}` for one.
+        /// The edit, for example `{"type": "clear_tool_uses_20250919"}`.
         json: Value,
     },
 }
 
-/// Gives `Blocks(Vec<…>)` the stored form `{"type":"blocks","blocks":[…]}`, as [`text_field`] does
-/// for texts.
+/// Serialises `Blocks(Vec<…>)` as `{"type":"blocks","blocks":[…]}`, like [`text_field`] for texts.
 mod blocks_field {
     use std::borrow::Cow;
 

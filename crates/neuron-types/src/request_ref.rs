@@ -1,4 +1,4 @@
-//! A request for a model that borrows its parts.
+//! A model request with borrowed parts.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,11 +8,11 @@ use crate::{
     ResponseFormat, SystemPrompt, ThinkingConfig, ToolChoice, ToolDefinition,
 };
 
-/// A [`CompletionRequest`] that borrows its parts, so that a conversation and the definition of an agent need not be
-/// copied for each call of a model.
+/// A [`CompletionRequest`] with borrowed parts, which avoids a copy of the conversation and the agent's definition for
+/// each model call.
 ///
-/// It has the fields of a [`CompletionRequest`], and two more, and serializes to the same JSON. It is `Copy`. To change a field, write
-/// a new value with the rest of the old one.
+/// It has the fields of a [`CompletionRequest`] and two more, and serialises to the same JSON. It is `Copy`. To change
+/// a field, create a new value with struct update syntax.
 ///
 /// # Example
 ///
@@ -26,7 +26,7 @@ use crate::{
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct RequestRef<'a> {
-    /// The name of the model. An empty name means the provider's default.
+    /// Name of the model. Empty means the provider's default.
     pub model: &'a str,
     /// The conversation.
     pub messages: &'a [Message],
@@ -36,49 +36,50 @@ pub struct RequestRef<'a> {
     /// The tools that the model may call.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub tools: &'a [ToolDefinition],
-    /// Maximum number of tokens of the answer. `None` means the provider's default.
+    /// Maximum number of tokens of the response. `None` means the provider's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<usize>,
-    /// Sampling temperature. Some models accept none.
+    /// Sampling temperature. Some models reject it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f32>,
-    /// Nucleus sampling. Some models accept none.
+    /// Nucleus sampling. Some models reject it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f32>,
-    /// Texts at which the model stops.
+    /// Texts that stop the model.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub stop_sequences: &'a [String],
-    /// Which tool the model must call.
+    /// Constraint on the model's tool calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<&'a ToolChoice>,
-    /// The form of the answer.
+    /// The format of the response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_format: Option<&'a ResponseFormat>,
-    /// Reasoning before the answer.
+    /// Reasoning before the response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking: Option<ThinkingConfig>,
-    /// How hard the model should try.
+    /// The amount of reasoning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_effort: Option<ReasoningEffort>,
-    /// Fields of the provider's own, merged deeply into the JSON of the request. Its `tools` are appended to ours.
+    /// Provider-specific fields, merged deeply into the request's JSON. Its `tools` are appended to the tools of the
+    /// request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extra: Option<&'a Value>,
     /// Context management by the provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_management: Option<&'a ContextManagement>,
-    /// A wish that the provider keeps a cache breakpoint at the end of the conversation, so that the next call reads from
-    /// the cache what this one sent. It changes no answer, and is not part of the JSON. Providers that cache by themselves
-    /// ignore it.
+    /// A hint to set a cache breakpoint at the end of the conversation, so that the next call reads this request from
+    /// the cache. It does not change the response and is not part of the JSON. Providers with automatic caching ignore
+    /// it.
     #[serde(skip)]
     pub cache: Option<CacheControl>,
-    /// The name of a conversation that only grows, for readers that keep what they read of it. It is not part of the
-    /// JSON. [`with_history`](Self::with_history) sets it, [`history_key`](Self::history_key) reads it.
+    /// The key of a conversation that only grows, for consumers that cache it. It is not part of the JSON. Set by
+    /// [`with_history`](Self::with_history), read by [`history_key`](Self::history_key).
     #[serde(skip)]
     pub history: Option<History<'a>>,
 }
 
 impl RequestRef<'_> {
-    /// Copies all parts but the wish for a [cache](Self::cache) and the [history](Self::history).
+    /// Copies all parts except [`cache`](Self::cache) and [`history`](Self::history).
     #[must_use]
     pub fn to_request(&self) -> CompletionRequest {
         CompletionRequest {
@@ -101,10 +102,10 @@ impl RequestRef<'_> {
 }
 
 impl CompletionRequest {
-    /// Returns the request with borrowed parts.
+    /// Borrows the request.
     #[must_use]
     pub fn view(&self) -> RequestRef<'_> {
-        // All fields are named, so that the compiler reports a field that is missing here.
+        // Name all fields, so that the compiler reports a missing field.
         let Self {
             model,
             messages,
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_has_the_bytes_of_its_request_and_comes_back() {
+    fn view_serialises_like_its_request_and_converts_back() {
         for request in [CompletionRequest::default(), full()] {
             let view = request.view();
             let bytes = serde_json::to_string(&request).unwrap();

@@ -1,4 +1,4 @@
-//! The part of a request that stands beside the conversation, the tools and the system prompt.
+//! The options of a request apart from conversation, tools and system prompt.
 
 use crate::{
     CacheControl, ContextManagement, ReasoningEffort, RequestRef, ResponseFormat, ThinkingConfig,
@@ -6,10 +6,10 @@ use crate::{
 };
 use serde_json::Value;
 
-/// The part of a request that stands beside the conversation, the tools and the system prompt. Build it with
-/// `..Default::default()`, because fields may be added.
+/// The options of a request apart from conversation, tools and system prompt. Create it with `..Default::default()`,
+/// because fields may be added.
 ///
-/// The default leaves everything to the provider.
+/// By default the provider decides.
 ///
 /// # Example
 ///
@@ -23,30 +23,30 @@ use serde_json::Value;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RequestSettings {
-    /// The model's name; empty means the provider's default.
+    /// Name of the model. Empty means the provider's default.
     pub model: String,
-    /// The most tokens that one answer may have.
+    /// Maximum number of tokens of one response.
     pub max_tokens: Option<usize>,
-    /// Sampling temperature; some models accept none.
+    /// Sampling temperature. Some models reject it.
     pub temperature: Option<f32>,
-    /// Nucleus sampling; some models accept none.
+    /// Nucleus sampling. Some models reject it.
     pub top_p: Option<f32>,
-    /// Texts at which the model stops.
+    /// Texts that stop the model.
     pub stop_sequences: Vec<String>,
-    /// Whether and which tool the model must call. A model that must call a tool in every answer
-    /// never comes to an end: demand it for single turns only.
+    /// Constraint on the model's tool calls. A run in which the model must call a tool in every response never
+    /// ends, so require it only for single turns.
     pub tool_choice: Option<ToolChoice>,
-    /// The form of the answer.
+    /// The format of the response.
     pub response_format: Option<ResponseFormat>,
-    /// Reasoning before the answer.
+    /// Reasoning before the response.
     pub thinking: Option<ThinkingConfig>,
-    /// How hard the model should try.
+    /// The amount of reasoning.
     pub reasoning_effort: Option<ReasoningEffort>,
-    /// Fields of the provider's own, merged deep into the request's JSON.
+    /// Provider-specific fields, merged deeply into the request's JSON.
     pub extra: Option<Value>,
     /// Context management by the provider.
     pub context_management: Option<ContextManagement>,
-    /// A cache breakpoint at the end of the conversation; see [`RequestRef::cache`].
+    /// Cache breakpoint at the end of the conversation. See [`RequestRef::cache`].
     pub cache: Option<CacheControl>,
 }
 
@@ -54,7 +54,7 @@ impl<'a> RequestRef<'a> {
     /// Returns the request with these settings.
     #[must_use]
     pub fn with_settings(self, settings: &'a RequestSettings) -> Self {
-        // All fields are named, so that the compiler reports a field that is missing here.
+        // Name all fields, so that the compiler reports a missing field.
         let RequestSettings {
             model,
             max_tokens,

@@ -1,34 +1,34 @@
-//! Resources: data with an address, in a tool's result or named by it.
+//! Resources, which are data with a URI in or behind a tool's result.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The content of a resource, with its address: part of a tool's result, or read from a server.
+/// A resource with its content, from a tool's result or read from a server.
 ///
 /// It has [`text`](Self::text) or [`blob`](Self::blob).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmbeddedResource {
-    /// Its address, with whatever scheme its owner uses.
+    /// URI, with any scheme.
     pub uri: String,
     /// The MIME type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// The content, if it is text.
+    /// The content of a text resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The content in standard base64, if it is not text.
+    /// The content of any other resource, in standard base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blob: Option<String>,
 }
 
 impl EmbeddedResource {
-    /// Text with an address.
+    /// Creates a text resource.
     pub fn text(uri: impl Into<String>, text: impl Into<String>) -> Self {
         Self { uri: uri.into(), text: Some(text.into()), ..Self::default() }
     }
 
-    /// Bytes with an address, in standard base64.
+    /// Creates a binary resource from standard base64.
     pub fn blob(uri: impl Into<String>, base64: impl Into<String>) -> Self {
         Self { uri: uri.into(), blob: Some(base64.into()), ..Self::default() }
     }
@@ -41,7 +41,7 @@ impl EmbeddedResource {
     }
 }
 
-/// The text after its address, or the address and what it is.
+/// Prints the URI, followed by the text or the MIME type.
 impl fmt::Display for EmbeddedResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(text) = &self.text {
@@ -54,19 +54,19 @@ impl fmt::Display for EmbeddedResource {
     }
 }
 
-/// A resource that is named and not sent: who wants it reads it by its address.
+/// A link to a resource without its content. Read the content by URI.
 ///
-/// Build it with `..Default::default()`: fields may be added.
+/// Create it with `..Default::default()`, because fields may be added.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceLink {
-    /// Its address, with whatever scheme its owner uses.
+    /// URI, with any scheme.
     pub uri: String,
-    /// Its name.
+    /// Name of the resource.
     pub name: String,
-    /// Its name for people.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it is.
+    /// Description of the resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The MIME type.
@@ -78,13 +78,13 @@ pub struct ResourceLink {
 }
 
 impl ResourceLink {
-    /// A resource with an address and a name.
+    /// Creates a link from a URI and a name.
     pub fn new(uri: impl Into<String>, name: impl Into<String>) -> Self {
         Self { uri: uri.into(), name: name.into(), ..Self::default() }
     }
 }
 
-/// The address, the name, and what it is.
+/// Prints the URI, the name, the description and the MIME type.
 impl fmt::Display for ResourceLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[link to resource {}: {}", self.uri, self.title.as_ref().unwrap_or(&self.name))?;

@@ -1,49 +1,49 @@
-//! What a model answered.
+//! The response of a model.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Message, TokenUsage};
 
-/// A model's whole answer.
+/// A complete response of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CompletionResponse {
-    /// The provider's identifier of the answer, for logs; empty when it gave none.
+    /// The provider's id of the response, for logs. Empty if there is none.
     pub id: String,
-    /// The model that answered.
+    /// The model that created the response.
     pub model: String,
-    /// The answer.
+    /// The assistant message.
     pub message: Message,
-    /// The tokens it took.
+    /// The tokens used.
     pub usage: TokenUsage,
-    /// Why the model stopped.
+    /// The reason why the model stopped.
     pub stop_reason: StopReason,
 }
 
-/// Why a model stopped.
+/// The reason why a model stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StopReason {
-    /// It said what it had to say.
+    /// The response is complete.
     EndTurn,
-    /// It waits for the results of tools.
+    /// The model waits for tool results.
     ToolUse,
-    /// It reached the limit on the answer's tokens: the answer is cut off.
+    /// The response was cut off at the token limit.
     MaxTokens,
-    /// It produced one of the stop sequences.
+    /// The model produced a stop sequence.
     StopSequence,
-    /// The provider's filter cut the answer off.
+    /// A content filter of the provider cut the response off.
     ContentFilter,
-    /// The provider paused after it summarised the conversation; sending the answer back
-    /// continues.
+    /// The provider paused after it summarised the conversation. Send the response back to continue.
     Compaction,
-    /// The provider paused a long turn; sending the answer back continues.
+    /// The provider paused a long turn. Send the response back to continue.
     PauseTurn,
-    /// The model or the provider refused to answer.
+    /// The model or the provider refused to respond.
     Refusal,
-    /// The conversation filled the model's context window: the answer is cut off.
+    /// The response was cut off because the context window is full.
     ContextWindowExceeded,
-    /// A reason that neuron does not know, in the provider's words.
+    /// A reason unknown to neuron, in the provider's words.
+    // Untagged, so that an unknown reason is stored as a plain string.
     #[serde(untagged)]
     Other(String),
 }

@@ -1,4 +1,4 @@
-//! Making a call of the model again after an error that may pass.
+//! Retries of model calls after transient errors.
 
 use std::time::Duration;
 
@@ -7,11 +7,14 @@ use crate::{
     CompletionResponse, LoopError, ModelCall, ModelLayer, ModelNext, ProviderError, StreamEvent,
 };
 
-/// The longest wait that a provider may ask for before another attempt.
+/// Longest delay requested by a provider after which a call is retried.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// A [layer](ModelLayer) that makes a call again after an error that may pass. It waits as long as the provider asks, up to
-/// a minute, where there is a clock. A durable engine makes calls again itself. The reader of a stream is told that what it was shown counts no more.
+/// A [layer](ModelLayer) that retries a model call after a transient error.
+///
+/// It waits for the delay that the provider requests, if there is a clock. A requested delay of more than one minute
+/// ends the retries. Before each retry, the reader of a stream receives a [`StreamEvent::Reset`] that voids the deltas
+/// so far. Calls of a durable engine are not retried, because the engine retries them itself.
 ///
 /// # Example
 ///
@@ -26,7 +29,7 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Makes each call again so often.
+    /// Creates a layer with a maximum number of retries per call.
     #[must_use]
     pub fn new(retries: usize) -> Self {
         Self { retries }
@@ -42,13 +45,14 @@ impl ModelLayer for Retry {
         let mut attempt = 1;
         loop {
             let error = match next.run(call).await {
-                Err(LoopError::Provider(error)) if may_pass(&error, next) => error,
+                Err(LoopError::Provider(error)) if is_transient(&error, next) => error,
                 answered => return answered,
             };
             let pause = error.retry_after().unwrap_or_default();
             if attempt > self.retries || call.is_last || call.is_durable || pause > MAX_WAIT {
                 return Err(error.into());
             }
+            // A cancelled run must not announce another attempt.
             if call.cancellation.is_cancelled() {
                 return Err(LoopError::Cancelled);
             }
@@ -64,8 +68,9 @@ impl ModelLayer for Retry {
     }
 }
 
-/// Whether the same call may succeed. A stream that breaks within an answer is retried too: what was shown is taken back.
-fn may_pass(error: &ProviderError, next: ModelNext<'_>) -> bool {
+/// Returns `true` if the call may be retried. That includes a stream that broke within the response, because a reset
+/// voids the deltas.
+fn is_transient(error: &ProviderError, next: ModelNext<'_>) -> bool {
     error.is_retryable()
         || (next.sink().is_some() && matches!(error, ProviderError::StreamError(_)))
 }

@@ -1,4 +1,4 @@
-//! A run that goes on as a new execution of a durable engine: its state.
+//! The snapshot of a run that continues as a new execution of a durable engine.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,69 +8,69 @@ use serde_json::Value;
 
 use crate::{DurableError, Message, TokenUsage, ToolOutput};
 
-/// The state of a run between two turns: what a new execution of it starts from.
+/// The state of a run between two turns, from which a new execution continues.
 ///
-/// The loop hands it, as JSON, to [`DurableContext::continue_as_new`](crate::DurableContext), and an
-/// agent that is built alike goes on from it: limits count on, and the usage is that of the whole run.
-/// Its size is that of the conversation, and it is as secret. `Debug` does not show the conversation.
+/// The loop passes it as JSON to [`DurableContext::continue_as_new`](crate::DurableContext). An agent with the same
+/// configuration continues from it. Limits and usage cover the whole run. It is as large and as confidential as the
+/// conversation. `Debug` omits the conversation.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunSnapshot {
-    /// The version of this form: [`RunSnapshot::VERSION`] where it was written.
+    /// Version of the format. [`RunSnapshot::VERSION`] of the release that wrote it.
     pub version: u32,
-    /// The run's id.
+    /// Id of the run.
     #[serde(default)]
     pub run_id: String,
     /// The conversation.
     pub messages: Vec<Message>,
-    /// Tokens of the run so far, to look at: the loop goes on with those of `loop_state`.
+    /// Tokens of the run so far. Informational, because the loop continues with the counters in `loop_state`.
     #[serde(default)]
     pub usage: TokenUsage,
-    /// Answered calls of the model, to look at too.
+    /// Number of model calls with a response. Informational.
     #[serde(default)]
     pub turns: usize,
-    /// Whether the conversation ends with an answer that the model goes on with: a turn that the provider paused, or the
-    /// beginning of an answer that the user gave.
+    /// Set if the conversation ends with a response that the model continues, either a turn that the provider paused,
+    /// or a prefill from the user.
     #[serde(default)]
     pub is_paused: bool,
-    /// The effects of the run whose tools gave them keys, in the form of the durable context.
+    /// Effects of the run with effect keys, as reported by the durable context.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<KnownEffect>,
-    /// The rest of the state, in the form of the loop. `null` if there is nothing.
+    /// The rest of the state in the loop's format. `null` if there is none.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub loop_state: Value,
-    /// Number of the run in its conversation, from zero. Only in version 1, as all fields after it.
+    /// Number of the run in its conversation, from zero. This field and all fields after it exist only in version 1.
     #[serde(default, skip_serializing_if = "is_default")]
     pub run_number: usize,
-    /// The part of the tokens that tools took.
+    /// The share of the tokens that tools used.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tool_usage: TokenUsage,
-    /// The part of the tokens that the provider did not report.
+    /// The share of the tokens that is estimated, because the provider did not report it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub estimated_usage: TokenUsage,
-    /// Calls of the model that were made.
+    /// Number of model calls.
     #[serde(default, skip_serializing_if = "is_default")]
     pub requests: usize,
-    /// Tool calls that were started.
+    /// Number of tool calls that were started.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tool_calls: usize,
-    /// How often in a row the provider paused its turn.
+    /// Number of consecutive pauses of the provider.
     #[serde(default, skip_serializing_if = "is_default")]
     pub pauses: usize,
-    /// Number of turns in a row in which the calls of a tool failed, by its name. Names that no tool has count under the
-    /// empty name.
+    /// Number of consecutive turns in which the calls of a tool failed, by tool name. Unknown tools share the empty
+    /// name.
     #[serde(default, skip_serializing_if = "is_default")]
     pub failing_turns: BTreeMap<String, usize>,
 }
 
-/// An effect of a run whose tool gave it a [key](crate::Tool::effect_key).
+/// An effect of a run with an [effect key](crate::Tool::effect_key).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KnownEffect {
-    /// The name of the tool.
+    /// Name of the tool.
     pub tool: String,
-    /// The key.
+    /// The effect key.
     pub key: String,
-    /// The result. `None` if nobody knows it: the process ended before the tool returned.
+    /// The result. `None` if it is unknown, because the process ended before the tool returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<ToolOutput>,
 }
@@ -80,10 +80,10 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl RunSnapshot {
-    /// The version of the stored form that this release writes, and the newest that it reads.
+    /// The version of the format that this release writes, and the newest version that it reads.
     pub const VERSION: u32 = 2;
 
-    /// Creates the state of a run that has not had a turn; set its fields.
+    /// Creates a snapshot of a run without turns. Set the other fields directly.
     pub fn new(run_id: impl Into<String>, messages: Vec<Message>) -> Self {
         Self {
             version: Self::VERSION,
@@ -104,11 +104,11 @@ impl RunSnapshot {
         }
     }
 
-    /// Checks that this release can read the state.
+    /// Checks that this release supports the snapshot's version.
     ///
     /// # Errors
     ///
-    /// [`DurableError::Other`] for one that a newer release wrote.
+    /// [`DurableError::Other`] if a newer release wrote the snapshot.
     pub fn check_version(&self) -> Result<(), DurableError> {
         let (found, supported) = (self.version, Self::VERSION);
         match found > supported {
@@ -143,7 +143,7 @@ mod tests {
     use crate::Message;
 
     #[test]
-    fn the_stored_form_reads_back_and_what_is_missing_or_unknown_does_no_harm() {
+    fn stored_form_round_trips_and_tolerates_missing_and_unknown_fields() {
         let mut snapshot = RunSnapshot::new("r", vec![Message::user("hi")]);
         snapshot.turns = 3;
         snapshot.failing_turns.insert("search".into(), 2);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_version_is_refused_and_debug_is_silent() {
+    fn newer_version_is_refused_and_debug_omits_messages() {
         let mut snapshot = RunSnapshot::new("r", vec![Message::user("secret")]);
         snapshot.check_version().unwrap();
         assert!(!format!("{snapshot:?}").contains("secret"));

@@ -1,4 +1,4 @@
-//! The trait of what isolates a tool's execution, its erased form, and the limits that it may set.
+//! The trait of sandboxes for tools, its boxed form, and the limits of sandboxes.
 
 use std::fmt;
 use std::future::Future;
@@ -11,17 +11,16 @@ use crate::{
     SandboxError, ToolContext, ToolDyn, ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
 
-/// Runs tools in isolation: restricted files, network, time or memory.
+/// Runs tools in isolation, with restricted files, network, time or memory.
 ///
 /// # Contract
 ///
-/// - A tool that says which program it runs ([`ToolDyn::command_dyn`]) runs confined or not at all, with
-///   [`SandboxError::SetupFailed`]. The code of other tools runs in this process, where nothing can confine it. A
-///   sandbox runs such a tool as it is, or refuses it.
-/// - A tool's own error is passed on as it is, in [`SandboxError::Tool`]: it may be a hint for the
-///   model, or an approval that is waited for.
-/// - What the sandbox stopped is [`SandboxError::LimitExceeded`], and nothing that was started is
-///   left.
+/// - A tool that declares its program ([`ToolDyn::command_dyn`]) runs confined, or fails with
+///   [`SandboxError::SetupFailed`]. The code of other tools runs in this process and cannot be confined. A sandbox runs
+///   such a tool without confinement, or refuses it.
+/// - A tool's own error is returned unchanged in [`SandboxError::Tool`], because it may be a hint for the model or a
+///   pending approval.
+/// - A tool that the sandbox stopped returns [`SandboxError::LimitExceeded`], and none of its processes remain.
 ///
 /// # Example
 ///
@@ -48,8 +47,8 @@ pub trait Sandbox: WasmCompatSend + WasmCompatSync {
     ///
     /// # Errors
     ///
-    /// [`SandboxError::Tool`] when the tool fails, [`SandboxError::LimitExceeded`] when it was
-    /// stopped, [`SandboxError::SetupFailed`] when the sandbox fails or refuses.
+    /// [`SandboxError::Tool`] if the tool fails, [`SandboxError::LimitExceeded`] if it was stopped, and
+    /// [`SandboxError::SetupFailed`] if the sandbox fails or refuses the tool.
     ///
     /// # Cancel safety
     ///
@@ -61,7 +60,7 @@ pub trait Sandbox: WasmCompatSend + WasmCompatSync {
         ctx: &ToolContext,
     ) -> impl Future<Output = Result<ToolOutput, SandboxError>> + WasmCompatSend;
 
-    /// Checks that the sandbox runs a tool, before an agent is built with both. Provided: it does.
+    /// Checks that the sandbox accepts a tool, before an agent is built with both. The default accepts every tool.
     ///
     /// # Errors
     ///
@@ -71,12 +70,12 @@ pub trait Sandbox: WasmCompatSend + WasmCompatSync {
     }
 }
 
-/// A sandbox behind a pointer, for choosing at run time. Clones share it.
+/// A boxed sandbox, for a choice at run time. Clones share the sandbox.
 #[derive(Clone)]
 pub struct BoxedSandbox(Arc<dyn SandboxDyn>);
 
 impl BoxedSandbox {
-    /// Puts a sandbox behind a pointer.
+    /// Boxes a sandbox.
     pub fn new(sandbox: impl Sandbox + 'static) -> Self {
         Self(Arc::new(sandbox))
     }
@@ -103,7 +102,7 @@ impl Sandbox for BoxedSandbox {
     }
 }
 
-/// [`Sandbox`] with boxed futures.
+/// Object-safe form of [`Sandbox`].
 trait SandboxDyn: WasmCompatSend + WasmCompatSync {
     fn execute_tool_dyn<'a>(
         &'a self,
@@ -130,21 +129,21 @@ impl<S: Sandbox> SandboxDyn for S {
     }
 }
 
-/// A limit that a sandbox set and a tool exceeded, with its value.
+/// A limit of a sandbox that a tool exceeded, with its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SandboxLimit {
-    /// The time that passed.
+    /// Wall-clock time.
     Time(Duration),
-    /// The time that its processes kept processors busy, together.
+    /// CPU time of all its processes together.
     CpuTime(Duration),
-    /// The bytes of memory of its processes, together.
+    /// Memory of all its processes together, in bytes.
     Memory(u64),
-    /// How many processes and threads there were at a time.
+    /// Number of concurrent processes and threads.
     Processes(u64),
-    /// The bytes of one file that it wrote.
+    /// Size of one written file, in bytes.
     FileSize(u64),
-    /// The disk space above the bytes that must stay free.
+    /// Disk space that must stay free, in bytes.
     DiskReserve(u64),
 }
 
@@ -169,7 +168,7 @@ mod tests {
     use crate::{CommandOutput, ToolError};
 
     #[test]
-    fn a_limit_is_named_with_its_value() {
+    fn limit_error_names_limit_and_value() {
         let text = |limit| {
             SandboxError::LimitExceeded { limit, output: Box::<CommandOutput>::default() }
                 .to_string()
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tools_own_error_comes_through_as_it_is_and_others_are_the_source() {
+    fn tool_error_is_unchanged_and_others_become_the_source() {
         let own = SandboxError::from(ToolError::ModelRetry("again".into()));
         assert_eq!(own.to_string(), "again");
         assert!(matches!(ToolError::from(own), ToolError::ModelRetry(hint) if hint == "again"));

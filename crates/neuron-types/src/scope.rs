@@ -1,4 +1,4 @@
-//! Scopes around operations: what makes a tracing span current while the work runs.
+//! Scopes around operations, for example to keep a tracing span current during the work.
 
 use std::error::Error;
 use std::fmt;
@@ -17,21 +17,21 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Operation<'a> {
-    /// Where in the run it happens.
+    /// The position in the run.
     pub scope: HookScope<'a>,
-    /// What it is.
+    /// The kind of the operation.
     pub kind: OperationKind<'a>,
 }
 
 impl<'a> Operation<'a> {
-    /// Describes an operation.
+    /// Creates the description of an operation.
     #[must_use]
     pub fn new(scope: HookScope<'a>, kind: OperationKind<'a>) -> Self {
         Self { scope, kind }
     }
 }
 
-/// What an [`Operation`] is.
+/// The kind of an [`Operation`].
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum OperationKind<'a> {
@@ -39,47 +39,47 @@ pub enum OperationKind<'a> {
     Run {
         /// [`ToolContext::session_id`](crate::ToolContext::session_id).
         session_id: &'a str,
-        /// The conversation and the settings with which the run starts. What `prepare_turn` changes for
-        /// a turn, its model calls tell.
+        /// The conversation and the settings with which the run starts. Changes by `prepare_turn` appear only in the
+        /// model calls.
         request: &'a RequestRef<'a>,
     },
-    /// A call of the model, up to the end of its answer.
+    /// A model call, until the end of its response.
     ModelCall {
-        /// What it is asked.
+        /// The request.
         request: &'a RequestRef<'a>,
-        /// Whether the answer is streamed.
+        /// Set if the response is streamed.
         streaming: bool,
     },
     /// A tool call.
     ToolCall {
         /// The call.
         call: &'a ToolCall,
-        /// The tools that the model was offered.
+        /// The tools that were offered to the model.
         offered: &'a [ToolDefinition],
     },
     /// A compaction of the history.
     Compaction {
-        /// The estimate before it.
+        /// Estimated tokens before the compaction.
         old_tokens: usize,
     },
 }
 
-/// How an [`Operation`] ended.
+/// The outcome of an [`Operation`].
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Outcome<'a> {
-    /// A run gave its result.
+    /// The result of a run.
     Run(&'a AgentResult),
-    /// The model answered.
+    /// The response of a model.
     Response(&'a CompletionResponse),
-    /// A tool gave its result.
+    /// The result of a tool.
     ToolOutput(&'a ToolOutput),
     /// The history was compacted.
     Compacted {
-        /// The estimate after it.
+        /// Estimated tokens after the compaction.
         new_tokens: usize,
     },
-    /// It failed or was cancelled.
+    /// The operation failed or was cancelled.
     Error(&'a (dyn Error + 'static)),
 }
 
@@ -95,18 +95,17 @@ impl<'a> From<&'a Result<CompletionResponse, LoopError>> for Outcome<'a> {
     }
 }
 
-/// What a hook keeps around one operation.
+/// A hook's scope around one operation.
 ///
-/// Every poll of the operation's future runs inside [`around`](Self::around), so that a tracing
-/// span entered there is current for whatever the tool or the HTTP client logs, and parallel tools
-/// stay apart. A callback rather than a guard, because the guards of tracing and OpenTelemetry
-/// cannot be kept between polls.
+/// Every poll of the operation's future runs inside [`around`](Self::around). A tracing span that is entered there is
+/// current for everything that the tool or the HTTP client logs, and parallel tools do not mix. It takes a callback,
+/// because the guards of tracing and OpenTelemetry cannot be kept between polls.
 ///
 /// # Contract
 ///
-/// - `around` calls `poll` once. The operation goes on even if it does not.
-/// - [`end`](Self::end) is called once when the operation ends. A scope that is dropped without it
-///   belongs to an operation that was dropped.
+/// - `around` calls `poll` once. If it does not, the operation continues nevertheless.
+/// - [`end`](Self::end) is called once when the operation ends. If the operation is dropped, its scope is dropped
+///   without `end`.
 ///
 /// # Example
 ///
@@ -131,23 +130,23 @@ pub trait OperationScope: WasmCompatSend {
     /// Runs one poll of the operation.
     fn around(&mut self, poll: &mut dyn FnMut());
 
-    /// Learns how the operation ended. Provided: does nothing.
+    /// Called with the outcome when the operation ends. The default does nothing.
     fn end(self: Box<Self>, _outcome: Outcome<'_>) {}
 }
 
-/// The scopes that all hooks opened around one operation, the first hook's outermost.
+/// The scopes of all hooks around one operation. The first hook's scope is outermost.
 #[derive(Default)]
 pub struct Scopes(Vec<Box<dyn OperationScope>>);
 
 impl Scopes {
-    /// Asks every hook for a scope.
+    /// Opens a scope for each hook that has one.
     pub fn open<H: ObservabilityHook>(hooks: &[H], operation: &Operation<'_>) -> Self {
         Self(hooks.iter().filter_map(|hook| hook.scope(operation)).collect())
     }
 
-    /// Runs a future so that each of its polls is inside all scopes.
+    /// Wraps a future so that each poll runs inside all scopes.
     ///
-    /// Can be called several times, for an operation in several parts.
+    /// Can be called several times for an operation that consists of several futures.
     pub fn run<F: Future>(&mut self, future: F) -> InScopes<'_, F> {
         InScopes { scopes: &mut self.0, future }
     }
@@ -161,7 +160,7 @@ impl Scopes {
         poll_inside(&mut self.0, future, cx)
     }
 
-    /// Tells every scope how the operation ended, innermost first.
+    /// Ends all scopes with the outcome, innermost first.
     pub fn end(self, outcome: Outcome<'_>) {
         for scope in self.0.into_iter().rev() {
             scope.end(outcome);
@@ -207,13 +206,14 @@ fn poll_inside<F: Future>(
 ) -> Poll<F::Output> {
     let mut polled = None;
     nest(scopes, &mut || {
+        // A scope may call `poll` twice, but a future must not be polled again after it is ready.
         if polled.is_none() {
             polled = Some(future.as_mut().poll(cx));
         }
     });
     match polled {
         Some(poll) => poll,
-        // A scope that forgot to call must not stop the work.
+        // A faulty scope that does not call `poll` must not stop the work.
         None => future.poll(cx),
     }
 }

@@ -1,4 +1,4 @@
-//! Sessions: a conversation with its metadata. What stores them is in `session_storage`.
+//! Sessions, which are conversations with metadata. Their storage traits are in `session_storage`.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{ContentBlock, Message, Role, StorageError, TokenUsage};
 
-/// A conversation that outlives the process.
+/// A stored conversation.
 ///
 /// # Example
 ///
@@ -22,21 +22,21 @@ use crate::{ContentBlock, Message, Role, StorageError, TokenUsage};
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Session {
-    /// Identifies the session in its storage.
+    /// Id of the session in its storage.
     pub id: String,
     /// The conversation.
     pub messages: Vec<Message>,
-    /// What belongs to it.
+    /// Metadata of the session.
     pub state: SessionState,
-    /// When it was created.
+    /// Time of creation.
     pub created_at: DateTime<Utc>,
-    /// When it was last changed. [`SessionStorage::save`](crate::SessionStorage::save) stores it as
-    /// it is; [`touch`](Self::touch) sets it.
+    /// Time of the last change. [`SessionStorage::save`](crate::SessionStorage::save) stores it unchanged.
+    /// [`touch`](Self::touch) sets it.
     pub updated_at: DateTime<Utc>,
 }
 
 impl Session {
-    /// Starts an empty session in a working directory.
+    /// Creates an empty session with a working directory.
     pub fn new(id: impl Into<String>, cwd: PathBuf) -> Self {
         let now = Utc::now();
         Self {
@@ -48,7 +48,7 @@ impl Session {
         }
     }
 
-    /// Describes the session without its messages.
+    /// Returns a summary without the messages.
     #[must_use]
     pub fn summary(&self) -> SessionSummary {
         SessionSummary {
@@ -60,13 +60,12 @@ impl Session {
         }
     }
 
-    /// Notes that the session was changed now.
+    /// Sets the time of the last change to now.
     pub fn touch(&mut self) {
         self.updated_at = Utc::now();
     }
 
-    /// Starts another session from this one, with the same messages and state. What happens in one
-    /// of them does not touch the other.
+    /// Creates an independent copy of the session with another id, the same messages and the same state.
     ///
     /// # Example
     ///
@@ -78,7 +77,7 @@ impl Session {
     /// session.messages.push(Message::assistant("Leaves fall in silence"));
     /// session.messages.push(Message::user("Shorter"));
     ///
-    /// // Another attempt at the second turn, beside the first.
+    /// // Retry the second turn in a copy.
     /// let mut other = session.fork("chat-42b");
     /// other.rewind(1);
     /// other.messages.push(Message::user("Longer"));
@@ -97,18 +96,17 @@ impl Session {
         }
     }
 
-    /// Counts the turns. A turn begins with a message of the user's that is more than tool results,
-    /// and goes on to the next one.
+    /// Returns the number of turns. A turn starts with a user message that is not a tool result.
     #[must_use]
     pub fn turns(&self) -> usize {
         self.messages.iter().filter(|message| begins_turn(message)).count()
     }
 
-    /// Goes back to where only the first `turns` turns had happened, and returns the messages that
-    /// were removed. Nothing is removed if there are no more turns.
+    /// Removes all turns after the first `turns` turns, and returns the removed messages. Removes nothing if there are
+    /// no more turns.
     ///
-    /// What the turns took in tokens was paid for and stays in the state. A valid conversation stays
-    /// valid: no tool call loses its result.
+    /// The token usage in the state does not change, because the tokens were used. A valid conversation stays valid,
+    /// because a tool call and its result are in the same turn.
     pub fn rewind(&mut self, turns: usize) -> Vec<Message> {
         let mut starts =
             self.messages.iter().enumerate().filter(|(_, message)| begins_turn(message));
@@ -121,48 +119,47 @@ impl Session {
     }
 }
 
-/// Whether a message is what the user said, and not the results of the tools before it.
+/// Returns `true` for a user message without tool results.
 fn begins_turn(message: &Message) -> bool {
     let is_result = |block: &ContentBlock| block.as_tool_result_id().is_some();
     message.role == Role::User && !message.content.iter().any(is_result)
 }
 
-/// What belongs to a session besides its messages.
+/// The metadata of a session.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SessionState {
     /// The working directory.
     pub cwd: PathBuf,
-    /// The tokens that the session took.
+    /// Tokens that the session has used.
     pub token_usage: TokenUsage,
-    /// How many events it has seen.
+    /// Number of events of the session.
     pub event_count: u64,
-    /// Values of the user's own.
+    /// Custom values of the user.
     pub custom: HashMap<String, Value>,
 }
 
-/// A session without its messages.
+/// The summary of a session, without its messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionSummary {
-    /// Identifies the session in its storage.
+    /// Id of the session in its storage.
     pub id: String,
-    /// How many messages it has.
+    /// Number of messages.
     pub message_count: usize,
-    /// When it was created.
+    /// Time of creation.
     pub created_at: DateTime<Utc>,
-    /// When it was last changed.
+    /// Time of the last change.
     pub updated_at: DateTime<Utc>,
-    /// The error of loading the session, if the storage saw that the session is damaged. The other fields except
-    /// `id` may then be wrong.
+    /// The error of loading the session, if the storage detected damage. The other fields except `id` may then be
+    /// wrong.
     ///
-    /// `None` does not mean that the session is whole: a storage lists sessions without reading their messages.
+    /// `None` does not guarantee an intact session, because a storage lists sessions without reading their messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,
 }
 
 impl SessionSummary {
-    /// Returns the summary of a session that cannot be read, without messages and with the times unknown: both
-    /// are the beginning of 1970.
+    /// Creates the summary of a session that cannot be loaded. It has no messages, and its times are the Unix epoch.
     #[must_use]
     pub fn damaged(id: impl Into<String>, damage: &StorageError) -> Self {
         Self {

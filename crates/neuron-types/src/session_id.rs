@@ -1,22 +1,22 @@
-//! Which ids a session may have: one rule for all storages.
+//! Validation of session ids, the same for all storages.
 
 use crate::StorageError;
 
-/// The longest id, in bytes: with an ending it is still a file name on every file system.
+/// Maximum length of an id in bytes. With an extension it still fits into a file name on every file system.
 const MAX_BYTES: usize = 200;
 
-/// Names that Windows reserves for devices, with any ending.
+/// Names that Windows reserves for devices, with any extension.
 const RESERVED: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 
-/// Checks whether a session may have this id: whether it is a file name on every system.
+/// Checks a session id. A valid id is a file name on every operating system.
 ///
-/// An id has 1 to 200 bytes. It has none of `/ \\ : * ? " < > |` and no control characters, does not
-/// begin with a full stop or a space nor end with one, and is no name that Windows reserves (`con`,
-/// `nul`, `com1`, …, in any case and with any ending).
+/// An id has 1 to 200 bytes. It contains none of `/ \\ : * ? " < > |` and no control characters. It does not start or
+/// end with a full stop or a space. It is not a name that Windows reserves, such as `con`, `nul` and `com1`, in any
+/// case and with any extension.
 ///
 /// # Errors
 ///
-/// [`StorageError::InvalidId`] with what is wrong.
+/// [`StorageError::InvalidId`] with the reason.
 ///
 /// # Example
 ///
@@ -38,7 +38,7 @@ fn fault(id: &str) -> Option<String> {
     if id.is_empty() {
         return Some("it is empty".into());
     }
-    // What leads out of a directory first: it is the most telling.
+    // Path separators first, because they give the most helpful error.
     if let Some(char) = id.chars().find(|char| r#"/\:*?"<>|"#.contains(*char)) {
         return Some(format!("it contains `{char}`"));
     }
@@ -54,10 +54,10 @@ fn fault(id: &str) -> Option<String> {
     is_reserved(id).then(|| "Windows reserves this name".into())
 }
 
-/// Whether Windows takes the name for a device. A space may stand before the ending.
+/// Returns `true` for a Windows device name. Spaces before the extension are ignored, as on Windows.
 fn is_reserved(id: &str) -> bool {
     let name = id.split('.').next().unwrap_or(id).trim_end().to_lowercase();
-    // Superscript digits count as digits there.
+    // Windows also accepts superscript digits.
     let is_port = |digit: &str| {
         matches!(
             digit,
@@ -80,7 +80,7 @@ fn is_reserved(id: &str) -> bool {
     RESERVED.contains(&name.as_str()) || is_numbered
 }
 
-/// What an error shows of an id.
+/// Shortens an id for an error.
 fn shortened(id: &str) -> String {
     let shown: String = id.chars().take(64).collect();
     match shown.len() < id.len() {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_are_no_file_name_everywhere_are_refused() {
+    fn ids_that_are_not_portable_file_names_are_refused() {
         refused("", "it is empty");
         refused("../x", "it contains `/`");
         refused("/etc/passwd", "it contains `/`");
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn other_ids_are_taken() {
+    fn portable_ids_are_accepted() {
         for id in [
             "s-1",
             "user@example.org",

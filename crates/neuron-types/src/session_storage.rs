@@ -1,4 +1,4 @@
-//! The traits of what stores sessions.
+//! The traits of session storages.
 
 use std::fmt;
 use std::future::Future;
@@ -9,19 +9,18 @@ use crate::{
     WasmCompatSync,
 };
 
-/// Stores sessions.
+/// A storage of sessions.
 ///
 /// # Contract
 ///
-/// - [`save`](Self::save) is all or nothing: after a crash the old or the new version is there.
-/// - `save` is last writer wins. Where several may write one session, see
-///   [`VersionedSessionStorage`].
-/// - An id that [`check_session_id`](crate::check_session_id) refuses is refused, whatever the storage:
-///   so sessions can move from one to another.
-/// - A session that cannot be read is an error, and is never overwritten. [`list`](Self::list) describes it with
-///   its [damage](SessionSummary::damage), and [`delete`](Self::delete) deletes it.
+/// - [`save`](Self::save) is atomic. After a crash either the old or the new version is stored.
+/// - With `save` the last writer wins. For concurrent writers see [`VersionedSessionStorage`].
+/// - Every storage refuses the ids that [`check_session_id`](crate::check_session_id) refuses, so sessions can move
+///   between storages.
+/// - Loading a damaged session returns an error, and a damaged session is never overwritten. [`list`](Self::list)
+///   reports it with its [damage](SessionSummary::damage), and [`delete`](Self::delete) deletes it.
 ///
-/// `neuron_conformance` has a suite that holds a storage to it.
+/// `neuron_conformance` has a test suite for this contract.
 ///
 /// # Example
 ///
@@ -59,67 +58,66 @@ use crate::{
 /// # }
 /// ```
 pub trait SessionStorage: WasmCompatSend + WasmCompatSync {
-    /// Writes a session, in place of one with the same id.
+    /// Stores a session. Replaces a session with the same id.
     ///
     /// # Errors
     ///
-    /// [`StorageError::InvalidId`]; else the storage's.
+    /// [`StorageError::InvalidId`], and errors of the storage.
     fn save(
         &self,
         session: &Session,
     ) -> impl Future<Output = Result<(), StorageError>> + WasmCompatSend;
 
-    /// Reads a session.
+    /// Loads a session.
     ///
     /// # Errors
     ///
-    /// [`StorageError::NotFound`] when there is none with this id, [`StorageError::InvalidId`]; else the
-    /// storage's.
+    /// [`StorageError::NotFound`] if the session does not exist, [`StorageError::InvalidId`], and errors of the
+    /// storage.
     fn load(
         &self,
         id: &str,
     ) -> impl Future<Output = Result<Session, StorageError>> + WasmCompatSend;
 
-    /// Describes all sessions, without building their messages, in the order of their ids.
+    /// Lists the summaries of all sessions in the order of their ids, without loading the messages.
     ///
-    /// A damaged session is listed with its [damage](SessionSummary::damage) and is no error.
+    /// A damaged session is listed with its [damage](SessionSummary::damage) and is not an error.
     ///
     /// # Errors
     ///
-    /// The storage's.
+    /// Errors of the storage.
     fn list(
         &self,
     ) -> impl Future<Output = Result<Vec<SessionSummary>, StorageError>> + WasmCompatSend;
 
-    /// Deletes a session, also a damaged one.
+    /// Deletes a session, including a damaged one.
     ///
     /// # Errors
     ///
-    /// [`StorageError::NotFound`] when there is none with this id, [`StorageError::InvalidId`]; else the
-    /// storage's.
+    /// [`StorageError::NotFound`] if the session does not exist, [`StorageError::InvalidId`], and errors of the
+    /// storage.
     fn delete(&self, id: &str) -> impl Future<Output = Result<(), StorageError>> + WasmCompatSend;
 }
 
-/// Stores sessions that several writers share: it notices when a session was changed between reading
-/// and writing.
+/// A storage of sessions with optimistic concurrency control, for sessions with several writers.
 ///
-/// Every write gives the session another [`SessionRevision`]. Who writes says which revision they
-/// know; if it is not the stored one any more, nothing is written.
+/// Every write gives the session a new [`SessionRevision`]. A writer passes the revision that it knows. If the stored
+/// revision differs, nothing is written.
 ///
 /// # Contract
 ///
-/// - [`update`](Self::update) and [`append`](Self::append) write only if the stored session has the
-///   revision expected, else they return [`StorageError::Conflict`]. Comparing and writing is one
-///   step, for writers in other processes too.
-/// - No two writes give one revision, also if a session was deleted and created again between them.
-/// - What holds for [`SessionStorage::save`] after a crash holds for all of them.
+/// - [`update`](Self::update) and [`append`](Self::append) write only if the stored session has the expected revision.
+///   Otherwise they return [`StorageError::Conflict`]. The comparison and the write are atomic, also for writers in
+///   other processes.
+/// - A revision is never reused, even if a session is deleted and created again.
+/// - The guarantee of [`SessionStorage::save`] after a crash holds for all writes.
 ///
 /// # Example
 ///
 /// ```
 /// use neuron_types::{Message, StorageError, VersionedSessionStorage};
 ///
-/// /// Adds a message, however many others write to the session.
+/// /// Appends a message to a session with concurrent writers.
 /// async fn add<S: VersionedSessionStorage>(storage: &S, id: &str, text: &str) -> Result<(), StorageError> {
 ///     loop {
 ///         let revision = storage.revision(id).await?;
@@ -131,57 +129,57 @@ pub trait SessionStorage: WasmCompatSend + WasmCompatSync {
 /// }
 /// ```
 pub trait VersionedSessionStorage: SessionStorage {
-    /// Writes a session whose id is free.
+    /// Stores a new session.
     ///
     /// # Errors
     ///
-    /// [`StorageError::Conflict`] when there is one with this id, [`StorageError::InvalidId`]; else the
-    /// storage's.
+    /// [`StorageError::Conflict`] if a session with the id exists, [`StorageError::InvalidId`], and errors of the
+    /// storage.
     fn create(
         &self,
         session: &Session,
     ) -> impl Future<Output = Result<SessionRevision, StorageError>> + WasmCompatSend;
 
-    /// Reads a session and its revision.
+    /// Loads a session and its revision.
     ///
     /// # Errors
     ///
-    /// As [`SessionStorage::load`].
+    /// The errors of [`SessionStorage::load`].
     fn load_versioned(
         &self,
         id: &str,
     ) -> impl Future<Output = Result<(Session, SessionRevision), StorageError>> + WasmCompatSend;
 
-    /// Reads the revision of a session alone.
+    /// Loads only the revision of a session.
     ///
     /// # Errors
     ///
-    /// As [`SessionStorage::load`].
+    /// The errors of [`SessionStorage::load`].
     fn revision(
         &self,
         id: &str,
     ) -> impl Future<Output = Result<SessionRevision, StorageError>> + WasmCompatSend;
 
-    /// Writes a session in place of the one stored, if that has the revision expected.
+    /// Replaces the stored session if it has the expected revision.
     ///
     /// # Errors
     ///
-    /// [`StorageError::Conflict`] when it has another one, [`StorageError::NotFound`] when there is no
-    /// session with this id any more, [`StorageError::InvalidId`]; else the storage's.
+    /// [`StorageError::Conflict`] if the revision differs, [`StorageError::NotFound`] if the session does not exist,
+    /// [`StorageError::InvalidId`], and errors of the storage.
     fn update(
         &self,
         session: &Session,
         expected: &SessionRevision,
     ) -> impl Future<Output = Result<SessionRevision, StorageError>> + WasmCompatSend;
 
-    /// Adds messages to a session, and replaces its state if one is given, if the stored session has
-    /// the revision expected. [`Session::updated_at`] becomes the current time.
+    /// Appends messages to a session if it has the expected revision. Replaces its state if `state` is given.
+    /// [`Session::updated_at`] becomes the current time.
     ///
-    /// A database writes the new messages alone, however long the session is.
+    /// A database writes only the new messages, regardless of the length of the session.
     ///
     /// # Errors
     ///
-    /// As [`update`](Self::update).
+    /// The errors of [`update`](Self::update).
     fn append(
         &self,
         id: &str,
@@ -193,7 +191,7 @@ pub trait VersionedSessionStorage: SessionStorage {
 
 type Written<'a> = WasmBoxedFuture<'a, Result<SessionRevision, StorageError>>;
 
-/// The object-safe twin of [`VersionedSessionStorage`], for a pointer to a storage of any type.
+/// Object-safe form of [`VersionedSessionStorage`], for pointers to any storage.
 pub trait VersionedSessionStorageDyn: WasmCompatSend + WasmCompatSync {
     /// [`VersionedSessionStorage::load_versioned`].
     fn load_versioned_dyn<'a>(
@@ -249,18 +247,18 @@ impl<S: VersionedSessionStorage> VersionedSessionStorageDyn for S {
     }
 }
 
-/// Which version of a stored session something is. It has a meaning only for the storage that gave it.
+/// A revision of a stored session. It is opaque, and only valid for the storage that created it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct SessionRevision(String);
 
 impl SessionRevision {
-    /// Makes a revision from what a storage tells versions apart by.
+    /// Creates a revision from the storage's version token.
     #[must_use]
     pub fn new(token: impl Into<String>) -> Self {
         Self(token.into())
     }
 
-    /// Returns what it was made from: to keep it in a form of a web page, for instance.
+    /// Returns the token, for example to keep it in a web form.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

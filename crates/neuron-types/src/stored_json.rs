@@ -1,44 +1,45 @@
-//! JSON as storages keep it: what is written can be read again, to the last bit.
+//! JSON for storages. Everything that is written can be read again without loss.
 //!
-//! serde_json refuses what is nested more than 127 deep, which is less than providers send, and rounds
-//! some numbers. A storage writes and reads by these functions, and so has one rule with all others: up
-//! to [`DEEPEST`] levels, and every number as it was.
+//! serde_json refuses nesting deeper than 127 levels, which providers exceed, and rounds some numbers. All storages
+//! write and read with these functions and therefore have the same limits. They support up to [`DEEPEST`] levels and
+//! keep every number exactly.
 
 use serde::Serialize;
 use serde::de::{DeserializeOwned, Error as _};
 use serde_json::Error;
 
-/// How deep JSON may be nested. Whoever reads it needs stack for each level; the arguments of a tool
-/// may come from providers with 127, and a message puts more around them.
+/// Maximum nesting depth. Each level needs stack space while reading. Tool arguments from providers have up to 127
+/// levels, and a message adds more around them.
 pub const DEEPEST: usize = 256;
 
-/// Writes a value behind what is there.
+/// Appends a value to `out` as JSON.
 ///
 /// # Errors
 ///
-/// When the value cannot be JSON, or is nested more than [`DEEPEST`] deep.
+/// Returns an error if the value has no JSON form, or is nested more than [`DEEPEST`] levels deep.
 pub fn write(out: &mut Vec<u8>, value: &impl Serialize) -> Result<(), Error> {
     let start = out.len();
     serde_json::to_writer(&mut *out, value)?;
+    // Only the new bytes, because `out` may hold other data before them.
     check_depth(out.get(start..).unwrap_or_default())
 }
 
-/// [Writes](fn@write) a value as a string of its own.
+/// Serialises a value to a string, like [`write`](fn@write).
 ///
 /// # Errors
 ///
-/// As [`write`](fn@write).
+/// The errors of [`write`](fn@write).
 pub fn to_string(value: &impl Serialize) -> Result<String, Error> {
     let text = serde_json::to_string(value)?;
     check_depth(text.as_bytes())?;
     Ok(text)
 }
 
-/// Reads a value: all of the bytes, and nothing but one value.
+/// Deserialises a single value from all of the bytes.
 ///
 /// # Errors
 ///
-/// When the bytes are not that, or are nested more than [`DEEPEST`] deep.
+/// Returns an error if the bytes are not exactly one valid value, or are nested more than [`DEEPEST`] levels deep.
 ///
 /// # Example
 ///
@@ -53,18 +54,18 @@ pub fn to_string(value: &impl Serialize) -> Result<String, Error> {
 pub fn read<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
     check_depth(json)?;
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    // It was checked, and the usual limit is less.
+    // The depth is checked above. The limit of serde_json is lower.
     deserializer.disable_recursion_limit();
     let value = T::deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(value)
 }
 
-/// Checks that JSON is nested at most [`DEEPEST`] deep, for those who write it in pieces.
+/// Checks that JSON is nested at most [`DEEPEST`] levels deep. For callers that write it in pieces.
 ///
 /// # Errors
 ///
-/// When it is deeper.
+/// Returns an error if it is nested deeper.
 pub fn check_depth(json: &[u8]) -> Result<(), Error> {
     match is_too_deep(json) {
         true => Err(Error::custom(format!("it is nested more than {DEEPEST} deep"))),
@@ -72,12 +73,13 @@ pub fn check_depth(json: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// Counts brackets that are not in strings.
+/// Counts open brackets outside of strings.
 fn is_too_deep(json: &[u8]) -> bool {
     let (mut depth, mut index) = (0usize, 0);
     while let Some(byte) = json.get(index) {
         match byte {
             b'[' | b'{' => depth += 1,
+            // Malformed JSON may close more than it opens. serde_json reports that.
             b']' | b'}' => depth = depth.saturating_sub(1),
             b'"' => index = end_of_string(json, index + 1),
             _ => {}
@@ -90,8 +92,7 @@ fn is_too_deep(json: &[u8]) -> bool {
     false
 }
 
-/// Where the quotation mark is that ends a string. Most of a conversation is strings, so they are
-/// skipped quickly.
+/// Returns the position of the closing quotation mark of a string. Fast, because most of a conversation is strings.
 fn end_of_string(json: &[u8], start: usize) -> usize {
     let mut index = start;
     while let Some(found) = json.get(index..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
@@ -99,7 +100,7 @@ fn end_of_string(json: &[u8], start: usize) -> usize {
         if json.get(index) == Some(&b'"') {
             return index;
         }
-        // And what it escapes.
+        // Skip the backslash and the escaped character.
         index += 2;
     }
     json.len()
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_can_be_read() {
+    fn written_values_can_be_read() {
         let texts = ["[".repeat(1000), "\\[\"{".repeat(300), "\u{1f980}\\\0".repeat(300)];
         let texts = texts.map(|text| json!({ text.clone(): [text] }));
         for value in [nested(0), nested(127), nested(DEEPEST)].into_iter().chain(texts) {
@@ -131,13 +132,13 @@ mod tests {
             write(&mut json, &value).unwrap();
             assert_eq!(read::<Value>(&json[6..]).unwrap(), value);
             assert_eq!(to_string(&value).unwrap().as_bytes(), &json[6..]);
-            // PostgreSQL's text has none.
+            // PostgreSQL's text type cannot store NUL.
             assert!(!json.contains(&0));
         }
     }
 
     #[test]
-    fn what_is_too_deep_is_neither_written_nor_read() {
+    fn too_deep_values_are_neither_written_nor_read() {
         let error = write(&mut Vec::new(), &nested(DEEPEST + 1)).unwrap_err();
         assert_eq!(error.to_string(), TOO_DEEP);
         assert_eq!(to_string(&nested(DEEPEST + 1)).unwrap_err().to_string(), TOO_DEEP);
@@ -147,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_more_than_one_value_is_not_read() {
+    fn trailing_characters_are_an_error() {
         let error = read::<Value>(b"1 2").unwrap_err().to_string();
         assert_eq!(error, "trailing characters at line 1 column 3");
         read::<Value>(b"").unwrap_err();
     }
 
     #[test]
-    fn depth_is_counted_outside_of_strings() {
+    fn depth_ignores_brackets_in_strings() {
         let open = |levels| "[{\"a\":".repeat(levels / 2);
         check(&open(DEEPEST), false);
         check(&open(DEEPEST + 2), true);

@@ -1,4 +1,4 @@
-//! A model's answer, and an agent's run, as a stream of events.
+//! Event streams of model responses and of agents' runs.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -14,90 +14,89 @@ use crate::{
     StopReason, StreamError, TokenUsage, ToolOutput, WasmBoxedStream, WasmCompatSend,
 };
 
-/// Something that happened while a model answered, or while an agent ran.
+/// An event of a model's response or of an agent's run.
 ///
-/// A provider's stream is deltas, then [`Usage`](Self::Usage),
-/// [`MessageComplete`](Self::MessageComplete) and [`ResponseComplete`](Self::ResponseComplete), or
-/// an [`Error`](Self::Error) at any point. An agent's stream has, for each turn, deltas,
-/// `MessageComplete`, `Usage` and one [`ToolResult`](Self::ToolResult) a tool call, and ends with
-/// exactly one [`RunComplete`](Self::RunComplete), [`ApprovalRequired`](Self::ApprovalRequired) or
-/// `Error`. Where it tries a broken answer again, [`Reset`](Self::Reset) comes between the deltas of
-/// both attempts.
+/// A provider's stream has deltas, then [`Usage`](Self::Usage), [`MessageComplete`](Self::MessageComplete) and
+/// [`ResponseComplete`](Self::ResponseComplete). It may end with an [`Error`](Self::Error) at any point.
+///
+/// An agent's stream has, for each turn, deltas, `MessageComplete`, `Usage` and one [`ToolResult`](Self::ToolResult)
+/// per tool call. It ends with exactly one [`RunComplete`](Self::RunComplete),
+/// [`ApprovalRequired`](Self::ApprovalRequired) or `Error`. If it retries a broken response, [`Reset`](Self::Reset)
+/// separates the deltas of the two attempts.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum StreamEvent {
-    /// A piece of the answer's text.
+    /// A part of the response's text.
     TextDelta(String),
-    /// A piece of the model's reasoning.
+    /// A part of the model's reasoning.
     ThinkingDelta(String),
-    /// The signature of the reasoning so far.
+    /// The signature of the reasoning before it.
     SignatureDelta(String),
-    /// A tool call begins; its arguments follow in pieces.
+    /// The start of a tool call. The arguments follow in deltas.
     ToolUseStart {
-        /// Identifies the call.
+        /// Id of the call.
         id: String,
-        /// The tool's name.
+        /// Name of the tool.
         name: String,
     },
-    /// A piece of a tool call's arguments, as JSON text.
+    /// A part of a tool call's arguments, as JSON text.
     ToolUseInputDelta {
-        /// Identifies the call.
+        /// Id of the call.
         id: String,
-        /// The piece.
+        /// The text.
         delta: String,
     },
-    /// A tool call's arguments are complete, or were cut off.
+    /// The end of a tool call's arguments, which may be truncated.
     ToolUseEnd {
-        /// Identifies the call.
+        /// Id of the call.
         id: String,
     },
-    /// A tool call with its parsed arguments. Follows [`ToolUseEnd`](Self::ToolUseEnd); missing
-    /// when the arguments are not JSON.
+    /// A tool call with parsed arguments, after [`ToolUseEnd`](Self::ToolUseEnd). Absent if the arguments are not valid
+    /// JSON.
     ToolUse {
-        /// Identifies the call.
+        /// Id of the call.
         id: String,
-        /// The tool's name.
+        /// Name of the tool.
         name: String,
         /// The arguments.
         input: Value,
     },
-    /// The tokens that the call took, as the provider reported them; all zero where it did not.
+    /// The tokens of the call as reported by the provider. Zero if not reported.
     Usage(TokenUsage),
-    /// The answer, assembled.
+    /// The complete message.
     MessageComplete(Message),
-    /// The whole response: the last event of a provider's stream.
+    /// The complete response, which is the last event of a provider's stream.
     ResponseComplete(Box<CompletionResponse>),
-    /// An agent ran a tool. In an agent's stream only; results may come in another order than
-    /// the calls.
+    /// The result of a tool call. Only in an agent's stream. The results may arrive in a different order than the
+    /// calls.
     ToolResult {
-        /// The call that this answers.
+        /// Id of the call.
         id: String,
-        /// The tool's name.
+        /// Name of the tool.
         name: String,
-        /// What the model will see.
+        /// The result that the model receives.
         output: ToolOutput,
     },
-    /// The model's answer broke off, and the call is made again: the deltas of this answer so far
-    /// count no more, and those of a new one follow. In an agent's stream only.
+    /// The model's response broke off, and the call is repeated. Only in an agent's stream.
     ///
-    /// An answer that counts ends with [`MessageComplete`](Self::MessageComplete); what is superseded
-    /// are the deltas since the last of these, or since the beginning. None of its tool calls ran.
+    /// The deltas since the last [`MessageComplete`](Self::MessageComplete), or since the start of the stream, are
+    /// void. None of their tool calls ran. The deltas of the new attempt follow.
     Reset {
-        /// Which attempt begins now; the first was 1.
+        /// Number of the attempt that starts now. The first attempt was 1.
         attempt: usize,
-        /// What ended the attempt before.
+        /// The error of the previous attempt.
         error: StreamError,
     },
-    /// An agent's run ended with an answer: the last event of its stream.
+    /// The run ended with a result. The last event of an agent's stream.
     RunComplete(Box<AgentResult>),
-    /// An agent's run stopped because calls need an approval: the last event of its stream.
+    /// The run stopped because calls need an approval. The last event of an agent's stream.
     ApprovalRequired(Box<PendingApproval>),
-    /// The stream broke. Nothing follows.
+    /// The stream failed. The last event.
     Error(StreamError),
 }
 
 impl StreamEvent {
-    /// Whether this is a piece of a model's answer: text, reasoning, or a tool call.
+    /// Returns `true` if the event is a part of a response, such as text, reasoning or a tool call.
     #[must_use]
     pub fn is_delta(&self) -> bool {
         matches!(
@@ -113,7 +112,7 @@ impl StreamEvent {
     }
 }
 
-/// A running answer: what [`Provider::complete_stream`](crate::Provider::complete_stream) returns.
+/// A response in progress. Returned by [`Provider::complete_stream`](crate::Provider::complete_stream).
 #[derive(Debug)]
 pub struct StreamHandle {
     /// The events.
@@ -121,15 +120,15 @@ pub struct StreamHandle {
 }
 
 impl StreamHandle {
-    /// Reads the stream to its end and returns the whole response.
+    /// Reads the stream to its end and returns the response.
     ///
-    /// A stream without [`StreamEvent::ResponseComplete`] gives a response made from its
-    /// [`StreamEvent::MessageComplete`], its last usage, and a stop reason that follows from
-    /// whether there are tool calls.
+    /// If the stream has no [`StreamEvent::ResponseComplete`], the response consists of its
+    /// [`StreamEvent::MessageComplete`] and its last usage. The stop reason then depends on whether the message has
+    /// tool calls.
     ///
     /// # Errors
     ///
-    /// The stream's error; [`ProviderError::StreamError`] when it ends before the message does.
+    /// The error of the stream, or [`ProviderError::StreamError`] if it ends before the message is complete.
     ///
     /// # Cancel safety
     ///
@@ -156,7 +155,7 @@ impl<R: Into<StreamReceiver>> From<R> for StreamHandle {
     }
 }
 
-/// Streams a whole answer: the deltas of its content, its usage, the message, and the answer as the last event.
+/// Streams a complete response as deltas, usage, message and the response itself.
 impl From<CompletionResponse> for StreamReceiver {
     fn from(response: CompletionResponse) -> Self {
         let mut events: Vec<_> = message_events(&response.message).collect();
@@ -167,9 +166,9 @@ impl From<CompletionResponse> for StreamReceiver {
     }
 }
 
-/// A stream of events, polled by its owner: no task and no hidden buffer stand behind it.
+/// A stream of events. It runs only while its owner polls it, without a task or a buffer behind it.
 ///
-/// Dropping it cancels what it streams.
+/// Dropping it cancels the request or the run.
 ///
 /// # Example
 ///
@@ -187,21 +186,21 @@ impl From<CompletionResponse> for StreamReceiver {
 /// # }
 /// ```
 pub struct StreamReceiver {
-    /// Never locked: the mutex only makes the receiver `Sync`, as tokio's receiver is.
+    /// Never locked. The mutex only makes the receiver `Sync`, like tokio's receiver.
     events: Mutex<WasmBoxedStream<'static, StreamEvent>>,
 }
 
 impl StreamReceiver {
-    /// Wraps a stream of events.
+    /// Creates a receiver from a stream of events.
     pub fn new(events: impl Stream<Item = StreamEvent> + WasmCompatSend + 'static) -> Self {
         Self::from(Box::pin(events) as WasmBoxedStream<'static, StreamEvent>)
     }
 
-    /// Returns the next event, or `None` after the last.
+    /// Returns the next event. Returns `None` after the last event.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: no event is lost when the future is dropped.
+    /// This method is cancel safe. No event is lost if the future is dropped.
     pub fn recv(&mut self) -> impl Future<Output = Option<StreamEvent>> + WasmCompatSend {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx))
     }
@@ -227,7 +226,7 @@ impl From<tokio::sync::mpsc::Receiver<StreamEvent>> for StreamReceiver {
     }
 }
 
-/// A stream of events that are there already.
+/// A stream of existing events.
 struct Events(std::vec::IntoIter<StreamEvent>);
 
 impl Stream for Events {
@@ -254,32 +253,31 @@ impl Stream for Channel {
     }
 }
 
-/// Finds the whole response at the end of a provider's stream: the one rule for what counts as a
-/// complete answer.
+/// Assembles the response at the end of a provider's stream. It is the single definition of a complete response.
 ///
-/// Feed it every event; it passes deltas on and keeps what belongs to the end.
+/// Pass it every event. It returns the deltas and keeps the final events.
 #[derive(Debug, Default)]
 pub struct ResponseEnd {
     message: Option<Message>,
     usage: TokenUsage,
 }
 
-/// What [`ResponseEnd::take`] made of an event.
+/// The result of [`ResponseEnd::take`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Progress {
-    /// An event for whoever watches the answer grow.
+    /// The event is for readers of the deltas. `None` if it is none of theirs.
     Event(Option<StreamEvent>),
-    /// The answer is complete.
+    /// The response is complete.
     Done(Box<CompletionResponse>),
 }
 
 impl ResponseEnd {
-    /// Takes the stream's next event.
+    /// Processes the next event of the stream.
     ///
     /// # Errors
     ///
-    /// The error that the event carries.
+    /// The error of an [`StreamEvent::Error`].
     pub fn take(&mut self, event: StreamEvent) -> Result<Progress, ProviderError> {
         match event {
             StreamEvent::ResponseComplete(response) => return Ok(Progress::Done(response)),
@@ -287,17 +285,17 @@ impl ResponseEnd {
             StreamEvent::MessageComplete(message) => self.message = Some(message),
             StreamEvent::Usage(usage) => self.usage = usage,
             delta if delta.is_delta() => return Ok(Progress::Event(Some(delta))),
-            // What belongs to an agent's stream has no place in a provider's.
+            // Ignore events of an agent's stream, which a provider does not send.
             _ => {}
         }
         Ok(Progress::Event(None))
     }
 
-    /// Gives the response of a stream that ended without one of its own.
+    /// Assembles the response of a stream that ended without a [`StreamEvent::ResponseComplete`].
     ///
     /// # Errors
     ///
-    /// [`ProviderError::StreamError`] when no complete message came.
+    /// [`ProviderError::StreamError`] if there was no complete message.
     pub fn finish(self) -> Result<CompletionResponse, ProviderError> {
         let Some(message) = self.message else {
             return Err(ProviderError::StreamError(
@@ -308,6 +306,7 @@ impl ResponseEnd {
             .content
             .iter()
             .rev()
+            // The metadata block may follow the last content block.
             .find(|block| !block.is_mark())
             .and_then(ContentBlock::portable)
         {
@@ -326,10 +325,9 @@ impl ResponseEnd {
     }
 }
 
-/// Iterates over the deltas that a finished message would have streamed: one for each text,
-/// reasoning and tool call.
+/// Returns the deltas of a complete message, one for each text, reasoning and tool call.
 ///
-/// For sources that have the whole answer at once and readers that expect a stream.
+/// For sources without streaming whose readers expect a stream.
 pub fn message_events(message: &Message) -> impl Iterator<Item = StreamEvent> {
     message.content.iter().filter_map(ContentBlock::portable).filter_map(|block| match block {
         ContentBlock::Text(text) => Some(StreamEvent::TextDelta(text.clone())),

@@ -1,4 +1,4 @@
-//! Tools: what a model can call. The typed trait, its erased form, and the data of both.
+//! The trait of tools, its object-safe form, and their types.
 
 use std::future::Future;
 
@@ -15,15 +15,13 @@ use crate::{
 ///
 /// # Contract
 ///
-/// - `NAME` and [`definition`](Self::definition)`().name` are the same; the definition is read
-///   once, when the tool is registered.
-/// - Return [`ToolError::ModelRetry`] (as `Self::Error`, or from
-///   [`map_error`](Self::map_error)) for what the model can mend; every other error ends the run.
-/// - The future may be dropped at any await, and is when the run is cancelled: what must be cleaned
-///   up belongs into a `Drop`. Work that outlives the call should watch
-///   [`ToolContext::cancellation_token`].
-/// - Under a durable engine a call may be started again after a crash, as
-///   [`effect`](Self::effect) allows.
+/// - `NAME` equals the name in [`definition`](Self::definition). The definition is read once, at registration.
+/// - Return [`ToolError::ModelRetry`] (as `Self::Error`, or from [`map_error`](Self::map_error)) for errors that the
+///   model can correct. Any other error ends the run, unless the [policy](crate::ToolErrorPolicy) returns it to the
+///   model.
+/// - The future may be dropped at any await, for example when the run is cancelled. Put cleanup into a `Drop`. Work
+///   that outlives the call should observe [`ToolContext::cancellation_token`].
+/// - Under a durable engine a call may be repeated after a crash, as far as [`effect`](Self::effect) allows.
 ///
 /// # Example
 ///
@@ -79,68 +77,71 @@ use crate::{
 pub trait Tool: WasmCompatSend + WasmCompatSync {
     /// The name by which the model calls the tool.
     const NAME: &'static str;
-    /// The arguments, made from the model's JSON.
+    /// The arguments, deserialised from the model's JSON.
     type Args: DeserializeOwned + schemars::JsonSchema + WasmCompatSend;
-    /// The result, turned into JSON for the model.
+    /// The result, serialised to JSON for the model.
     type Output: Serialize;
-    /// What can go wrong. [`ToolError`] itself is passed on unchanged.
+    /// The error. A [`ToolError`] is returned unchanged.
     type Error: std::error::Error + WasmCompatSend + 'static;
 
-    /// Describes the tool to the model.
+    /// Returns the definition of the tool for the model.
     fn definition(&self) -> ToolDefinition;
 
     /// Runs the tool.
     ///
     /// # Errors
     ///
-    /// The tool's own; see the trait's contract.
+    /// Errors of the tool. See the contract of the trait.
     fn call(
         &self,
         args: Self::Args,
         ctx: &ToolContext,
     ) -> impl Future<Output = Result<Self::Output, Self::Error>> + WasmCompatSend;
 
-    /// What running the tool twice would do. Durable engines decide by it what happens to a call
-    /// that a crash interrupted. Provided: [`ToolEffect::AtMostOnce`].
+    /// Returns the effect of running the tool twice, which determines how a durable engine treats a call that a crash
+    /// interrupted. The default is [`ToolEffect::AtMostOnce`].
     fn effect(&self) -> ToolEffect {
         ToolEffect::AtMostOnce
     }
 
-    /// Returns a key for the effect of a call, such as the number of an invoice that it pays. Calls of a run with the same
-    /// key are one effect, also if the model plans the same payment again in another call. Provided: `None`, each call has
-    /// an effect of its own.
+    /// Returns a key for the effect of a call, for example the number of the invoice that it pays.
     ///
-    /// The tool finds the key in [`ToolContext::idempotency_key`], for a service that compares such keys. That holds for
-    /// all runs, so the key must name the effect for the service and not only within the run.
+    /// In one run, calls with the same key have one effect, even if the model plans the same payment again in another
+    /// call. The default is `None`, which means that each call has its own effect.
     ///
-    /// The key follows from the arguments alone. A tool whose keys change is a changed agent for the runs in flight.
+    /// The tool receives the key as [`ToolContext::idempotency_key`], for a service that deduplicates by such keys. The
+    /// service compares the keys of all runs, so the key must be unique for the service and not only within the run.
     ///
-    /// In a run with a journal, a later call has the result of the first one and does not run. If the first call failed,
-    /// the later call runs. So a failure means that there was no effect. If the outcome of the first call is unknown, the later call does not run, unless it may run
-    /// [twice](Self::effect). An agent inside a tool call is a run of its own.
+    /// The key must depend on the arguments alone. For running workflows, a change of the keys is a change of the
+    /// agent's code.
+    ///
+    /// In a run with a journal, a later call with the same key returns the result of the first call and does not run.
+    /// If the first call failed, the later call runs, so a failure must mean that there was no effect. If the outcome
+    /// of the first call is unknown, the later call runs only if the tool may run [twice](Self::effect). An agent
+    /// inside a tool call is a run of its own.
     fn effect_key(&self, args: &Self::Args) -> Option<String> {
         let _ = args;
         None
     }
 
-    /// Whether no other call of the same answer may run beside this tool's. Provided: `false`.
+    /// Returns `true` if the tool must not run in parallel with other calls of the same response. The default is
+    /// `false`.
     fn runs_alone(&self) -> bool {
         false
     }
 
-    /// Turns the tool's error into the one that the loop sees. Provided: a [`ToolError`] is passed
-    /// on unchanged, any other becomes the source of [`ToolError::ExecutionFailed`].
+    /// Converts the tool's error for the loop. The default returns a [`ToolError`] unchanged. Any other error becomes
+    /// the source of [`ToolError::ExecutionFailed`].
     fn map_error(&self, error: Self::Error) -> ToolError {
         ToolFailure::tool_error(error)
     }
 
-    /// Turns the tool's result into what the model sees. Provided: JSON text (a string as it is),
-    /// with objects and arrays in [`ToolOutput::structured_content`] too. Override it to return
-    /// images.
+    /// Converts the tool's result for the model. The default is JSON text, or the plain text of a string. Objects and
+    /// arrays are also in [`ToolOutput::structured_content`]. Override it to return images.
     ///
     /// # Errors
     ///
-    /// [`ToolError::ExecutionFailed`] when the result cannot be serialised.
+    /// [`ToolError::ExecutionFailed`] if the result cannot be serialised.
     fn map_output(&self, output: Self::Output) -> Result<ToolOutput, ToolError> {
         let value = serde_json::to_value(output)
             .map_err(|error| ToolError::ExecutionFailed(Box::new(error)))?;
@@ -155,10 +156,9 @@ pub trait Tool: WasmCompatSend + WasmCompatSync {
     }
 }
 
-/// A [`Tool`] behind a pointer: arguments and results are JSON.
+/// Object-safe form of [`Tool`], with JSON arguments and results.
 ///
-/// Every `Tool` is one. Implement it directly for tools whose names or schemas are known only at
-/// run time.
+/// Every `Tool` implements it. Implement it directly for tools whose names or schemas are only known at run time.
 ///
 /// # Example
 ///
@@ -188,10 +188,10 @@ pub trait Tool: WasmCompatSend + WasmCompatSync {
 /// }
 /// ```
 pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
-    /// The name by which the model calls the tool.
+    /// Returns the name by which the model calls the tool.
     fn name(&self) -> &str;
 
-    /// Describes the tool to the model.
+    /// Returns the definition of the tool for the model.
     fn definition(&self) -> ToolDefinition;
 
     /// Runs the tool.
@@ -201,7 +201,7 @@ pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
         ctx: &'a ToolContext,
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>>;
 
-    /// [`call_dyn`](Self::call_dyn) with arguments that are lent. Provided: copies them.
+    /// Like [`call_dyn`](Self::call_dyn), with borrowed arguments. The default copies them.
     fn call_ref_dyn<'a>(
         &'a self,
         input: &'a Value,
@@ -210,52 +210,53 @@ pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
         self.call_dyn(input.clone(), ctx)
     }
 
-    /// What running the tool twice would do. Provided: [`ToolEffect::AtMostOnce`].
+    /// Returns the effect of running the tool twice. The default is [`ToolEffect::AtMostOnce`].
     fn effect(&self) -> ToolEffect {
         ToolEffect::AtMostOnce
     }
 
-    /// Returns a key for the effect of a call, as [`Tool::effect_key`] does. The tool itself takes it for its idempotency
-    /// key. Provided: `None`.
+    /// Returns a key for the effect of a call, like [`Tool::effect_key`]. The tool itself must use it as its
+    /// idempotency key. The default is `None`.
     fn effect_key(&self, input: &Value) -> Option<String> {
         let _ = input;
         None
     }
 
-    /// Returns the agent that the tool is. Durable contexts journal its steps one by one. Provided: `None`.
+    /// Returns the agent behind the tool. Durable contexts journal its steps one by one. The default is `None`.
     fn agent(&self) -> Option<&dyn AgentTool> {
         None
     }
 
-    /// Whether no other call of the same answer may run beside this tool's. Provided: `false`.
+    /// Returns `true` if the tool must not run in parallel with other calls of the same response. The default is
+    /// `false`.
     fn runs_alone(&self) -> bool {
         false
     }
 
-    /// Returns `true` for a tool whose name and definition come from others, such as a server's. A registry does not let
-    /// it replace another tool. Provided: `false`.
+    /// Returns `true` if the name and the definition come from a third party, such as an MCP server. A registry does
+    /// not let such a tool replace another tool. The default is `false`.
     fn is_foreign(&self) -> bool {
         false
     }
 
-    /// Checks arguments without running the tool, before a person is asked about them. Provided:
-    /// takes any; a [`Tool`] takes what its arguments can be read from.
+    /// Validates arguments without running the tool, before a person is asked for approval. The default accepts all
+    /// arguments. A [`Tool`] accepts the arguments that deserialise to its type.
     ///
     /// # Errors
     ///
-    /// [`ToolError::InvalidInput`], which says what is wrong.
+    /// [`ToolError::InvalidInput`] with the reason.
     fn check_input(&self, _input: &Value) -> Result<(), ToolError> {
         Ok(())
     }
 
-    /// Says which program a call would run, if that is all that the tool does: a
-    /// [`Sandbox`](crate::Sandbox) can then run it elsewhere, and gives what became of it to
-    /// [`command_output`](Self::command_output). Provided: `None`, the tool's own code runs in this
-    /// process.
+    /// Returns the program that a call would run, if the tool does nothing else.
+    ///
+    /// A [`Sandbox`](crate::Sandbox) can then run the program in isolation and pass its output to
+    /// [`command_output`](Self::command_output). The default is `None`, for a tool whose code runs in this process.
     ///
     /// # Errors
     ///
-    /// The tool's own, for arguments that it does not take for instance.
+    /// Errors of the tool, for example for invalid arguments.
     fn command_dyn(
         &self,
         _input: &Value,
@@ -264,18 +265,17 @@ pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
         None
     }
 
-    /// Returns `true` for a tool that only runs a program, and says which by [`command_dyn`](Self::command_dyn). Such a tool
-    /// needs a sandbox. Provided: `false`.
+    /// Returns `true` if the tool only runs a program, which [`command_dyn`](Self::command_dyn) returns. Such a tool
+    /// needs a sandbox. The default is `false`.
     fn runs_program(&self) -> bool {
         false
     }
 
-    /// Turns what became of the program into what the model sees. Provided:
-    /// [`CommandOutput::to_tool_output`].
+    /// Converts the output of the program for the model. The default is [`CommandOutput::to_tool_output`].
     ///
     /// # Errors
     ///
-    /// The tool's own.
+    /// Errors of the tool.
     fn command_output(&self, output: CommandOutput) -> Result<ToolOutput, ToolError> {
         Ok(output.to_tool_output())
     }
@@ -306,6 +306,7 @@ impl<T: Tool> ToolDyn for T {
         Box::pin(async move {
             let args: T::Args = tool_arguments::read(T::NAME, input)?;
             let key = Tool::effect_key(self, &args);
+            // The tool itself sets the idempotency key, so that it is right without a registry too.
             let keyed = key.map(|key| ctx.with_effect_key(key));
             match self.call(args, keyed.as_deref().unwrap_or(ctx)).await {
                 Ok(output) => self.map_output(output),
@@ -331,23 +332,23 @@ impl<T: Tool> ToolDyn for T {
     }
 }
 
-/// What running a tool twice would do.
+/// The effect of running a tool twice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ToolEffect {
-    /// It only reads: run it as often as needed.
+    /// The tool only reads and may run any number of times.
     Pure,
-    /// It changes something, but twice with the same
-    /// [`idempotency_key`](ToolContext::idempotency_key) is as once.
+    /// The tool changes something, but repeated calls with the same [`idempotency_key`](ToolContext::idempotency_key)
+    /// have the effect of one call.
     Idempotent,
-    /// It must not run twice.
+    /// The tool must not run twice.
     #[default]
     AtMostOnce,
 }
 
 impl ToolEffect {
-    /// Returns the effect of the two that allows less.
+    /// Returns the more restrictive of two effects.
     #[must_use]
     pub fn more_careful(self, other: Self) -> Self {
         match (self, other) {
@@ -358,62 +359,62 @@ impl ToolEffect {
     }
 }
 
-/// What a model is told of a tool.
+/// The definition of a tool for the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolDefinition {
     /// The name by which the model calls the tool.
     pub name: String,
-    /// A name for people.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What the tool does and when to use it.
+    /// Description of the tool and of when to use it.
     pub description: String,
     /// The JSON Schema of the arguments.
     pub input_schema: Value,
     /// The JSON Schema of the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
-    /// Hints on what the tool does.
+    /// Hints about the behaviour of the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<ToolAnnotations>,
-    /// Ends a cached prefix after this tool.
+    /// Ends a cached prefix after this tool, if set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_control: Option<CacheControl>,
 }
 
-/// Hints on what a tool does, in MCP's terms. From a foreign server they are claims.
+/// Hints about the behaviour of a tool, as in MCP. Hints of an untrusted server are unverified.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ToolAnnotations {
-    /// It changes nothing.
+    /// The tool does not modify its environment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only_hint: Option<bool>,
-    /// It may destroy something.
+    /// The tool may perform destructive updates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destructive_hint: Option<bool>,
-    /// Calling it twice with the same arguments is as calling it once.
+    /// Repeated calls with the same arguments have no additional effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotent_hint: Option<bool>,
-    /// It reaches beyond the program, to the web for instance.
+    /// The tool interacts with external entities, for example with the web.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_world_hint: Option<bool>,
 }
 
-/// What a tool returned.
+/// The result of a tool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolOutput {
-    /// What the model sees.
+    /// Content for the model.
     pub content: Vec<ContentItem>,
     /// The result as JSON, for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured_content: Option<Value>,
-    /// Whether the tool failed in a way that the model should see.
+    /// Set if the tool failed and the model should see the failure.
     #[serde(default)]
     pub is_error: bool,
 }
 
 impl ToolOutput {
-    /// Builds a result with one text.
+    /// Creates a result with one text.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             content: vec![ContentItem::Text(text.into())],
@@ -422,24 +423,24 @@ impl ToolOutput {
         }
     }
 
-    /// Builds an error that the model sees.
+    /// Creates an error result with one text.
     pub fn error(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(text) }
     }
 }
 
-/// A tool call as the registry and its middleware see it.
+/// A tool call, as passed to the registry and its middleware.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// Identifies the call within its message; empty for a call that no model made.
+    /// Id of the call, unique within its message. Empty if no model made the call.
     pub id: String,
-    /// The tool's name.
+    /// Name of the tool.
     pub name: String,
     /// The arguments.
     pub input: Value,
 }
 
-/// The one key of arguments that are no JSON.
+/// The only key of the object that holds arguments with invalid JSON.
 const INVALID_JSON: &str = "invalid_json";
 
 impl ToolUseRef<'_> {
@@ -457,19 +458,20 @@ impl ToolCall {
         ToolUseRef { id: &self.id, name: &self.name, input: &self.input }
     }
 
-    /// Returns the raw text of arguments that were not JSON, because the model erred or its answer
-    /// was cut off.
+    /// Returns the raw text of arguments that were not valid JSON, because the model made an error or its response was
+    /// truncated.
     ///
-    /// Providers keep such arguments as `{"invalid_json": "<raw text>"}`, so that nothing is lost;
-    /// the loop never runs such a call.
+    /// Providers store such arguments as `{"invalid_json": "<raw text>"}`, so that the text is not lost. The loop never
+    /// runs such a call.
     #[must_use]
     pub fn invalid_json(input: &Value) -> Option<&str> {
+        // An object with more fields is an ordinary argument object.
         let fields = input.as_object().filter(|fields| fields.len() == 1)?;
         fields.get(INVALID_JSON)?.as_str()
     }
 
-    /// Reads arguments from their JSON text; no text means none. What is not JSON is kept as text,
-    /// see [`invalid_json`](Self::invalid_json).
+    /// Parses the JSON text of arguments. Empty text means no arguments. Invalid JSON is kept as text, see
+    /// [`invalid_json`](Self::invalid_json).
     #[must_use]
     pub fn parse_input(text: &str) -> Value {
         if text.trim().is_empty() {
@@ -478,7 +480,7 @@ impl ToolCall {
         serde_json::from_str(text).unwrap_or_else(|_| Self::invalid_json_input(text))
     }
 
-    /// Builds the form in which a provider keeps arguments that are not JSON.
+    /// Creates the form in which providers store arguments with invalid JSON.
     #[must_use]
     pub fn invalid_json_input(raw: impl Into<String>) -> Value {
         Value::Object([(INVALID_JSON.to_owned(), Value::String(raw.into()))].into_iter().collect())

@@ -1,15 +1,15 @@
-//! Reading a tool's arguments, and saying what is wrong with them so that a model can mend it.
+//! Deserialisation of tool arguments, with errors that the model can correct.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{ToolError, read_json_ref};
 
-/// Reads a tool's arguments.
+/// Deserialises a tool's arguments.
 ///
 /// # Errors
 ///
-/// [`ToolError::InvalidInput`], with the place as a JSON path and what was expected there.
+/// [`ToolError::InvalidInput`] with the JSON path of the place and the expected type.
 pub(crate) fn read<A: DeserializeOwned>(tool: &str, input: &Value) -> Result<A, ToolError> {
     read_json_ref(input)
         .map_err(|mismatch| ToolError::InvalidInput(format!("arguments of `{tool}`: {mismatch}")))
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_with_its_place_and_what_was_expected() {
+    fn error_names_place_and_expected_type() {
         let filter =
             |filter: Value| json!({ "query": "q", "filters": [{ "field": "title" }, filter] });
         read::<Search>("search", &filter(json!({ "field": "author" }))).unwrap();
@@ -95,9 +95,9 @@ mod tests {
         );
     }
 
-    /// A name that a model makes up is part of the path.
+    /// Names that a model invents are part of the path.
     #[test]
-    fn a_huge_name_is_told_briefly_too() {
+    fn long_name_is_shortened_in_the_error() {
         let huge = "ä".repeat(100_000);
         let filter = json!({ "field": "title", "bounds": { &huge: [1, "x"] } });
         for input in
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_mistake_is_told_briefly_and_keeps_what_was_expected() {
+    fn long_value_is_shortened_and_expected_type_is_kept() {
         let error =
             read::<Search>("search", &json!({ "query": "q", "count": "ä".repeat(100_000) }));
         let text = error.unwrap_err().to_string();

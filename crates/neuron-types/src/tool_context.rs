@@ -1,4 +1,4 @@
-//! What a tool call is told of the run that it belongs to.
+//! The context of a tool call.
 
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 use crate::wasm::SharedAny;
 use crate::{UsageMeter, WasmCompatSend, WasmCompatSync};
 
-/// What a tool call is told of the run that it belongs to.
+/// The context of a tool call.
 ///
-/// Build it with `..Default::default()`: fields may be added. `Debug` shows the names of
-/// [`environment`](Self::environment), not the values.
+/// Create it with `..Default::default()`, because fields may be added. `Debug` shows the names of the
+/// [`environment`](Self::environment) without the values.
 ///
 /// # Example
 ///
@@ -29,48 +29,47 @@ use crate::{UsageMeter, WasmCompatSend, WasmCompatSync};
 pub struct ToolContext {
     /// The working directory.
     pub cwd: PathBuf,
-    /// The session; empty when there is none.
+    /// Id of the session. Empty if there is none.
     pub session_id: String,
-    /// Environment variables for the tools; may hold secrets.
+    /// Environment variables for tools. They may contain secrets.
     pub environment: HashMap<String, String>,
-    /// Cancels the run. A tool sees a child of it, which is cancelled as well when a call beside it
-    /// fails for good, or the run is dropped while the call runs.
+    /// Cancels the run. A tool receives a child token, which is also cancelled if a parallel call fails for good, or if
+    /// the run is dropped during the call.
     pub cancellation_token: CancellationToken,
-    /// Where long calls report their progress.
+    /// Receives the progress of long calls.
     pub progress_reporter: Option<Arc<dyn ProgressReporter>>,
-    /// The id of the tool call; empty outside one.
+    /// Id of the tool call. Empty outside of a tool call.
     pub call_id: String,
-    /// The id of the run; the loop chooses one if it is empty.
+    /// Id of the run. If empty, the loop generates an id.
     pub run_id: String,
-    /// The same for every attempt of one call, and different for every other call of one conversation;
-    /// empty outside a tool call. A tool that gives its effects [keys](crate::Tool::effect_key) finds that key.
+    /// Idempotency key of the call. It is the same for every attempt of one call, and differs for all other calls of a
+    /// conversation. Empty outside of a tool call. If the tool has [effect keys](crate::Tool::effect_key), this is the
+    /// effect key.
     ///
-    /// An agent that runs inside a tool call takes it as its [`run_id`](Self::run_id). Several
-    /// agents inside one call need contexts with different ones.
+    /// An agent inside a tool call uses it as its [`run_id`](Self::run_id). Several agents inside one call need
+    /// contexts with different keys.
     pub idempotency_key: String,
-    /// The turn of the run, from zero: the same for all calls of one answer; `None` outside a run.
+    /// Number of the turn, from zero. The same for all calls of one response. `None` outside of a run.
     pub turn: Option<usize>,
-    /// Counts the tokens that the call takes itself. An agent that runs with this context counts what it
-    /// takes there.
+    /// Counts the tokens that the call uses itself. An agent that runs with this context adds its usage here.
     pub usage: UsageMeter,
-    /// Values of any type that layers hand to the tools below them.
+    /// Values of any type that layers pass to the tools.
     pub extensions: Extensions,
 }
 
 impl ToolContext {
-    /// Returns the context for a call whose effect has a [key](crate::Tool::effect_key), with that key as its idempotency
-    /// key.
+    /// Returns the context for a call with an [effect key](crate::Tool::effect_key), which becomes its idempotency key.
     #[must_use]
     pub fn with_effect_key(&self, key: String) -> Box<Self> {
         Box::new(Self { idempotency_key: key, ..self.clone() })
     }
 }
 
-/// The current directory, no session, no environment, a fresh cancellation token, an empty meter.
+/// The current directory, no session, no environment, a new cancellation token and an empty meter.
 impl Default for ToolContext {
     fn default() -> Self {
         Self {
-            // There is none in a browser, and it may have been deleted elsewhere.
+            // Browsers have no current directory, and elsewhere it may be deleted.
             cwd: std::env::current_dir().unwrap_or_default(),
             session_id: String::new(),
             environment: HashMap::new(),
@@ -140,12 +139,11 @@ impl fmt::Debug for ToolContext {
 /// }
 /// ```
 pub trait ProgressReporter: WasmCompatSend + WasmCompatSync {
-    /// Reports how far a call has come: `progress` of `total` in the tool's own unit, and what it
-    /// is doing.
+    /// Reports that `progress` of `total` is done, in the tool's own unit, with a message about the current work.
     fn report(&self, progress: f64, total: Option<f64>, message: Option<&str>);
 }
 
-/// A map with one value for each type. Clones are cheap and share the values.
+/// A type map. Clones are cheap and share the values.
 ///
 /// # Example
 ///
@@ -164,8 +162,9 @@ pub trait ProgressReporter: WasmCompatSend + WasmCompatSync {
 pub struct Extensions(Option<Arc<HashMap<TypeId, SharedAny>>>);
 
 impl Extensions {
-    /// Sets the value of its type. Clones made before do not see it.
+    /// Inserts a value and replaces another value of its type. Earlier clones do not change.
     pub fn insert<T: Any + WasmCompatSend + WasmCompatSync>(&mut self, value: T) {
+        // Copy on write, so that earlier clones do not change.
         Arc::make_mut(self.0.get_or_insert_default()).insert(TypeId::of::<T>(), Arc::new(value));
     }
 
@@ -175,7 +174,7 @@ impl Extensions {
         self.0.as_ref()?.get(&TypeId::of::<T>())?.downcast_ref()
     }
 
-    /// Removes the value of a type, and says whether there was one.
+    /// Removes the value of a type. Returns `true` if it was present.
     pub fn remove<T: Any + WasmCompatSend + WasmCompatSync>(&mut self) -> bool {
         match &mut self.0 {
             Some(values) => Arc::make_mut(values).remove(&TypeId::of::<T>()).is_some(),
@@ -196,14 +195,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn debug_shows_no_environment_value() {
+    fn debug_omits_environment_values() {
         let environment = HashMap::from([("TOKEN".to_owned(), "hunter2".to_owned())]);
         let text = format!("{:?}", ToolContext { environment, ..Default::default() });
         assert!(text.contains("TOKEN") && !text.contains("hunter2"), "{text}");
     }
 
     #[test]
-    fn a_clone_does_not_see_later_values() {
+    fn clone_is_independent_of_later_changes() {
         let mut extensions = Extensions::default();
         extensions.insert(1_u8);
         let before = extensions.clone();

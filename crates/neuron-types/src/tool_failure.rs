@@ -1,4 +1,4 @@
-//! A tool's own error as the source of a [`ToolError`].
+//! A tool's error as the source of a [`ToolError`].
 
 use std::any::Any;
 use std::error::Error;
@@ -8,10 +8,10 @@ use std::sync::{Mutex, PoisonError};
 use crate::wasm::SendError;
 use crate::{ToolError, WasmCompatSend};
 
-/// The source of [`ToolError::ExecutionFailed`] for errors that are not known to be `Sync`.
+/// The source of [`ToolError::ExecutionFailed`] for errors that may not be `Sync`.
 ///
-/// A [`Tool::Error`](crate::Tool::Error) need not be `Sync`, but a source must be. So the texts of
-/// the error and of its sources are kept by value, and the error itself can be had back.
+/// A [`Tool::Error`](crate::Tool::Error) need not be `Sync`, but an error source must be. Therefore this type copies
+/// the texts of the error and of its sources. The original error can be recovered.
 ///
 /// # Example
 ///
@@ -32,15 +32,15 @@ pub struct ToolFailure {
     text: String,
     debug: String,
     source: Option<Box<Rendered>>,
-    /// Locked only to hand the error out: the mutex makes the whole `Sync`.
+    /// Locked only for access to the error. The mutex makes the whole type `Sync`.
     original: Mutex<SendError>,
 }
 
 impl ToolFailure {
-    /// Makes a [`ToolError`] of any error.
+    /// Converts any error to a [`ToolError`].
     ///
-    /// A `ToolError` is returned as it is; I/O and JSON errors become the source themselves; any
-    /// other becomes the source inside a `ToolFailure`.
+    /// A `ToolError` is returned unchanged. I/O and JSON errors become the source directly. Any other error becomes the
+    /// source inside a `ToolFailure`.
     pub fn tool_error<E: Error + WasmCompatSend + 'static>(error: E) -> ToolError {
         let error = match take_as::<E, ToolError>(error) {
             Ok(error) => return error,
@@ -62,14 +62,14 @@ impl ToolFailure {
         }))
     }
 
-    /// Returns the tool's error, if it is an `E`.
+    /// Returns the original error if it is an `E`.
     #[must_use]
     pub fn downcast<E: Error + 'static>(self) -> Option<E> {
         let original = self.original.into_inner().unwrap_or_else(PoisonError::into_inner);
         original.downcast::<E>().ok().map(|error| *error)
     }
 
-    /// Looks at the tool's error.
+    /// Calls a closure with the original error.
     pub fn with_original<R>(&self, look: impl FnOnce(&(dyn Error + 'static)) -> R) -> R {
         look(&**self.original.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -93,7 +93,7 @@ impl Error for ToolFailure {
     }
 }
 
-/// A source's text, kept by value.
+/// The copied text of a source.
 #[derive(Debug)]
 struct Rendered {
     text: String,
@@ -118,7 +118,7 @@ impl Error for Rendered {
     }
 }
 
-/// Moves `value` out as a `T` if it is one.
+/// Converts `value` to a `T` if it has this type.
 fn take_as<V: 'static, T: 'static>(value: V) -> Result<T, V> {
     let boxed: Box<dyn Any> = Box::new(value);
     match boxed.downcast::<T>() {
@@ -147,13 +147,13 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_error_is_passed_on_unchanged() {
+    fn tool_error_is_returned_unchanged() {
         let error = ToolFailure::tool_error(ToolError::ModelRetry("again".into()));
         assert!(matches!(error, ToolError::ModelRetry(hint) if hint == "again"));
     }
 
     #[test]
-    fn io_and_json_errors_are_the_source_themselves() {
+    fn io_and_json_errors_become_the_source_directly() {
         let ToolError::ExecutionFailed(source) =
             ToolFailure::tool_error(std::io::Error::other("disk"))
         else {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_is_not_sync_keeps_its_chain_and_comes_back() {
+    fn error_without_sync_keeps_its_chain_and_can_be_recovered() {
         let error = NotSync { inner: Inner, cell: 7.into() };
         let ToolError::ExecutionFailed(source) = ToolFailure::tool_error(error) else {
             panic!("execution failed")

@@ -1,4 +1,4 @@
-//! What only some vendors' requests can say about a tool.
+//! Vendor-specific options of a tool's definition.
 
 use std::borrow::Cow;
 
@@ -7,20 +7,20 @@ use serde_json::{Map, Value};
 use crate::ToolDefinition;
 use crate::output_schema::enforceable;
 
-/// The keyword of the input schema that holds the options. Everything that carries a definition carries it so, and no
-/// provider sends it.
+/// The keyword of the input schema that holds the options. It travels with the definition everywhere, and providers
+/// remove it before they send the schema.
 const KEYWORD: &str = "x-neuron-options";
 
 const STRICT: &str = "strict";
 
 impl ToolDefinition {
-    /// Makes the vendor hold the model to the input schema: no argument has another type, and none is missing or unknown.
+    /// Makes the vendor enforce the input schema. Then no argument has a wrong type, is missing or is unknown.
     ///
-    /// OpenAI and Anthropic offer this, in a form of the schema that [`strict_schema`](Self::strict_schema) returns. A
-    /// provider without it sends the tool as if it were not strict. A schema without such a form changes nothing: maps,
-    /// tuples, flattened enums and values of any type have none.
+    /// OpenAI and Anthropic support this for the schema that [`strict_schema`](Self::strict_schema) returns. Other
+    /// providers send the tool without it. If the schema has no enforceable form, nothing changes. Maps, tuples,
+    /// flattened enums and arbitrary values have no such form.
     ///
-    /// The input schema itself stays as it is, for validators on this side.
+    /// The input schema itself does not change, for local validators.
     ///
     /// Sources: [OpenAI](https://platform.openai.com/docs/guides/function-calling#strict-mode),
     /// [Anthropic](https://platform.claude.com/docs/en/agents-and-tools/tool-use/strict-tool-use).
@@ -49,27 +49,27 @@ impl ToolDefinition {
         self
     }
 
-    /// Returns the form of the input schema that vendors enforce, if the tool is strict.
+    /// Returns the schema that vendors enforce, if the tool is strict.
     ///
-    /// Each object is closed and requires all its properties, so that an argument of type `Option` is `null` instead of
-    /// absent. Limits that vendors do not enforce, formats and defaults are told in descriptions.
+    /// Each object is closed and requires all its properties, so an absent `Option` argument is `null`. Descriptions
+    /// contain the bounds, formats and defaults that vendors do not enforce.
     #[must_use]
     pub fn strict_schema(&self) -> Option<&Value> {
         self.options()?.get(STRICT).filter(|schema| schema.is_object())
     }
 
-    /// Returns `true` if the vendor holds the model to the input schema.
+    /// Returns `true` if the vendor enforces the input schema.
     #[must_use]
     pub fn is_strict(&self) -> bool {
         self.strict_schema().is_some()
     }
 
-    /// Adds fields of one vendor to the tool, as the vendor's documentation has them.
+    /// Adds a vendor-specific field to the tool, as documented by the vendor.
     ///
     /// `provider` is the name in [`ProviderInfo`](crate::ProviderInfo), for example `anthropic`, `openai` or `ollama`.
-    /// Other providers do not send the fields. They stand beside the name of the tool: in `function` on the wire of Chat
-    /// Completions and of Ollama. A field that neuron writes itself is not replaced. A schema that is no object cannot
-    /// carry fields, and stays as it is.
+    /// Other providers do not send the field. It is a sibling of the tool's name, which is in `function` for Chat
+    /// Completions and Ollama. It does not replace a field that neuron writes itself. A schema that is not an object
+    /// cannot carry fields and stays unchanged.
     ///
     /// # Example
     ///
@@ -103,7 +103,7 @@ impl ToolDefinition {
         self
     }
 
-    /// Returns the fields of a vendor, without those that its provider writes itself.
+    /// Returns the fields for a vendor, except the fields that its provider writes itself.
     pub fn vendor_fields<'a>(
         &'a self,
         provider: &str,
@@ -114,12 +114,13 @@ impl ToolDefinition {
         fields.filter(move |(name, _)| !written.contains(&name.as_str()))
     }
 
-    /// Returns the input schema without the options: the JSON Schema that a provider sends.
+    /// Returns the JSON Schema for the provider, which is the input schema without the options.
     #[must_use]
     pub fn plain_schema(&self) -> Cow<'_, Value> {
         match &self.input_schema {
             Value::Object(schema) if schema.contains_key(KEYWORD) => {
                 let mut schema = schema.clone();
+                // `shift_remove` keeps the order of the other keys, on which prompt caches depend.
                 schema.shift_remove(KEYWORD);
                 Cow::Owned(schema.into())
             }
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn strict_closes_the_schema_and_requires_all() {
+    fn strict_schema_is_closed_and_requires_all_properties() {
         let schema = json!({
             "type": "object",
             "properties": { "a": { "type": "string" }, "b": { "type": ["integer", "null"] } },
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn schema_without_a_strict_form_stays() {
+    fn schema_without_a_strict_form_is_unchanged() {
         let map = json!({ "type": "object", "additionalProperties": { "type": "string" } });
         for schema in [map, json!(true), json!({})] {
             let plain = definition(schema);
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_a_vendor_are_for_its_provider_and_not_for_others() {
+    fn vendor_fields_are_only_for_their_provider() {
         let plain = definition(json!({ "type": "object" }));
         let tool = plain
             .clone()
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_options_are_none() {
+    fn invalid_options_are_ignored() {
         for options in [json!(1), json!({ "strict": "yes", "openai": [1] })] {
             let tool = definition(json!({ "type": "object", KEYWORD: options }));
             assert!(!tool.is_strict());

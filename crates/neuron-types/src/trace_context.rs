@@ -1,10 +1,9 @@
-//! A place in a distributed trace, as it goes from one process to another.
+//! The W3C trace context of a request.
 
-/// Where a request belongs in a distributed trace, as the W3C writes it.
+/// A position in a distributed trace, in the W3C format.
 ///
-/// It is text, and no tracing system is needed to hand it on. In
-/// [`ToolContext::extensions`](crate::ToolContext::extensions) it tells a tool where its call belongs; what
-/// speaks to another process sends it along.
+/// It is plain text and needs no tracing system. In [`ToolContext::extensions`](crate::ToolContext::extensions) it is
+/// the position of the tool call. Code that sends requests to another process propagates it.
 ///
 /// # Example
 ///
@@ -17,16 +16,16 @@
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TraceContext {
-    /// The trace, and the span in it: `00-<trace id>-<span id>-<flags>`.
+    /// The trace and the parent span, as `00-<trace id>-<span id>-<flags>`.
     pub traceparent: String,
-    /// What tracing systems keep beside it.
+    /// Vendor-specific state of tracing systems.
     pub tracestate: Option<String>,
-    /// What the application hands on, as a W3C baggage header.
+    /// Key-value pairs of the application, in the W3C baggage format.
     pub baggage: Option<String>,
 }
 
 impl TraceContext {
-    /// A place in a trace.
+    /// Creates a trace context without state and baggage.
     pub fn new(traceparent: impl Into<String>) -> Self {
         Self { traceparent: traceparent.into(), ..Self::default() }
     }

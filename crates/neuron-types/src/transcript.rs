@@ -1,23 +1,22 @@
-//! Whether a conversation is one that providers accept, and how to make it one.
+//! Validation and repair of conversations.
 //!
-//! Providers reject a history in which a tool call has no result, or a result no call. Everything
-//! in neuron that changes a history keeps it valid; [`repair`] is for histories that come from
-//! elsewhere.
+//! Providers reject a history in which a tool call has no result or a result has no call. Everything in neuron that
+//! changes a history keeps it valid. [`repair`] is for histories from other sources.
 
 use std::collections::HashSet;
 use std::fmt;
 
 use crate::{ContentBlock, ContentItem, Message, ProviderError, Role};
 
-/// Checks a history.
+/// Validates a history.
 ///
-/// It is valid when
+/// In a valid history
 ///
-/// - its first message that is not a system message is the user's;
-/// - only assistant messages call tools, and only user messages have results;
-/// - the calls of a message have ids that are not empty and differ;
-/// - the message after one with calls is the user's, and begins with exactly one result for each;
-/// - no other result stands anywhere.
+/// - the first message that is not a system message is a user message.
+/// - only assistant messages contain tool calls, and only user messages contain results.
+/// - the calls of a message have non-empty, unique ids.
+/// - a message with calls is followed by a user message that starts with exactly one result for each call.
+/// - there are no other results.
 ///
 /// # Errors
 ///
@@ -46,7 +45,7 @@ pub fn validate(messages: &[Message]) -> Result<(), Violation> {
         }
         started |= message.role != Role::System;
         check_results(message, &open).map_err(|kind| match kind {
-            // Reported where the call stands.
+            // Report the message with the call. It exists, because `open` is empty at the first one.
             ViolationKind::MissingResult { .. } => Violation { index: index - 1, kind },
             kind => Violation { index, kind },
         })?;
@@ -75,8 +74,8 @@ pub fn validate(messages: &[Message]) -> Result<(), Violation> {
     }
 }
 
-/// The position of the results of the last answer's calls in a history that ends with them, or with messages that were
-/// added after them.
+/// Returns the index of the message with the results of the last response's calls. Messages that were added after them
+/// may follow.
 #[must_use]
 pub fn place_of_results(messages: &[Message]) -> Option<usize> {
     let answer = messages.iter().rposition(|message| message.role == Role::Assistant)?;
@@ -84,7 +83,7 @@ pub fn place_of_results(messages: &[Message]) -> Option<usize> {
     messages.get(place).filter(|message| message.role == Role::User).map(|_| place)
 }
 
-/// The text of the assistant's messages at the end of a history.
+/// Returns the text of the assistant messages at the end of a history.
 #[must_use]
 pub fn trailing_answer(messages: &[Message]) -> String {
     let is_other = |message: &Message| message.role != Role::Assistant;
@@ -92,18 +91,19 @@ pub fn trailing_answer(messages: &[Message]) -> String {
     messages.iter().skip(start).map(Message::text).collect()
 }
 
-/// Whether the model has something to answer: a message of somebody else, or its own turn that was paused.
+/// Returns `true` if the model can respond. The history then ends with a user message or, if `is_paused`, with the
+/// model's own turn. System messages at the end are ignored.
 #[must_use]
 pub fn is_open(messages: &[Message], is_paused: bool) -> bool {
     let last = messages.iter().rfind(|message| message.role != Role::System);
     last.is_some_and(|message| message.role == Role::User || is_paused)
 }
 
-/// Checks that a history can take an answer of a model: its calls can be told apart, and it answers none itself.
+/// Checks that a response can be added to a history. Its calls must have unique ids, and it must not contain results.
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] with the fault.
+/// [`ProviderError::Other`] with the reason.
 pub fn check_answer(answer: &Message) -> Result<(), ProviderError> {
     let malformed = |fault: String| {
         let text = format!("the model's answer is malformed: {fault}; its tools do not run");
@@ -126,7 +126,7 @@ pub fn check_answer(answer: &Message) -> Result<(), ProviderError> {
     }
 }
 
-/// Checks that a message answers the open calls of the message before it, and nothing else.
+/// Checks that a message contains exactly the results of the open calls of the preceding message.
 fn check_results(message: &Message, open: &[&str]) -> Result<(), ViolationKind> {
     let calls: HashSet<&str> = open.iter().copied().collect();
     let mut answered: HashSet<&str> = HashSet::new();
@@ -158,17 +158,16 @@ fn check_results(message: &Message, open: &[&str]) -> Result<(), ViolationKind> 
 
 /// Makes a history valid.
 ///
-/// It loses as little as it can:
+/// It removes as little as possible:
 ///
-/// - a result that stands later than it must, but before the assistant's next message, moves to its
-///   place;
-/// - a call without a result gets an error result that says so;
-/// - results without a call, second results, and calls with an empty or a repeated id are removed,
-///   and so is a message that this leaves empty;
-/// - a history that begins with the assistant gets a user message before it that says that the
-///   beginning is missing.
+/// - A result in a later message moves to its place, unless another assistant message precedes it.
+/// - A call without a result gets an error result that states this.
+/// - Results without a call, duplicate results, and calls with an empty or a duplicate id are removed. Messages that
+///   become empty are removed too.
+/// - A history that starts with the assistant gets a user message at its start, which states that the beginning is
+///   missing.
 ///
-/// The same history gives the same result; a valid one comes back unchanged.
+/// The result is deterministic. A valid history is returned unchanged.
 #[must_use]
 pub fn repair(mut messages: Vec<Message>) -> Vec<Message> {
     if validate(&messages).is_ok() {
@@ -176,12 +175,13 @@ pub fn repair(mut messages: Vec<Message>) -> Vec<Message> {
     }
     let mut repaired: Vec<Message> = Vec::with_capacity(messages.len() + 1);
     let mut started = false;
-    // The results of the last message's calls, with which the next must begin.
+    // Results of the previous message's calls. The next message must start with them.
     let mut results: Vec<ContentBlock> = Vec::new();
-    // Noted first: results that move leave messages empty too.
+    // Computed first, because moved results also leave empty messages.
     let empty: Vec<bool> = messages.iter().map(|message| !message.has_content()).collect();
     let mut empty = empty.into_iter();
     let mut following = messages.as_mut_slice();
+    // Results are taken out of the messages that follow, so only those stay borrowed.
     while let Some((message, rest)) = std::mem::take(&mut following).split_first_mut() {
         following = rest;
         let (role, mut content) = (message.role, std::mem::take(&mut message.content));
@@ -192,10 +192,11 @@ pub fn repair(mut messages: Vec<Message>) -> Vec<Message> {
             let results = std::mem::take(&mut results);
             match role {
                 Role::User => drop(content.splice(..0, results)),
+                // Only a user message can hold results, so insert one.
                 _ => repaired.push(Message { role: Role::User, content: results }),
             }
         }
-        // A mark is no content.
+        // A marker block is no content.
         if !was_empty && content.iter().all(ContentBlock::is_mark) {
             continue;
         }
@@ -213,15 +214,15 @@ pub fn repair(mut messages: Vec<Message>) -> Vec<Message> {
     repaired
 }
 
-/// What [`repair`] writes where a result is missing.
+/// The text of a result that [`repair`] adds.
 const MISSING_RESULT: &str =
     "[no result: the tool call was interrupted, and whether it took effect is unknown]";
 
-/// What [`repair`] writes where the beginning is missing.
+/// The text of the user message that [`repair`] adds at the start.
 const MISSING_BEGINNING: &str = "[the beginning of this conversation is missing]";
 
-/// Returns one result for each call of a message: the first that stands in the messages up to the
-/// assistant's next, from where it is taken, or an error.
+/// Takes one result for each call of a message from the messages up to the next assistant message. A missing result
+/// becomes an error.
 fn results_of(message: &Message, following: &mut [Message]) -> Vec<ContentBlock> {
     let ids: Vec<&str> = message.tool_uses().map(|call| call.id).collect();
     let mut missing: HashSet<&str> = ids.iter().copied().collect();
@@ -233,6 +234,7 @@ fn results_of(message: &Message, following: &mut [Message]) -> Vec<ContentBlock>
         next.content.retain_mut(|block| {
             let is_ours = block.as_tool_result_id().is_some_and(|id| missing.remove(id));
             if is_ours {
+                // The placeholder is removed with the block.
                 results.push(std::mem::replace(block, ContentBlock::Text(String::new())));
             }
             !is_ours
@@ -258,13 +260,13 @@ fn remove_misplaced_calls(role: Role, content: &mut Vec<ContentBlock>) {
     });
 }
 
-/// Why a history is not valid.
+/// The first problem of an invalid history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Violation {
-    /// The index of the message at fault.
+    /// Index of the faulty message.
     pub index: usize,
-    /// What is wrong with it.
+    /// Kind of the problem.
     pub kind: ViolationKind,
 }
 
@@ -276,17 +278,17 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// What a [`Violation`] is.
+/// The kind of a [`Violation`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ViolationKind {
-    /// The first message that is not a system message is the assistant's.
+    /// The first message that is not a system message is an assistant message.
     #[error("the conversation begins with the assistant")]
     StartsWithAssistant,
-    /// A message that is not the assistant's calls a tool.
+    /// A message that is not an assistant message contains a tool call.
     #[error("the tool call `{id}` stands outside an assistant message")]
     CallOutsideAssistant {
-        /// The call.
+        /// Id of the call.
         id: String,
     },
     /// A call has an empty id.
@@ -301,31 +303,31 @@ pub enum ViolationKind {
     /// A call has no result in the next message.
     #[error("the tool call `{id}` has no result in the next message")]
     MissingResult {
-        /// The call.
+        /// Id of the call.
         id: String,
     },
-    /// A message that is not the user's has a result.
+    /// A message that is not a user message contains a result.
     #[error("the tool result `{id}` stands outside a user message")]
     ResultOutsideUser {
-        /// The result's call.
+        /// Id of the call.
         id: String,
     },
-    /// A result whose call is not in the message before.
+    /// A result has no call in the preceding message.
     #[error("the tool result `{id}` has no call in the message before")]
     UnknownResult {
-        /// The result's call.
+        /// Id of the call.
         id: String,
     },
-    /// A second result for one call.
+    /// A call has two results.
     #[error("the tool call `{id}` has two results")]
     DuplicateResult {
-        /// The call.
+        /// Id of the call.
         id: String,
     },
-    /// A result after other content of its message.
+    /// A result follows other content of its message.
     #[error("the tool result `{id}` stands after other content")]
     ResultAfterContent {
-        /// The result's call.
+        /// Id of the call.
         id: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Counting tokens: what calls took, and how much a run may take.
+//! Token usage and usage limits.
 
 use std::ops::AddAssign;
 
@@ -6,43 +6,43 @@ use serde::{Deserialize, Serialize};
 
 use crate::LoopError;
 
-/// The tokens of one call, or of several added up.
+/// The tokens of one or more model calls.
 ///
-/// Every provider crate reports the same: [`input_tokens`](Self::input_tokens) are all prompt
-/// tokens, and the cache counts are parts of them.
+/// All providers report them in the same way. [`input_tokens`](Self::input_tokens) includes all prompt tokens, and the
+/// cache counters are parts of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TokenUsage {
-    /// All prompt tokens, cached ones included.
+    /// All prompt tokens, including cached tokens.
     pub input_tokens: usize,
-    /// All tokens of the answer, reasoning included.
+    /// All tokens of the response, including reasoning.
     pub output_tokens: usize,
-    /// The part of the prompt that was read from a cache.
+    /// Prompt tokens that were read from a cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_read_tokens: Option<usize>,
-    /// The part of the prompt that was written to a cache.
+    /// Prompt tokens that were written to a cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_creation_tokens: Option<usize>,
-    /// The part of the answer that was reasoning.
+    /// Response tokens that were reasoning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_tokens: Option<usize>,
-    /// The model's passes, where one call took several: a compaction before the answer, say.
-    /// Their tokens are contained in the totals above.
+    /// The model's passes, if one call had several, for example a compaction before the response. The totals above
+    /// include their tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iterations: Option<Vec<UsageIteration>>,
 }
 
 impl TokenUsage {
-    /// Returns input and output tokens together; saturates.
+    /// Returns the sum of input and output tokens, saturating.
     #[must_use]
     pub fn total_tokens(&self) -> usize {
         self.input_tokens.saturating_add(self.output_tokens)
     }
 }
 
-/// Adds call to call; saturates. A count that only one side knows is kept.
+/// Adds two usages, saturating. A counter that only one side has is kept.
 ///
-/// The [`iterations`](TokenUsage::iterations) of all calls that report them follow each other.
+/// The [`iterations`](TokenUsage::iterations) are concatenated.
 impl AddAssign<&TokenUsage> for TokenUsage {
     fn add_assign(&mut self, other: &TokenUsage) {
         let add = |a: &mut Option<usize>, b: Option<usize>| {
@@ -61,28 +61,28 @@ impl AddAssign<&TokenUsage> for TokenUsage {
     }
 }
 
-/// One pass of the model within a call.
+/// A pass of the model within a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UsageIteration {
-    /// What the pass was for, in the provider's words: `message`, `compaction`, ….
+    /// Purpose of the pass in the provider's words, for example `message` or `compaction`.
     pub kind: String,
-    /// The model, where it differs from the call's.
+    /// The model, if it differs from the model of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// All prompt tokens of the pass, cached ones included.
+    /// All prompt tokens of the pass, including cached tokens.
     pub input_tokens: usize,
     /// All tokens that the pass produced.
     pub output_tokens: usize,
-    /// The part of the prompt that was read from a cache.
+    /// Prompt tokens that were read from a cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_read_tokens: Option<usize>,
-    /// The part of the prompt that was written to a cache.
+    /// Prompt tokens that were written to a cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_creation_tokens: Option<usize>,
 }
 
-/// What a run may use. A field that is `None` sets no limit.
+/// Limits on the usage of a run. `None` means no limit.
 ///
 /// # Example
 ///
@@ -95,15 +95,15 @@ pub struct UsageIteration {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UsageLimits {
-    /// The most prompt tokens over all calls.
+    /// Maximum number of prompt tokens over all calls.
     pub input_tokens_limit: Option<usize>,
-    /// The most answer tokens over all calls.
+    /// Maximum number of response tokens over all calls.
     pub output_tokens_limit: Option<usize>,
-    /// The most prompt and answer tokens together.
+    /// Maximum number of prompt and response tokens together.
     pub total_tokens_limit: Option<usize>,
-    /// The most calls of the model.
+    /// Maximum number of model calls.
     pub request_limit: Option<usize>,
-    /// The most tool calls.
+    /// Maximum number of tool calls.
     pub tool_calls_limit: Option<usize>,
 }
 
@@ -115,21 +115,21 @@ impl UsageLimits {
         self
     }
 
-    /// Limits the answer tokens over all calls.
+    /// Limits the response tokens over all calls.
     #[must_use]
     pub fn with_output_tokens_limit(mut self, limit: usize) -> Self {
         self.output_tokens_limit = Some(limit);
         self
     }
 
-    /// Limits prompt and answer tokens together.
+    /// Limits the prompt and response tokens together.
     #[must_use]
     pub fn with_total_tokens_limit(mut self, limit: usize) -> Self {
         self.total_tokens_limit = Some(limit);
         self
     }
 
-    /// Limits the calls of the model.
+    /// Limits the model calls.
     #[must_use]
     pub fn with_request_limit(mut self, limit: usize) -> Self {
         self.request_limit = Some(limit);
@@ -143,11 +143,11 @@ impl UsageLimits {
         self
     }
 
-    /// Checks a number of calls of the model.
+    /// Checks a number of model calls.
     ///
     /// # Errors
     ///
-    /// [`LoopError::UsageLimitExceeded`] if it is above the limit.
+    /// [`LoopError::UsageLimitExceeded`] if the number exceeds the limit.
     pub fn check_requests(&self, requests: usize) -> Result<(), LoopError> {
         at_most("request", requests, self.request_limit)
     }
@@ -156,16 +156,16 @@ impl UsageLimits {
     ///
     /// # Errors
     ///
-    /// [`LoopError::UsageLimitExceeded`] if it is above the limit.
+    /// [`LoopError::UsageLimitExceeded`] if the number exceeds the limit.
     pub fn check_tool_calls(&self, calls: usize) -> Result<(), LoopError> {
         at_most("tool call", calls, self.tool_calls_limit)
     }
 
-    /// Checks tokens.
+    /// Checks a number of tokens.
     ///
     /// # Errors
     ///
-    /// [`LoopError::UsageLimitExceeded`] with the first limit that they are above.
+    /// [`LoopError::UsageLimitExceeded`] with the first exceeded limit.
     pub fn check_tokens(&self, usage: &TokenUsage) -> Result<(), LoopError> {
         at_most("input token", usage.input_tokens, self.input_tokens_limit)?;
         at_most("output token", usage.output_tokens, self.output_tokens_limit)?;

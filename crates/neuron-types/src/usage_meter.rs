@@ -1,19 +1,18 @@
-//! The meter on which a tool call counts the tokens that it takes itself.
+//! The meter for tokens that a tool call uses itself.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::TokenUsage;
 
-/// Counts the tokens that a tool call takes itself: those of an agent within it, or of a model that it
-/// calls. Clones count together.
+/// Counts the tokens that a tool call uses itself, for example by an agent inside it or by its own model call. Clones
+/// share the counter.
 ///
-/// Every call finds one of its own in [`ToolContext::usage`](crate::ToolContext::usage). What is
-/// counted there until the call ends, however it ends, belongs to the run that made the call: to its
-/// usage and its limits on tokens. An agent counts by itself what it takes on the meter of the context
-/// that it runs with; what else a tool takes it adds.
+/// Each call has a meter in [`ToolContext::usage`](crate::ToolContext::usage). Its count at the end of the call, even
+/// after a failure, is added to the usage and the token limits of the calling run. An agent adds its usage to the meter
+/// of its context automatically. A tool adds all other usage itself.
 ///
-/// A meter on which nothing is counted, and of which there is no clone, costs no allocation.
+/// A meter that counts nothing and has no clone does not allocate.
 ///
 /// # Example: a tool that calls a model
 ///
@@ -32,25 +31,24 @@ use crate::TokenUsage;
 pub struct UsageMeter(OnceLock<Arc<Mutex<TokenUsage>>>);
 
 impl UsageMeter {
-    /// Counts tokens that were taken.
+    /// Adds tokens.
     pub fn add(&self, usage: &TokenUsage) {
         *self.count() += usage;
     }
 
-    /// Returns what was counted so far.
+    /// Returns the count.
     #[must_use]
     pub fn total(&self) -> TokenUsage {
         self.0.get().map(|count| locked(count).clone()).unwrap_or_default()
     }
 
-    /// Returns what was counted so far, and counts anew from there: for whoever owns the meter and hands
-    /// on what it counts.
+    /// Returns the count and resets it, for an owner of the meter that passes the count on.
     #[must_use = "what was counted is counted nowhere else"]
     pub fn take(&self) -> TokenUsage {
         self.0.get().map(|count| std::mem::take(&mut *locked(count))).unwrap_or_default()
     }
 
-    /// Adds what was counted so far to another meter, and counts anew from there.
+    /// Adds the count to another meter and resets it.
     pub fn hand_on(&self, to: &Self) {
         let usage = self.take();
         if usage != TokenUsage::default() {
@@ -67,7 +65,7 @@ fn locked(count: &Mutex<TokenUsage>) -> MutexGuard<'_, TokenUsage> {
     count.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Counts together with the original.
+/// Shares the counter with the original.
 impl Clone for UsageMeter {
     fn clone(&self) -> Self {
         Self(OnceLock::from(self.0.get_or_init(Arc::default).clone()))
@@ -89,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn clones_count_together_whoever_counts_first() {
+    fn clones_share_the_count() {
         let meter = UsageMeter::default();
         assert_eq!(meter.total(), TokenUsage::default());
         let clone = meter.clone();
@@ -104,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_saturates() {
+    fn count_saturates() {
         let meter = UsageMeter::default();
         meter.add(&tokens(usize::MAX));
         meter.add(&tokens(1));
@@ -112,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_lose_nothing() {
+    fn concurrent_adds_are_all_counted() {
         let meter = UsageMeter::default();
         std::thread::scope(|scope| {
             for _ in 0..4 {

@@ -1,7 +1,7 @@
-//! Bounds that mean `Send`/`Sync` on native targets and nothing on wasm32.
+//! Bounds that are `Send` and `Sync` on native targets and empty on wasm32.
 //!
-//! Browsers run wasm on one thread, and their futures are not `Send`. Every public trait and boxed
-//! future of neuron uses these names, so that one definition serves both.
+//! Wasm in browsers is single-threaded, and its futures are not `Send`. Every public trait and boxed future of neuron
+//! uses these names, so that one definition works on both.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,24 +12,24 @@ use futures_core::Stream;
 mod imp {
     use super::*;
 
-    /// `Send` on native targets; satisfied by every type on wasm.
+    /// `Send` on native targets. Implemented by every type on wasm.
     pub trait WasmCompatSend: Send {}
     impl<T: Send + ?Sized> WasmCompatSend for T {}
 
-    /// `Sync` on native targets; satisfied by every type on wasm.
+    /// `Sync` on native targets. Implemented by every type on wasm.
     pub trait WasmCompatSync: Sync {}
     impl<T: Sync + ?Sized> WasmCompatSync for T {}
 
-    /// A boxed future: `Send` on native targets, not on wasm.
+    /// A boxed future, which is `Send` on native targets but not on wasm.
     pub type WasmBoxedFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-    /// A boxed stream: `Send` on native targets, not on wasm.
+    /// A boxed stream, which is `Send` on native targets but not on wasm.
     pub type WasmBoxedStream<'a, T> = Pin<Box<dyn Stream<Item = T> + Send + 'a>>;
 
-    /// The error box inside error enums: `Send + Sync` on native targets, neither on wasm.
+    /// A boxed error, which is `Send + Sync` on native targets but not on wasm.
     pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-    /// An error box for errors that are not `Sync`.
+    /// A boxed error without `Sync`.
     pub(crate) type SendError = Box<dyn std::error::Error + Send>;
 
     /// A shared value of any type.
@@ -40,24 +40,24 @@ mod imp {
 mod imp {
     use super::*;
 
-    /// `Send` on native targets; satisfied by every type on wasm.
+    /// `Send` on native targets. Implemented by every type on wasm.
     pub trait WasmCompatSend {}
     impl<T: ?Sized> WasmCompatSend for T {}
 
-    /// `Sync` on native targets; satisfied by every type on wasm.
+    /// `Sync` on native targets. Implemented by every type on wasm.
     pub trait WasmCompatSync {}
     impl<T: ?Sized> WasmCompatSync for T {}
 
-    /// A boxed future: `Send` on native targets, not on wasm.
+    /// A boxed future, which is `Send` on native targets but not on wasm.
     pub type WasmBoxedFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
-    /// A boxed stream: `Send` on native targets, not on wasm.
+    /// A boxed stream, which is `Send` on native targets but not on wasm.
     pub type WasmBoxedStream<'a, T> = Pin<Box<dyn Stream<Item = T> + 'a>>;
 
-    /// The error box inside error enums: `Send + Sync` on native targets, neither on wasm.
+    /// A boxed error, which is `Send + Sync` on native targets but not on wasm.
     pub type BoxError = Box<dyn std::error::Error>;
 
-    /// An error box for errors that are not `Sync`.
+    /// A boxed error without `Sync`.
     pub(crate) type SendError = Box<dyn std::error::Error>;
 
     /// A shared value of any type.

@@ -1,4 +1,4 @@
-//! What belongs together, what is protected, and what is repaired.
+//! Tests of exchanges, protected messages and repair.
 
 use neuron_types::ContentBlock;
 
@@ -18,7 +18,7 @@ fn check_protected(letters: &str, expected: &str) {
 }
 
 #[test]
-fn the_message_that_started_the_run_is_protected() {
+fn first_user_message_of_the_run_is_protected() {
     check_protected("", "");
     check_protected("ua", "u.");
     check_protected("uauacr", "..u...");
@@ -26,10 +26,9 @@ fn the_message_that_started_the_run_is_protected() {
     check_protected("sSu", "..u");
 }
 
-/// A message that was added in the middle of a run counted as what started it, and the run's own
-/// goal was lost.
+/// Regression test. A message that was added during a run counted as its start, and the original goal was lost.
 #[test]
-fn a_message_in_the_middle_of_a_run_does_not_replace_its_goal() {
+fn message_during_a_run_does_not_replace_its_goal() {
     check_protected("uaucrucr", "..ucru..");
     check_protected("ucrucrucr", "u...cru..");
     check_protected("ucruu", "ucr.u");
@@ -37,14 +36,14 @@ fn a_message_in_the_middle_of_a_run_does_not_replace_its_goal() {
 }
 
 #[test]
-fn what_is_pinned_is_protected_with_its_calls_or_results() {
+fn pinned_messages_are_protected_with_calls_and_results() {
     check_protected("UauCra", "U.uCr.");
     check_protected("UaucRa", "U.ucR.");
     check_protected("uAua", ".Au.");
 }
 
 #[test]
-fn a_summary_is_no_message_of_the_user() {
+fn summary_is_no_plain_user_message() {
     let summary = Message::user(format!("{SUMMARY_PREFIX}\nwhat was said"));
     assert!(is_summary(&summary) && !is_plain_user(&summary));
     check_protected("uzcr", "u...");
@@ -66,14 +65,14 @@ fn check_complete(letters: &str, kept: &str, completed: &str) {
 }
 
 #[test]
-fn a_kept_answer_keeps_its_question() {
+fn kept_response_keeps_its_question() {
     check_complete("suauAu", "s...Au", "s..uAu");
     check_complete("suauau", "s....u", "s....u");
 }
 
-/// Without the answer in between, a message of an earlier run looked like the goal of this one.
+/// Regression test. Without the response in between, a message of an earlier run looked like the goal of this run.
 #[test]
-fn the_answer_before_the_run_stays_if_something_before_it_does() {
+fn response_before_the_run_is_kept_with_earlier_messages() {
     check_complete("UauCrau", "U..Cr.u", "U..Crau");
     check_complete("uaucru", "..ucru", "..ucru");
     check_complete("uaucru", "u.ucru", "uaucru");
@@ -81,7 +80,7 @@ fn the_answer_before_the_run_stays_if_something_before_it_does() {
 }
 
 #[test]
-fn old_faults_are_repaired_and_pending_calls_are_not() {
+fn old_faults_are_repaired_and_pending_calls_are_kept() {
     let valid = history("ucra");
     assert_eq!(repaired(valid.clone()), valid);
     let orphan: Vec<_> = history("ucac");
@@ -96,16 +95,16 @@ fn old_faults_are_repaired_and_pending_calls_are_not() {
     assert!(both[2].content.iter().all(is_result), "{both:#?}");
 }
 
-/// A text after which the assistant itself went on looked like the answer of an earlier run, so that
-/// the goal of this one was lost once the user had added something.
+/// Regression test. A text that the assistant itself continued looked like the response of an earlier run, so the goal
+/// of this run was lost after another user message.
 #[test]
-fn where_the_provider_paused_the_run_goes_on() {
+fn paused_turn_does_not_end_the_run() {
     check_protected("uacru", "u.cru");
     check_protected("uascru", "u..cru");
     check_protected("uazcru", "u..cru");
     check_protected("uaacru", "u..cru");
     check_protected("uauacru", "..u.cru");
-    // What it went on to shows that it is no answer.
+    // The continuation shows that the message is not final.
     check_protected("uauAcruu", "..uAcr.u");
     check_protected("uAacruau", ".Aacr..u");
     check_complete("uauaCru", "..u.Cru", "..u.Cru");

@@ -1,4 +1,4 @@
-//! How many of the newest messages a mark leaves.
+//! Tests of the number of messages that fit a low-water mark.
 
 use std::cell::Cell;
 
@@ -7,14 +7,14 @@ use proptest::prelude::*;
 use super::*;
 use crate::TokenCounter;
 
-/// The newest messages, and the first as one that stays in any case.
+/// Chooses the newest messages, and always the first one.
 fn newest(messages: &[Message], count: usize) -> Vec<bool> {
     let first_kept = messages.len().saturating_sub(count);
     (0..messages.len()).map(|index| index == 0 || index >= first_kept).collect()
 }
 
 #[test]
-fn a_long_conversation_is_not_chosen_from_once_for_each_message() {
+fn search_is_logarithmic() {
     let messages = vec![Message::user("1234"); 10_000];
     let counter = TokenCounter::new();
     let choices = Cell::new(0);
@@ -22,7 +22,7 @@ fn a_long_conversation_is_not_chosen_from_once_for_each_message() {
         choices.set(choices.get() + 1);
         newest(messages, count)
     };
-    let size = Corrected::plain(&counter);
+    let size = CalibratedEstimate::uncalibrated(&counter);
     let keep = choose_within(Some(500), usize::MAX, &messages, &size, choose);
     assert_eq!(keep.iter().filter(|keep| **keep).count(), 100);
     assert!(choices.get() < 20, "{choices:?}");
@@ -30,14 +30,14 @@ fn a_long_conversation_is_not_chosen_from_once_for_each_message() {
 
 proptest! {
     #[test]
-    fn the_most_that_fits_is_kept(
+    fn largest_number_that_fits_is_kept(
         lengths in prop::collection::vec(0_usize..100, 0..20),
         most in prop_oneof![0_usize..25, Just(usize::MAX)],
         mark in prop::option::of(prop_oneof![0_usize..400, Just(usize::MAX)]),
     ) {
         let messages: Vec<_> = lengths.iter().map(|n| Message::user("x".repeat(*n))).collect();
         let counter = TokenCounter::new();
-        let size = Corrected::plain(&counter);
+        let size = CalibratedEstimate::uncalibrated(&counter);
         let tokens = |keep: &[bool]| {
             let kept = messages.iter().zip(keep).filter(|(_, keep)| **keep);
             size.tokens(kept.map(|(message, _)| message))

@@ -1,4 +1,4 @@
-//! What a window keeps, by table and by property.
+//! Table and property tests of the messages that a window keeps.
 
 use neuron_types::CompletionRequest;
 use neuron_types::transcript;
@@ -18,7 +18,7 @@ fn check(before: &str, window: usize, after: &str) {
 }
 
 #[test]
-fn the_last_messages_stay() {
+fn last_messages_are_kept() {
     check("", 3, "");
     check("s", 3, "s");
     check("suauaua", 2, "s....ua");
@@ -28,7 +28,7 @@ fn the_last_messages_stay() {
 }
 
 #[test]
-fn calls_and_results_stay_together() {
+fn calls_and_results_are_kept_together() {
     check("ucrcra", 4, "u..cra");
     check("ucrcra", 3, "u....a");
     check("ucrcra", 2, "u....a");
@@ -37,49 +37,49 @@ fn calls_and_results_stay_together() {
 }
 
 #[test]
-fn the_newest_exchange_stays_even_if_it_is_too_large() {
+fn newest_exchange_is_kept_even_if_too_large() {
     check("ucrcr", 1, "u..cr");
     check("ucrcr", 0, "u..cr");
     check("uaua", 1, "..ua");
 }
 
 #[test]
-fn the_message_that_started_the_run_stays_and_older_runs_go() {
+fn goal_of_the_run_is_kept_and_older_runs_are_dropped() {
     check("uauacrcrcr", 4, "..u.....cr");
     check("uaucrcrcrcr", 5, "..u....crcr");
     check("uaucrcrcrcr", 3, "..u......cr");
 }
 
 #[test]
-fn what_remains_begins_with_the_user() {
+fn result_starts_with_the_user() {
     check("uauau", 2, "....u");
     check("uauau", 3, "..uau");
     check("ucrauau", 5, "....uau");
 }
 
-/// A summary was dropped although it stood inside the window.
+/// Regression test. A summary inside the window was dropped.
 #[test]
-fn what_remains_may_begin_with_a_summary() {
+fn result_may_start_with_a_summary() {
     check("uauzaua", 4, "...zaua");
     check("uauzaua", 3, ".....ua");
     check("uzAuauau", 3, ".zA..uau");
 }
 
 #[test]
-fn a_conversation_that_begins_with_the_assistant_keeps_that_only_whole() {
+fn leading_assistant_message_is_only_kept_with_the_whole_conversation() {
     check("aua", 3, "aua");
     check("auaua", 4, ".uaua");
     check("aaa", 1, "aaa");
 }
 
 #[test]
-fn a_message_in_the_middle_of_a_run_does_not_replace_its_goal() {
+fn message_during_a_run_does_not_replace_its_goal() {
     check("uaucrcrucrcr", 4, "..u..cru..cr");
     check("ucrucrucr", 1, "u...crucr");
 }
 
 #[test]
-fn what_is_pinned_stays_and_is_not_counted() {
+fn pinned_messages_are_kept_and_not_counted() {
     check("UaCrauaua", 2, "U.Cr..aua");
     check("suauAuaua", 2, "s..uA..ua");
     check("suauaUaua", 2, "s....U.ua");
@@ -87,22 +87,24 @@ fn what_is_pinned_stays_and_is_not_counted() {
 }
 
 #[test]
-fn a_low_water_mark_makes_room_for_many_turns() {
+fn low_water_mark_keeps_fewer_messages() {
     let messages = history("suauauaua");
     let tokens = |count: usize| 5 * count;
     let kept = |strategy: SlidingWindowStrategy| {
-        strategy.compacted(messages.clone(), &Corrected::plain(&strategy.counter)).len()
+        strategy
+            .compacted(messages.clone(), &CalibratedEstimate::uncalibrated(&strategy.counter))
+            .len()
     };
     let strategy = SlidingWindowStrategy::new(8, tokens(8));
     assert_eq!(strategy.token_estimate(&messages), tokens(9));
     assert_eq!(kept(strategy.clone()), 9, "the window alone counts");
     assert_eq!(kept(strategy.clone().with_low_water_mark(tokens(5))), 5);
-    // Nothing more can go: the system message, the goal and the newest.
+    // The system message, the goal and the newest message cannot be dropped.
     assert_eq!(kept(strategy.with_low_water_mark(0)), 3);
 }
 
 #[tokio::test]
-async fn a_low_water_mark_counts_what_is_known_of_the_request() {
+async fn low_water_mark_uses_the_known_size_of_the_request() {
     let strategy = SlidingWindowStrategy::new(8, 40).with_low_water_mark(30);
     let request = CompletionRequest { messages: history("uauauaua"), ..Default::default() };
     let kept = async |known| strategy.compact_request(request.view(), known).await.unwrap().0.len();
@@ -137,7 +139,7 @@ proptest! {
         }
     }
     #[test]
-    fn what_stays_in_a_window_stays_in_a_larger_one(letters in letters(), window in 0_usize..12) {
+    fn larger_window_keeps_the_same_messages(letters in letters(), window in 0_usize..12) {
         let messages = history(&letters);
         let (smaller, larger) = (choose(&messages, window), choose(&messages, window + 1));
         prop_assert!(smaller.iter().zip(larger).all(|(smaller, larger)| !smaller || larger));

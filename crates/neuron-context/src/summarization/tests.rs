@@ -1,4 +1,4 @@
-//! What stays word for word, by property. What is summarised is tested from outside.
+//! Property test of the kept messages. The summaries are tested in `tests/`.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use crate::test_history::{history, letters};
 
 proptest! {
     #[test]
-    fn what_stays_with_few_recent_messages_stays_with_more(
+    fn more_recent_messages_keep_the_same_messages(
         letters in letters(),
         recent in 0_usize..12,
     ) {

@@ -1,4 +1,4 @@
-//! The estimate of each kind of content.
+//! Tests of the estimates of each kind of content.
 
 use neuron_types::{
     CompletionRequest, DocumentSource, EmbeddedResource, ImageSource, ResourceLink, Role,
@@ -7,7 +7,7 @@ use neuron_types::{
 use serde_json::json;
 
 use super::*;
-use crate::corrected::Corrected;
+use crate::calibrated_estimate::CalibratedEstimate;
 
 #[track_caller]
 fn check(block: ContentBlock, expected: usize) {
@@ -17,7 +17,7 @@ fn check(block: ContentBlock, expected: usize) {
 }
 
 #[test]
-fn each_kind_of_block_has_its_estimate() {
+fn each_kind_of_block_has_an_estimate() {
     let image = || ImageSource::Url { url: "https://example.com/a.png".into() };
     check(ContentBlock::Text(String::new()), 0);
     check(ContentBlock::Text("12345".into()), 2);
@@ -42,7 +42,7 @@ fn each_kind_of_block_has_its_estimate() {
 }
 
 #[test]
-fn pieces_of_results_count_as_what_providers_send() {
+fn result_items_count_in_their_sent_form() {
     let check = |item, expected| {
         let tool_use_id = "c1".to_owned();
         check(
@@ -78,12 +78,12 @@ fn tool() -> ToolDefinition {
 }
 
 #[test]
-fn tools_count_their_name_description_and_schema() {
+fn tools_count_name_description_and_schema() {
     assert_eq!(TokenCounter::new().estimate_tools(&[tool(), tool()]), 4);
 }
 
 #[test]
-fn a_pin_takes_no_tokens() {
+fn pin_has_no_tokens() {
     let message = Message::user("12345678");
     let counter = TokenCounter::new();
     assert_eq!(counter.estimate_message(&message), 6);
@@ -91,7 +91,7 @@ fn a_pin_takes_no_tokens() {
 }
 
 #[test]
-fn a_request_counts_its_system_prompt_and_its_tools() {
+fn request_counts_system_prompt_and_tools() {
     let counter = TokenCounter::new();
     let block = |text: &str| SystemBlock { text: text.into(), cache_control: None };
     let request = CompletionRequest {
@@ -106,7 +106,7 @@ fn a_request_counts_its_system_prompt_and_its_tools() {
 }
 
 #[test]
-fn a_ratio_that_makes_no_sense_is_refused() {
+fn invalid_ratio_is_refused() {
     for ratio in [0.0, -0.0, -1.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
         let error = TokenCounter::try_with_ratio(ratio).unwrap_err();
         let ContextError::InvalidSetting(text) = error else { panic!("{error}") };
@@ -119,9 +119,9 @@ fn a_ratio_that_makes_no_sense_is_refused() {
     assert_eq!(TokenCounter::try_with_ratio(f32::MIN_POSITIVE).unwrap().estimate_text(""), 0);
 }
 
-/// The estimates of single texts saturated, and their sum overflowed.
+/// Regression test. The estimates of single texts saturated, but their sum overflowed.
 #[test]
-fn with_a_tiny_ratio_everything_is_as_large_as_numbers_go() {
+fn tiny_ratio_saturates() {
     let counter = TokenCounter::try_with_ratio(f32::MIN_POSITIVE).unwrap();
     let block = SystemBlock { text: "rules".into(), cache_control: None };
     let result = ContentBlock::ToolResult {
@@ -137,5 +137,5 @@ fn with_a_tiny_ratio_everything_is_as_large_as_numbers_go() {
         ..Default::default()
     };
     assert_eq!(counter.estimate_request(request.view()), usize::MAX);
-    assert_eq!(Corrected::new(&counter, request.view(), 9).tokens(&request.messages), 9);
+    assert_eq!(CalibratedEstimate::new(&counter, request.view(), 9).tokens(&request.messages), 9);
 }

@@ -1,4 +1,4 @@
-//! Which results are cleared, and what of them stays.
+//! Tests of the results that are cleared.
 
 use neuron_context::ToolResultClearingStrategy;
 use neuron_types::{
@@ -24,7 +24,7 @@ fn futures(
 }
 
 #[test]
-fn the_newest_results_stay() {
+fn newest_results_are_kept() {
     check("ucrcrcra", 2, "u0 cxcy -- cxcy -- cxcy r6r6 a7");
     check("ucrcrcra", 4, "u0 cxcy -- cxcy r4r4 cxcy r6r6 a7");
     check("ucrcrcra", 3, "u0 cxcy -- cxcy -r4 cxcy r6r6 a7");
@@ -33,27 +33,27 @@ fn the_newest_results_stay() {
     check("", 0, "");
 }
 
-/// Three calls at once with two results kept cleared one of them before the model had seen it.
+/// Regression test. With three parallel calls and two kept results, one was cleared before the model had seen it.
 #[test]
-fn results_that_the_model_has_not_seen_stay() {
+fn unseen_results_are_kept() {
     check("ucrcr", 0, "u0 cxcy -- cxcy r4r4");
     check("ucrcr", 1, "u0 cxcy -- cxcy r4r4");
     check("ucr", 0, "u0 cxcy r2r2");
 }
 
 #[test]
-fn pinned_results_stay() {
+fn pinned_results_are_kept() {
     check("ucRcra", 0, "u0 cxcy r2r2 cxcy -- a5");
     check("ucRcrcra", 4, "u0 cxcy r2r2 cxcy r4r4 cxcy r6r6 a7");
 }
 
 #[test]
-fn calls_that_wait_for_their_results_stay() {
+fn pending_calls_are_kept() {
     check("ucrac", 0, "u0 cxcy -- a3 cxcy");
 }
 
 #[tokio::test]
-async fn a_cleared_result_keeps_its_id_and_whether_it_failed() {
+async fn cleared_result_keeps_id_and_error_flag() {
     let image = ContentItem::Image { source: ImageSource::Url { url: "https://a.b/c".into() } };
     let raw = |portable| ContentBlock::Raw {
         provider: "vendor".into(),
@@ -89,7 +89,7 @@ async fn a_cleared_result_keeps_its_id_and_whether_it_failed() {
 }
 
 #[tokio::test]
-async fn clearing_waits_until_it_is_worth_it() {
+async fn clearing_waits_for_the_minimum_to_free() {
     let messages: Vec<_> = ["u", "c", "r", "a"]
         .into_iter()
         .flat_map(history)
@@ -111,7 +111,7 @@ async fn clearing_waits_until_it_is_worth_it() {
         let compacted = strategy.compact(messages.clone()).await.unwrap();
         assert_eq!(compacted != messages, worth, "{at_least}");
     }
-    // The true size is twice the estimate, so twice as much becomes free.
+    // The actual size is twice the estimate, so clearing frees twice as many tokens.
     let strategy = strategy(300);
     assert!(!strategy.should_compact(&messages, tokens));
     assert!(strategy.should_compact(&messages, tokens * 2));
@@ -121,22 +121,22 @@ async fn clearing_waits_until_it_is_worth_it() {
 }
 
 #[test]
-fn it_is_due_above_its_limit() {
+fn clearing_is_due_above_its_limit() {
     let strategy = ToolResultClearingStrategy::new(2, 100);
     assert!(!strategy.should_compact(&[], 100));
     assert!(strategy.should_compact(&[], 101));
 }
 
-/// A message that the user adds after the results, or a reminder, made them look like seen ones.
+/// Regression test. A user message or a reminder after the results made them look like seen results.
 #[test]
-fn results_after_which_the_model_has_not_answered_stay() {
+fn results_before_an_unanswered_message_are_kept() {
     check("ucrcru", 0, "u0 cxcy -- cxcy r4r4 u5");
     check("ucrcrsu", 1, "u0 cxcy -- cxcy r4r4 s5 u6");
 }
 
-/// What is sent beside the messages looked like freed tokens: clearing was due and then not worth it.
+/// Regression test. Tokens outside of the messages counted as freed, so clearing was due but then did nothing.
 #[tokio::test]
-async fn whether_it_is_worth_it_is_the_same_question_when_it_is_due() {
+async fn due_and_compaction_agree_on_freed_tokens() {
     let system = Some("x".repeat(40_000).into());
     let request = CompletionRequest { system, ..request(history("ucrcrcra")) };
     for at_least in [0, 1, 5, 50, 500] {

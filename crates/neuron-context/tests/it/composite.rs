@@ -1,4 +1,4 @@
-//! Strategies one after another: when to stop, and what failures and useless ones do.
+//! Tests of the composite, with its budget, failures and strategies without an effect.
 
 use neuron_context::strategies::BoxedStrategy;
 use neuron_context::{CompositeStrategy, SlidingWindowStrategy, SummarizationStrategy};
@@ -41,7 +41,7 @@ fn composite(hows: &[How], max_tokens: usize) -> CompositeStrategy {
     CompositeStrategy::new(hows.iter().enumerate().map(boxed).collect(), max_tokens)
 }
 
-/// Five tokens a message.
+/// Checks a compaction with five tokens per message.
 async fn check(strategy: CompositeStrategy, expected: &str, tokens: usize) {
     let (after, usage) = strategy.compact_with_usage(history("uauaua")).await.unwrap();
     assert_eq!((short(&after).as_str(), usage.output_tokens), (expected, tokens));
@@ -60,9 +60,9 @@ async fn strategies_are_applied_until_the_budget_is_met() {
     check(composite(&[], 0), "u0 a1 u2 a3 u4 a5", 0).await;
 }
 
-/// What a later strategy left gave an earlier one something to do, but only in the next compaction.
+/// Regression test. An earlier strategy could act on the result of a later one, but only in the next compaction.
 #[tokio::test]
-async fn strategies_take_turns_until_none_has_an_effect() {
+async fn strategies_repeat_until_none_has_an_effect() {
     let hows: [How; 2] = [without_first_answer; 2];
     check(composite(&hows, 10), "u0 a5", 11 + 11).await;
     check(composite(&hows, 0), "u0 a5", 11 + 11 + 1).await;
@@ -82,7 +82,7 @@ async fn strategies_take_turns_until_none_has_an_effect() {
 }
 
 #[tokio::test]
-async fn what_is_known_of_the_request_counts() {
+async fn known_size_of_the_request_is_used() {
     let hows: [How; 3] = [without_first_answer; 3];
     let strategy = composite(&hows, 60);
     let request = request(history("uauaua"));
@@ -91,18 +91,18 @@ async fn what_is_known_of_the_request_counts() {
 }
 
 #[tokio::test]
-async fn a_strategy_that_makes_it_longer_is_passed_over() {
+async fn strategy_that_lengthens_is_skipped() {
     check(composite(&[longer, without_first_answer, longer], 0), "u0 u2 a3 u4 a5", 111 + 1).await;
 }
 
 #[tokio::test]
-async fn a_strategy_that_only_rewrites_is_passed_over() {
+async fn strategy_that_only_rewrites_is_skipped() {
     check(composite(&[rewritten], 0), "u0 a1 u2 a3 u4 a5", 1).await;
     check(composite(&[rewritten, without_first_answer], 25), "u0 u2 a3 u4 a5", 1 + 10).await;
 }
 
 #[tokio::test]
-async fn a_strategy_that_fails_is_passed_over_if_another_has_an_effect() {
+async fn failed_strategy_is_skipped_if_another_has_an_effect() {
     check(composite(&[failing, without_first_answer], 0), "u0 u2 a3 u4 a5", 10).await;
     check(composite(&[without_first_answer, failing], 0), "u0 u2 a3 u4 a5", 1).await;
     for hows in [&[failing as How][..], &[failing, longer]] {
@@ -112,14 +112,14 @@ async fn a_strategy_that_fails_is_passed_over_if_another_has_an_effect() {
 }
 
 #[tokio::test]
-async fn a_durable_engine_that_ends_the_run_is_not_passed_over() {
+async fn error_of_the_durable_engine_is_returned() {
     let strategy = composite(&[engine, without_first_answer], 0);
     let error = strategy.compact(history("uaua")).await.unwrap_err();
     assert!(matches!(error, ContextError::Provider(ProviderError::Other(_))), "{error}");
 }
 
 #[tokio::test]
-async fn a_model_that_cannot_be_asked_leaves_it_to_the_window() {
+async fn failed_summarization_falls_back_to_the_window() {
     let down = Reply::error(ProviderError::ServiceUnavailable("529".into()));
     let strategy = CompositeStrategy::new(
         vec![

@@ -1,4 +1,4 @@
-//! The strategies from outside: by table, with scripted models, and by property.
+//! Table and property tests of the strategies, with scripted models.
 
 mod clearing;
 mod composite;

@@ -1,4 +1,4 @@
-//! What holds for every strategy, every setting and every conversation.
+//! Property tests for every strategy, setting and conversation.
 
 use std::future::Future;
 use std::pin::pin;
@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::support::{CLEARED, SUMMARY, request};
 
-/// Writes a summary of the given length, always the same.
+/// Writes the same summary of the given length for every conversation.
 #[derive(Clone, Copy)]
 struct Summarizer(usize);
 
@@ -38,14 +38,14 @@ impl Provider for Summarizer {
     }
 }
 
-/// A part of a conversation.
+/// A part of a generated conversation.
 #[derive(Debug, Clone)]
 enum Part {
     User(Vec<Block>, bool),
     Assistant(Vec<Block>, bool),
     System(bool),
-    /// Calls at once, what the message says beside them, what the user adds to the results, and
-    /// whether calls and results are pinned.
+    /// Parallel calls, with other content of the message, user content after the results, and pins of calls and
+    /// results.
     Tools {
         calls: usize,
         beside: Vec<Block>,
@@ -183,8 +183,8 @@ fn part() -> impl Strategy<Value = Part> {
     ]
 }
 
-/// A valid conversation: each message says which it is, so that no two are equal. `pending` leaves
-/// calls at its end without results.
+/// Generates a valid conversation whose messages are all different. `pending` leaves the calls at its end without
+/// results.
 fn conversation() -> impl Strategy<Value = Vec<Message>> {
     let first = blocks().prop_map(|blocks| Part::User(blocks, false));
     let parts = prop::collection::vec(part(), 0..14);
@@ -207,12 +207,12 @@ fn conversation() -> impl Strategy<Value = Vec<Message>> {
     })
 }
 
-/// A setting: small ones mostly, and as large as numbers go.
+/// Generates a setting, mostly small, sometimes up to `usize::MAX`.
 fn up_to(most: usize) -> impl Strategy<Value = usize> {
     prop_oneof![8 => 0..most, 1 => Just(usize::MAX)]
 }
 
-/// A strategy of every kind, with any setting.
+/// Generates a strategy of any kind with any setting.
 fn strategy() -> impl Strategy<Value = Kind> {
     let mark = || prop::option::of(up_to(1_500));
     let leaf = prop_oneof![
@@ -236,7 +236,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// Whether it works on every history, and not only on one beyond a budget.
+    /// Returns `true` if the strategy acts on every history, and not only above a budget.
     fn applies(&self) -> bool {
         !matches!(self, Self::Composite(..))
     }
@@ -272,7 +272,7 @@ impl Kind {
     }
 }
 
-/// Nothing here waits for anything.
+/// Polls a future that never waits.
 fn wait<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
@@ -284,7 +284,7 @@ fn compact(strategy: &BoxedStrategy, messages: &[Message]) -> Vec<Message> {
     wait(strategy.compact(messages.to_vec())).unwrap()
 }
 
-/// The history with results for the calls at its end that wait for them.
+/// Adds results for the pending calls at the end.
 fn answered(messages: &[Message]) -> Vec<Message> {
     let mut messages = messages.to_vec();
     let pending = messages.last().map(|last| last.tool_uses().count()).unwrap_or_default();
@@ -299,7 +299,7 @@ fn has_result(message: &Message) -> bool {
     message.content.iter().any(|block| block.as_tool_result_id().is_some())
 }
 
-/// What came after the assistant's last message.
+/// Returns the messages after the last assistant message.
 fn unseen(messages: &[Message]) -> &[Message] {
     let last = messages.iter().rposition(|message| message.role == Role::Assistant);
     &messages[last.map_or(0, |last| last + 1)..]
@@ -313,8 +313,8 @@ fn is_summary(message: &Message) -> bool {
     message.text().starts_with(SUMMARY)
 }
 
-/// The message that started the run: the first of the user's after the last answer, or the newest if
-/// nothing happened in between. What the assistant itself went on from was a pause and no answer.
+/// Returns the message that started the run, which is the first user message after the last final response. It is the
+/// newest one if there are no results after it. A message that the assistant itself continued is not final.
 fn goal(messages: &[Message]) -> Option<&Message> {
     let newest = messages.iter().rposition(is_plain_user)?;
     let before = &messages[..newest];
@@ -333,7 +333,7 @@ fn goal(messages: &[Message]) -> Option<&Message> {
     }
 }
 
-/// A message without the content of its results, to tell whether it is still there.
+/// Returns a message without the content of its results, for comparisons.
 fn outline(message: &Message) -> Message {
     let content = message.content.iter().map(|block| match block {
         ContentBlock::ToolResult { tool_use_id, is_error, .. } => ContentBlock::ToolResult {
@@ -346,7 +346,7 @@ fn outline(message: &Message) -> Message {
     Message { role: message.role, content: content.collect() }
 }
 
-/// Whether the messages stand in the history in this order.
+/// Returns `true` if `part` is a subsequence of `whole`.
 fn is_subsequence(part: &[Message], whole: &[Message]) -> bool {
     let mut whole = whole.iter();
     part.iter().all(|message| whole.any(|other| other == message))
@@ -354,7 +354,7 @@ fn is_subsequence(part: &[Message], whole: &[Message]) -> bool {
 
 proptest! {
     #[test]
-    fn every_strategy_keeps_the_history_valid_and_what_must_not_be_lost(
+    fn every_strategy_keeps_the_history_valid_and_protected_messages(
         before in conversation(),
         kind in strategy(),
     ) {
@@ -380,7 +380,7 @@ proptest! {
         prop_assert!(is_subsequence(&kept, &outlines), "nothing is invented or moved");
         prop_assert_eq!(after.last(), before.last(), "the newest stays whole");
         let unseen = unseen(&before);
-        // A summary never comes after results that the model has not seen.
+        // A summary is never placed after unseen results.
         if !unseen.iter().any(is_summary) {
             for message in unseen.iter().filter(|message| has_result(message)) {
                 prop_assert!(after.contains(message), "results that nobody has seen stay whole");
@@ -389,14 +389,14 @@ proptest! {
     }
 
     #[test]
-    fn a_second_compaction_changes_nothing(before in conversation(), kind in strategy()) {
+    fn second_compaction_changes_nothing(before in conversation(), kind in strategy()) {
         let strategy = kind.build();
         let once = compact(&strategy, &before);
         prop_assert_eq!(&compact(&strategy, &once), &once);
     }
 
     #[test]
-    fn a_summary_keeps_the_first_message_of_the_user_and_the_newest(
+    fn summary_keeps_the_first_user_message_and_the_newest_messages(
         before in conversation(),
         recent in 0_usize..10,
     ) {
@@ -415,7 +415,7 @@ proptest! {
     }
 
     #[test]
-    fn clearing_loses_no_message_and_keeps_the_newest_results(
+    fn clearing_keeps_all_messages_and_the_newest_results(
         before in conversation(),
         keep in 0_usize..8,
     ) {
@@ -443,7 +443,7 @@ proptest! {
     }
 
     #[test]
-    fn an_old_fault_is_repaired(
+    fn old_fault_is_repaired(
         before in conversation(),
         kind in strategy(),
         lost in prop::collection::vec(any::<prop::sample::Index>(), 1..4),
@@ -451,7 +451,7 @@ proptest! {
         let mut before = before;
         for index in lost {
             let index = index.index(before.len());
-            // The first message of the user stays, and what waits for results at the end.
+            // The first user message and pending calls at the end are kept.
             let first = before.iter().position(|message| message.role == Role::User);
             if Some(index) > first && index + 1 < before.len() {
                 before.remove(index);
@@ -464,7 +464,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_known_of_a_request_changes_only_how_much_goes(
+    fn known_size_of_the_request_changes_only_the_amount(
         before in conversation(),
         kind in strategy(),
         known in up_to(100_000),

@@ -1,4 +1,4 @@
-//! What is summarised, what the model is asked, and what its failures do.
+//! Tests of summarisation, with the summarised messages, the request to the model, and its failures.
 
 use neuron_context::SummarizationStrategy;
 use neuron_testing::{Reply, ScriptedProvider};
@@ -15,12 +15,12 @@ async fn check(letters: &str, recent: usize, expected: &str) {
     let strategy = SummarizationStrategy::new(provider.clone(), recent, 0);
     let once = strategy.compact(history(letters)).await.unwrap();
     assert_eq!(short(&once), expected, "{letters}");
-    // The script is at its end: another call of the model would fail.
+    // The script is exhausted, so another model call would fail.
     assert_eq!(strategy.compact(once.clone()).await.unwrap(), once, "{letters}");
 }
 
 #[tokio::test]
-async fn old_messages_become_one_message_and_the_newest_stay() {
+async fn old_messages_become_one_summary() {
     check("uauauaua", 2, "u0 =new u6 a7").await;
     check("uauauaua", 3, "u0 =new a5 u6 a7").await;
     check("suauauaua", 4, "s0 u1 =new u5 a6 u7 a8").await;
@@ -28,7 +28,7 @@ async fn old_messages_become_one_message_and_the_newest_stay() {
 }
 
 #[tokio::test]
-async fn calls_and_their_results_stay_together() {
+async fn calls_and_results_are_kept_together() {
     check("ucrcrcr", 1, "u0 =new cxcy r6r6").await;
     check("ucrcrcr", 3, "u0 =new cxcy r4r4 cxcy r6r6").await;
     check("ucrcrcr", 0, "u0 =new cxcy r6r6").await;
@@ -36,7 +36,7 @@ async fn calls_and_their_results_stay_together() {
 }
 
 #[tokio::test]
-async fn goals_and_pinned_messages_stay_word_for_word() {
+async fn goals_and_pinned_messages_are_kept() {
     check("uaUauauaua", 2, "u0 =new u2 u8 a9").await;
     check("uaucrcrcr", 2, "u0 =new u2 cxcy r8r8").await;
     check("uaucrucrcr", 2, "u0 a1 u2 cxcy r4r4 u5 =new cxcy r9r9").await;
@@ -45,7 +45,7 @@ async fn goals_and_pinned_messages_stay_word_for_word() {
 }
 
 #[tokio::test]
-async fn with_nothing_new_to_summarise_no_model_is_called() {
+async fn model_is_not_called_without_new_messages() {
     let provider = ScriptedProvider::new(Vec::<Reply>::new());
     let strategy = SummarizationStrategy::new(provider.clone(), 2, 0);
     for letters in ["", "s", "u", "ua", "ucr", "uzua", "uzcr", "uzac"] {
@@ -57,7 +57,7 @@ async fn with_nothing_new_to_summarise_no_model_is_called() {
 }
 
 #[tokio::test]
-async fn an_earlier_summary_is_summarised_too() {
+async fn earlier_summary_is_summarised_too() {
     let provider = ScriptedProvider::new([Reply::text("new")]);
     let strategy = SummarizationStrategy::new(provider.clone(), 2, 0);
     let after = strategy.compact(history("uzauaua")).await.unwrap();
@@ -70,7 +70,7 @@ async fn an_earlier_summary_is_summarised_too() {
 }
 
 #[tokio::test]
-async fn the_model_sees_the_old_messages_as_text() {
+async fn model_receives_old_messages_as_text() {
     let usage = TokenUsage { input_tokens: 7, output_tokens: 3, ..Default::default() };
     let reply = Reply::text("  [Summary of earlier conversation]\n what was done \n");
     let provider = ScriptedProvider::new([reply.usage(usage.clone())]);
@@ -118,7 +118,7 @@ async fn the_model_sees_the_old_messages_as_text() {
 }
 
 #[tokio::test]
-async fn instructions_may_be_ones_own() {
+async fn custom_instructions_are_sent() {
     let provider = ScriptedProvider::new([Reply::text("new")]);
     let strategy =
         SummarizationStrategy::new(provider.clone(), 2, 0).with_instructions("Be brief.");
@@ -127,7 +127,7 @@ async fn instructions_may_be_ones_own() {
 }
 
 #[tokio::test]
-async fn a_failure_says_why() {
+async fn failures_have_a_reason() {
     let stopped = |reason| Reply::text("half a summary").stop_reason(reason);
     let refused = "compaction failed: the model refused instead of a whole summary";
     let limit = "compaction failed: the model reached its limit instead of a whole summary";
@@ -153,7 +153,7 @@ async fn a_failure_says_why() {
 }
 
 #[tokio::test]
-async fn a_low_water_mark_keeps_fewer_of_the_newest() {
+async fn low_water_mark_keeps_fewer_messages() {
     let letters = "uauauaua";
     for (mark, expected) in
         [(100, "u0 =new u4 a5 u6 a7"), (19, "u0 =new u6 a7"), (0, "u0 =new u6 a7")]
@@ -163,7 +163,7 @@ async fn a_low_water_mark_keeps_fewer_of_the_newest() {
         let after = strategy.compact(history(letters)).await.unwrap();
         assert_eq!(short(&after), expected, "{mark}");
     }
-    // The true size is five times the estimate.
+    // The actual size is five times the estimate.
     let provider = ScriptedProvider::new([Reply::text("new")]);
     let strategy = SummarizationStrategy::new(provider, 4, 0).with_low_water_mark(99);
     let after = strategy.compact_request(request(history(letters)).view(), 200).await.unwrap().0;

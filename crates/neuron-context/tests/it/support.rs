@@ -1,4 +1,4 @@
-//! Histories in a short form, and what became of them.
+//! Histories in a short notation, and a scripted strategy.
 
 use neuron_context::TokenCounter;
 use neuron_types::{
@@ -10,8 +10,8 @@ use serde_json::json;
 pub(crate) const SUMMARY: &str = "[Summary of earlier conversation]";
 pub(crate) const CLEARED: &str = "[tool result cleared]";
 
-/// Builds a history from a short form, one letter a message: `s` system, `u` user, `a` assistant,
-/// `c` two tool calls, `r` their results, `z` a summary. Capitals are pinned.
+/// Builds a history from a notation with one letter per message. `s` is system, `u` user, `a` assistant, `c` two tool
+/// calls, `r` their results, `z` a summary. Capital letters are pinned.
 pub(crate) fn history(letters: &str) -> Vec<Message> {
     let message = |(index, letter): (usize, char)| {
         let message = plain(index, letter.to_ascii_lowercase());
@@ -49,7 +49,7 @@ pub(crate) fn result(id: &str, text: impl Into<String>) -> ContentBlock {
     }
 }
 
-/// The short form of a history: each text, calls as `c`, results as what they say.
+/// Returns the notation of a history, with the text of each message, `c` for calls, and the text of results.
 pub(crate) fn short(messages: &[Message]) -> String {
     let message = |message: &Message| {
         let block = |block: &ContentBlock| match block {
@@ -63,7 +63,7 @@ pub(crate) fn short(messages: &[Message]) -> String {
     messages.iter().map(message).collect::<Vec<_>>().join(" ")
 }
 
-/// Does one thing to every history, and reports so many tokens for it.
+/// Applies a function to every history, and reports a number of tokens for it.
 pub(crate) struct Scripted {
     pub(crate) how: fn(Vec<Message>) -> Result<Vec<Message>, ContextError>,
     pub(crate) tokens: usize,

@@ -1,4 +1,4 @@
-//! A struct that says not what it does.
+//! A struct without `RunTool`.
 
 #![allow(unused)]
 
@@ -7,7 +7,7 @@ use neuron_tool::Tool;
 /// Does nothing
 #[derive(Tool, schemars::JsonSchema)]
 struct Idle {
-    /// How long
+    /// Duration
     seconds: u64,
 }
 

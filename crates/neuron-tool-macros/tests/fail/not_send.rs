@@ -1,4 +1,4 @@
-//! A future that must stay on its thread.
+//! A future that is not `Send`.
 
 #![allow(unused)]
 
@@ -7,7 +7,7 @@ use std::rc::Rc;
 use neuron_tool::neuron_tool;
 use neuron_types::{ToolContext, ToolError};
 
-/// Keeps what is not `Send` across an await
+/// Keeps an `Rc` across an await
 #[neuron_tool]
 async fn waits(ctx: &ToolContext) -> Result<u8, ToolError> {
     let number = Rc::new(1);

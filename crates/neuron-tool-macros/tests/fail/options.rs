@@ -1,4 +1,4 @@
-//! Options that are none, are wrong, or are there twice.
+//! Unknown, invalid and duplicate options.
 
 #![allow(unused)]
 

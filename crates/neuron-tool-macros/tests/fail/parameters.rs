@@ -1,4 +1,4 @@
-//! Parameters that are no arguments.
+//! Invalid parameters.
 
 #![allow(unused)]
 

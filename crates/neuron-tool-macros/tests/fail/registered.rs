@@ -1,4 +1,4 @@
-//! The function, registered in its tool's place.
+//! The function registered instead of its tool.
 
 #![allow(unused)]
 

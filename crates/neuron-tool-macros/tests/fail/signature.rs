@@ -1,4 +1,4 @@
-//! Functions that are no tools.
+//! Invalid signatures.
 
 #![allow(unused)]
 
@@ -65,6 +65,6 @@ struct Structure {
 }
 
 fn main() {
-    // The functions are there, so nothing is said about this call.
+    // The function items exist, so there is no error about this call.
     let _ = blocking();
 }

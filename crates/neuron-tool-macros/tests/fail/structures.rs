@@ -1,4 +1,4 @@
-//! Types that are no arguments of a tool.
+//! Types that cannot be the arguments of a tool.
 
 #![allow(unused)]
 

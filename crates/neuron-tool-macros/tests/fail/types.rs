@@ -1,4 +1,4 @@
-//! Types that do not fit: the compiler's own words, at the user's types.
+//! Types with missing implementations. The compiler's errors must point at the user's types.
 
 #![allow(unused)]
 

@@ -1,4 +1,4 @@
-//! What the macros write disturbs no strict crate.
+//! Generated code in a crate with strict lints.
 
 #![deny(
     warnings,

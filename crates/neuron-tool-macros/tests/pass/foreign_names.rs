@@ -1,4 +1,4 @@
-//! Names of ours and of the standard library may mean something else where the tool is.
+//! Generated code in a scope where names of neuron and of the standard library have another meaning.
 
 use ::neuron_tool::neuron_tool;
 

@@ -1,4 +1,4 @@
-//! [`ArgumentLimits`]: refuses arguments that are nested too deep or too large.
+//! [`ArgumentLimits`], which rejects deeply nested and large arguments.
 
 use std::io;
 
@@ -9,9 +9,9 @@ use crate::json_path::JsonPath;
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 use crate::text;
 
-/// Refuses arguments that are nested too deep or too large, before anything reads them.
+/// Rejects arguments that are nested too deeply or too large, before they are deserialised.
 ///
-/// They become [`ToolError::ModelRetry`], which names the place and the limit.
+/// The error is a [`ToolError::ModelRetry`] with the place and the limit.
 ///
 /// # Example
 ///
@@ -28,7 +28,7 @@ pub struct ArgumentLimits {
     max_bytes: usize,
 }
 
-/// 32 levels, and a million bytes.
+/// 32 levels and 1,000,000 bytes.
 impl Default for ArgumentLimits {
     fn default() -> Self {
         Self { max_depth: 32, max_bytes: 1_000_000 }
@@ -36,20 +36,20 @@ impl Default for ArgumentLimits {
 }
 
 impl ArgumentLimits {
-    /// Allows 32 levels of nesting and a million bytes of JSON.
+    /// Creates limits of 32 levels of nesting and 1,000,000 bytes of JSON.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Allows so many levels of objects and arrays; the arguments themselves are the first.
+    /// Sets the maximum number of nested objects and arrays. The arguments object itself is the first level.
     #[must_use]
     pub fn with_max_depth(mut self, levels: usize) -> Self {
         self.max_depth = levels;
         self
     }
 
-    /// Allows so many bytes of JSON.
+    /// Sets the maximum size of the JSON in bytes.
     #[must_use]
     pub fn with_max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes;
@@ -58,7 +58,7 @@ impl ArgumentLimits {
 
     fn check(&self, call: &ToolCall) -> Result<(), ToolError> {
         let Self { max_depth, max_bytes } = self;
-        // First, because what measures the size goes as deep as the arguments do.
+        // Check the depth first, because the check of the size is recursive.
         if let Some(path) = too_deep(&call.input, *max_depth, JsonPath::default()) {
             let path = path.to_string();
             let path = text::shorten(&path, 200);
@@ -74,7 +74,7 @@ impl ArgumentLimits {
         }
         let mut path = JsonPath::default();
         let mut largest = &call.input;
-        // Down to what makes up most of it.
+        // Descend into the part that makes up more than half of the size.
         while let Some((inner, place)) = largest_part(largest, &path) {
             if size(inner) * 2 <= bytes {
                 break;
@@ -106,7 +106,7 @@ impl ToolMiddleware for ArgumentLimits {
     }
 }
 
-/// Finds the first place with more than so many levels; looks no deeper than that.
+/// Finds the first path with more than this number of levels, without descending further.
 fn too_deep(value: &Value, levels: usize, path: JsonPath) -> Option<JsonPath> {
     if fits(value, levels) {
         return None;
@@ -118,7 +118,7 @@ fn too_deep(value: &Value, levels: usize, path: JsonPath) -> Option<JsonPath> {
     too_deep(part, levels, place())
 }
 
-/// Whether a value has at most so many levels.
+/// Returns `true` if a value has at most this number of levels.
 fn fits(value: &Value, levels: usize) -> bool {
     let fit = |part| levels > 0 && fits(part, levels - 1);
     match value {
@@ -133,7 +133,7 @@ fn largest_part<'v>(value: &'v Value, path: &JsonPath) -> Option<(&'v Value, Jso
     Some((part, place()))
 }
 
-/// The parts of an object or an array, each with what makes its path.
+/// Returns the parts of an object or an array, each with a closure for its path.
 fn parts<'v>(
     value: &'v Value,
     path: &JsonPath,
@@ -159,7 +159,7 @@ fn parts<'v>(
     })
 }
 
-/// Returns how long a value is as JSON.
+/// Returns the length of a value as JSON.
 fn size(value: &Value) -> usize {
     struct Count(usize);
     impl io::Write for Count {

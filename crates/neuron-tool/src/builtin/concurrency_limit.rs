@@ -1,18 +1,17 @@
-//! [`ConcurrencyLimit`]: so many calls at the same time.
+//! [`ConcurrencyLimit`], which limits the number of concurrent calls.
 
 use neuron_types::{ToolContext, ToolError, ToolOutput, WasmBoxedFuture};
 use tokio::sync::Semaphore;
 
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
-/// Lets so many calls run at the same time; the others wait for their turn, in order.
+/// Limits the number of concurrent calls. Further calls wait in FIFO order.
 ///
-/// The limit is for all calls that go through this middleware, of whatever agent: add it globally,
-/// for one tool, or for a [group](crate::ToolRegistry::add_group_middleware). A call that is
-/// cancelled while it waits ends with [`ToolError::Cancelled`] and does not start.
+/// The limit covers all calls through this middleware, of all agents. Add it globally, for one tool, or for a
+/// [group](crate::ToolRegistry::add_group_middleware). A call that is cancelled while it waits returns
+/// [`ToolError::Cancelled`] and does not start.
 ///
-/// A tool that calls tools of the same limit, an agent for instance, must not be behind it: it would
-/// wait for itself.
+/// Do not add it around a tool that calls tools with the same limit, such as an agent. The tool would wait for itself.
 ///
 /// # Example
 ///
@@ -29,7 +28,7 @@ pub struct ConcurrencyLimit {
 }
 
 impl ConcurrencyLimit {
-    /// Lets so many calls run at the same time, and one if that is zero.
+    /// Creates a limit. Zero means one.
     #[must_use]
     pub fn new(max_calls: usize) -> Self {
         Self { permits: Semaphore::new(max_calls.clamp(1, Semaphore::MAX_PERMITS)) }
@@ -46,6 +45,7 @@ impl ToolMiddleware for ConcurrencyLimit {
         Box::pin(async move {
             let token = &ctx.cancellation_token;
             match token.run_until_cancelled(self.permits.acquire()).await {
+                // The call may be cancelled at the moment when it leaves the queue.
                 Some(Ok(_permit)) if !token.is_cancelled() => next.run(call, ctx).await,
                 _ => Err(ToolError::Cancelled),
             }

@@ -1,15 +1,15 @@
-//! [`OutputFormatter`]: cuts long outputs.
+//! [`OutputFormatter`], which truncates long outputs.
 
 use neuron_types::{ContentItem, ToolContext, ToolError, ToolOutput, WasmBoxedFuture};
 
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 use crate::text;
 
-/// Cuts outputs after so many characters, so that one result does not fill the model's context.
+/// Truncates outputs to a number of characters, so that one result does not fill the model's context.
 ///
-/// All texts of an output count together, those of resources and links to some too; images, sound and other
-/// bytes are left alone, and so is [`structured_content`](ToolOutput::structured_content), which programs read and the model does
-/// not see. A notice, which comes on top of the limit, says how much was cut.
+/// The limit covers all texts of an output together, including text resources and links. Images, audio and other bytes
+/// do not change. [`structured_content`](ToolOutput::structured_content) does not change either, because it is for
+/// programs and not sent to the model. A notice in addition to the limit states how much was removed.
 ///
 /// # Example
 ///
@@ -51,7 +51,7 @@ pub struct OutputFormatter {
 }
 
 impl OutputFormatter {
-    /// Cuts after so many characters.
+    /// Creates a formatter with a maximum number of characters.
     #[must_use]
     pub fn new(max_characters: usize) -> Self {
         Self { max_characters }
@@ -79,7 +79,7 @@ impl OutputFormatter {
             is_cut = true;
             let mut text = match &mut *item {
                 ContentItem::Text(text) => std::mem::take(text),
-                // What is left of a resource is its beginning, as the model would have read it.
+                // A resource is truncated in its text form, as the model would receive it.
                 other => other.to_string(),
             };
             text.truncate(text::first(&text, left).len());

@@ -1,4 +1,4 @@
-//! [`OutputReader`]: the tool by which a model reads a stored output in pieces.
+//! [`OutputReader`], the tool with which a model reads a stored output in pieces.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use crate::output_store::OutputStore;
 use crate::text;
 
-/// The tool by which a model reads a stored output in pieces. An
-/// [`OutputSpiller`](super::OutputSpiller) makes it.
+/// The tool with which a model reads a stored output in pieces. Created by
+/// [`OutputSpiller::reader`](super::OutputSpiller::reader).
 #[derive(Clone)]
 pub struct OutputReader {
     store: Arc<dyn OutputStore>,
@@ -21,11 +21,11 @@ pub struct OutputReader {
 }
 
 impl OutputReader {
-    /// The tool's name.
+    /// Name of the tool.
     pub const NAME: &'static str = "read_output";
 
     pub(super) fn new(store: Arc<dyn OutputStore>, max_characters: usize) -> Self {
-        // A piece of nothing would never come to an end.
+        // With a length of zero the model would never reach the end.
         Self { store, max_characters: max_characters.max(1) }
     }
 
@@ -48,6 +48,8 @@ impl OutputReader {
         };
         let end = offset.saturating_add(piece.text.chars().count());
         let total = piece.total;
+        // The length is at least one, so an empty piece means that the offset is at the end or
+        // after it.
         if piece.text.is_empty() {
             return retry(&format!(
                 "`$.offset`: {offset} is not before the end; the output has {total} characters"
@@ -123,7 +125,7 @@ impl fmt::Debug for OutputReader {
     }
 }
 
-/// Reads an optional number; `None` when it is something else.
+/// Reads an optional number. Returns `None` for another type.
 fn count(input: &Value, name: &str, default: usize) -> Option<usize> {
     match input.get(name) {
         None | Some(Value::Null) => Some(default),

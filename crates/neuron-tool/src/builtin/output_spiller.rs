@@ -1,4 +1,4 @@
-//! [`OutputSpiller`]: stores long outputs, and shows the model their beginning and a handle.
+//! [`OutputSpiller`], which stores long outputs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,14 +10,16 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 use crate::output_store::OutputStore;
 use crate::text;
 
-/// Stores long outputs, and shows the model their beginning and a handle, by which it reads the rest
-/// in pieces: as [`OutputFormatter`](super::OutputFormatter) does, without losing anything.
+/// Stores long outputs and returns their beginning and a handle, with which the model reads the rest in pieces. Unlike
+/// [`OutputFormatter`](super::OutputFormatter), it loses nothing.
 ///
-/// Register its [`reader`](Self::reader) too: that is the tool by which the model reads on, under the
-/// name `read_output`; so add both to the agent's own registry, not to one that is merged into it with
-/// a prefix. Middleware that cuts outputs, added before this one, may cut the handle off. All
-/// texts of an output are stored as one, a line each, those of resources and links to some too; images,
-/// sound and other bytes stay, and so does structured content, which the model does not see. If the store fails, the output is cut and says so.
+/// Also register its [`reader`](Self::reader), the tool `read_output` for the model. Add both to the agent's own
+/// registry, not to a registry that is merged with a prefix, because the notice contains the tool's name. Middleware
+/// that truncates outputs must not be added before this one, because it may remove the handle.
+///
+/// All texts of an output are stored as one text with one line each, including text resources and links. Images, audio
+/// and other bytes stay in the output, and so does the structured content, which is not sent to the model. If the store
+/// fails, the output is truncated with a notice.
 ///
 /// # Example
 ///
@@ -39,13 +41,13 @@ pub struct OutputSpiller {
 }
 
 impl OutputSpiller {
-    /// Stores outputs of more than so many characters.
+    /// Creates middleware that stores outputs with more than `max_characters` characters.
     #[must_use]
     pub fn new(store: impl OutputStore + 'static, max_characters: usize) -> Self {
         Self { store: Arc::new(store), max_characters }
     }
 
-    /// Returns the tool that reads what was stored, in pieces of as many characters.
+    /// Returns the tool that reads stored outputs, with the same maximum length for its pieces.
     #[must_use]
     pub fn reader(&self) -> OutputReader {
         OutputReader::new(self.store.clone(), self.max_characters)
@@ -91,7 +93,7 @@ impl ToolMiddleware for OutputSpiller {
         next: Next<'a>,
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
-            // A piece with its notice may be longer than a piece.
+            // A piece with its notice may exceed the limit, and must not be stored again.
             let is_reader = next.definition().name == OutputReader::NAME;
             let output = next.run(call, ctx).await?;
             Ok(if is_reader { output } else { self.spill(output, ctx).await })

@@ -1,4 +1,4 @@
-//! [`PermissionChecker`]: asks a policy before each call.
+//! [`PermissionChecker`], which checks each call with a policy.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use neuron_types::{
 
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
-/// Asks a [`PermissionPolicy`] before each call.
+/// Checks each call with a [`PermissionPolicy`].
 ///
-/// [`Deny`](PermissionDecision::Deny) and [`Ask`](PermissionDecision::Ask) both become
-/// [`ToolError::PermissionDenied`], with the reason or the question: there is nobody to ask. Add it
-/// before middleware that changes calls, or it decides about what the tool will not get.
+/// [`Deny`](PermissionDecision::Deny) and [`Ask`](PermissionDecision::Ask) both become [`ToolError::PermissionDenied`],
+/// with the reason or the question, because middleware cannot ask a person. Add it inside middleware that changes
+/// calls. Otherwise it checks the unchanged call.
 ///
 /// # Example
 ///
@@ -40,7 +40,7 @@ pub struct PermissionChecker {
 }
 
 impl PermissionChecker {
-    /// Asks this policy.
+    /// Creates a checker with a policy.
     #[must_use]
     pub fn new(policy: impl PermissionPolicy + 'static) -> Self {
         Self { policy: Box::new(policy) }

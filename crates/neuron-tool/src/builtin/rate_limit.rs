@@ -1,4 +1,4 @@
-//! [`RateLimit`]: so many calls in a period.
+//! [`RateLimit`], which limits the number of calls per period.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use tokio::time::Instant;
 
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
-/// Lets so many calls start in any period of a length; the others wait for their turn, in order.
+/// Limits the number of calls that start in any period of a given length. Further calls wait in FIFO order.
 ///
-/// The limit is for all calls that go through this middleware, of whatever agent. A call that is
-/// cancelled or dropped while it waits counts for nothing and does not start. It needs a tokio
-/// runtime with its timer enabled; without a runtime calls fail and do not start.
+/// The limit covers all calls through this middleware, of all agents. A call that is cancelled or dropped while it
+/// waits does not count and does not start. It needs a tokio runtime with an enabled timer. Without a runtime calls
+/// fail and do not start.
 ///
 /// # Example
 ///
@@ -24,25 +24,25 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// use neuron_tool::builtin::RateLimit;
 ///
 /// let mut registry = ToolRegistry::new();
-/// // The search engine takes ten requests in a second.
+/// // The search engine allows ten requests per second.
 /// registry.add_tool_middleware("search", RateLimit::new(10, Duration::from_secs(1)));
 /// ```
 #[derive(Debug)]
 pub struct RateLimit {
     max_calls: usize,
     period: Duration,
-    /// When the last calls started, the oldest first. Locked by whoever is next, while it waits.
+    /// Start times of the last calls, oldest first. The next call holds the lock while it sleeps.
     starts: Mutex<VecDeque<Instant>>,
 }
 
 impl RateLimit {
-    /// Lets so many calls start in any period of this length, and one if that is zero.
+    /// Creates a limit of `max_calls` per `period`. Zero calls mean one.
     #[must_use]
     pub fn new(max_calls: usize, period: Duration) -> Self {
         Self { max_calls: max_calls.max(1), period, starts: Mutex::default() }
     }
 
-    async fn turn(&self) {
+    async fn acquire(&self) {
         let mut starts = self.starts.lock().await;
         if starts.len() >= self.max_calls {
             if let Some(oldest) = starts.front() {
@@ -50,6 +50,7 @@ impl RateLimit {
             }
             starts.pop_front();
         }
+        // Registered after the wait, so that a call that is dropped in the queue does not count.
         starts.push_back(Instant::now());
     }
 }
@@ -66,7 +67,8 @@ impl ToolMiddleware for RateLimit {
                 return Err(ToolError::ExecutionFailed("rates need a tokio runtime".into()));
             }
             let token = &ctx.cancellation_token;
-            match token.run_until_cancelled(self.turn()).await {
+            match token.run_until_cancelled(self.acquire()).await {
+                // The call may be cancelled at the moment when it leaves the queue.
                 Some(()) if !token.is_cancelled() => next.run(call, ctx).await,
                 _ => Err(ToolError::Cancelled),
             }

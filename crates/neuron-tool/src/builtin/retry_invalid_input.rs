@@ -1,16 +1,16 @@
-//! [`RetryInvalidInput`]: lets the model correct arguments that do not fit.
+//! [`RetryInvalidInput`], which lets the model correct invalid arguments.
 
 use neuron_types::{ToolContext, ToolError, ToolOutput, WasmBoxedFuture};
 
 use super::RetryLimit;
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
-/// Lets the model correct arguments that do not fit, instead of ending the run.
+/// Lets the model correct invalid arguments, instead of ending the run.
 ///
-/// [`ToolError::InvalidInput`] from inside becomes [`ToolError::ModelRetry`] with the same text: that
-/// of a [`Tool`](neuron_types::Tool) whose arguments have the wrong type, of a `SchemaValidator`, or
-/// the tool's own. It counts as [`RetryLimit`] does, and gives up with the error after so many
-/// retries in a row.
+/// An inner [`ToolError::InvalidInput`] becomes a [`ToolError::ModelRetry`] with the same text. It comes from a
+/// [`Tool`](neuron_types::Tool) whose arguments have the wrong type, from a `SchemaValidator`, or from the tool's own
+/// code. After the maximum number of consecutive retries, the error ends the run. Retries are counted like in
+/// [`RetryLimit`].
 ///
 /// # Example
 ///
@@ -19,7 +19,7 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// use neuron_tool::builtin::RetryInvalidInput;
 ///
 /// let mut registry = ToolRegistry::new();
-/// // Add it before what checks the arguments.
+/// // Add it before the middleware that validates arguments.
 /// registry.add_middleware(RetryInvalidInput::new(3));
 /// ```
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub struct RetryInvalidInput {
 }
 
 impl RetryInvalidInput {
-    /// Allows so many retries in a row.
+    /// Sets the maximum number of consecutive retries.
     #[must_use]
     pub fn new(max_retries: usize) -> Self {
         Self { limit: RetryLimit::new(max_retries) }

@@ -1,4 +1,4 @@
-//! [`RetryLimit`]: ends the run when the model keeps getting a tool's arguments wrong.
+//! [`RetryLimit`], which ends the run after too many invalid calls in a row.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,15 +7,14 @@ use neuron_types::{ToolContext, ToolError, ToolOutput, WasmBoxedFuture};
 
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
-/// Lets the model try again so many times in a row, for each tool.
+/// Limits the consecutive retries of each tool.
 ///
-/// [`ToolError::ModelRetry`] is passed on so many times; the next one becomes
-/// [`ToolError::InvalidInput`], which ends the run. A call that succeeds starts the count anew, and
-/// so does the end of the run. Several calls of one answer, told by
-/// [`turn`](ToolContext::turn), count as one: the model has not seen the first hint yet.
+/// Up to the limit, [`ToolError::ModelRetry`] is returned unchanged. The next one becomes [`ToolError::InvalidInput`],
+/// which ends the run. A successful call and the end of the run reset the counter. Several calls of one response,
+/// identified by [`turn`](ToolContext::turn), count as one, because the model has not received the first hint yet.
 ///
-/// Each conversation is counted by itself: by [`session_id`](ToolContext::session_id), or without
-/// one by [`run_id`](ToolContext::run_id).
+/// Each conversation has its own counters. It is identified by [`session_id`](ToolContext::session_id), or without a
+/// session by [`run_id`](ToolContext::run_id).
 ///
 /// # Example
 ///
@@ -29,34 +28,35 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 #[derive(Debug)]
 pub struct RetryLimit {
     max_retries: usize,
-    /// How often in a row a tool was called wrongly, by conversation; the longest unchanged first.
+    /// Number of consecutive invalid calls by conversation and tool. The entry that has not changed for longest is
+    /// first.
     counts: Mutex<IndexMap<Key, Count>>,
 }
 
-/// How often in a row a tool was called wrongly.
+/// The number of consecutive invalid calls of a tool.
 #[derive(Debug)]
 struct Count {
     times: usize,
-    last: Answer,
+    last: ResponseId,
 }
 
-/// A run and its turn; `None` outside a run.
-type Answer = Option<(String, usize)>;
+/// The run and the turn of a response. `None` outside of a run.
+type ResponseId = Option<(String, usize)>;
 
-/// A conversation and a tool.
+/// The conversation and the tool.
 type Key = (String, String);
 
-/// Of conversations that were left in the middle of a retry, only so many are remembered.
-const MOST_COUNTS: usize = 10_000;
+/// Maximum number of counters, because conversations may be abandoned during a retry.
+const MAX_COUNTS: usize = 10_000;
 
 impl RetryLimit {
-    /// Allows so many retries in a row: one attempt more.
+    /// Creates a limit. The number of attempts is one more than `max_retries`.
     #[must_use]
     pub fn new(max_retries: usize) -> Self {
         Self { max_retries, counts: Mutex::default() }
     }
 
-    /// Counts what became of a call.
+    /// Updates the counter with the result of a call.
     pub(super) fn settle(
         &self,
         call: &ToolCall,
@@ -69,19 +69,21 @@ impl RetryLimit {
                 self.reset(call, ctx);
                 Ok(output)
             }
+            // Other errors neither count nor reset the counter.
             error => error,
         }
     }
 
     fn retry(&self, call: &ToolCall, ctx: &ToolContext, hint: String) -> ToolError {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let (key, answer) = (key(call, ctx), ctx.turn.map(|turn| (ctx.run_id.clone(), turn)));
+        let (key, response) = (key(call, ctx), ctx.turn.map(|turn| (ctx.run_id.clone(), turn)));
         if self.max_retries == 0 {
             return ToolError::InvalidInput(hint);
         }
-        if answer.is_some() && counts.get(&key).is_some_and(|count| count.last == answer) {
+        if response.is_some() && counts.get(&key).is_some_and(|count| count.last == response) {
             return ToolError::ModelRetry(hint);
         }
+        // Removed and inserted again, so that the entries stay in the order of their last change.
         let times = counts.shift_remove(&key).map_or(0, |count| count.times);
         if times == self.max_retries {
             return ToolError::InvalidInput(format!(
@@ -90,10 +92,10 @@ impl RetryLimit {
                 times + 1
             ));
         }
-        if counts.len() == MOST_COUNTS {
+        if counts.len() == MAX_COUNTS {
             counts.shift_remove_index(0);
         }
-        counts.insert(key, Count { times: times + 1, last: answer });
+        counts.insert(key, Count { times: times + 1, last: response });
         ToolError::ModelRetry(hint)
     }
 
@@ -129,19 +131,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_remembered_of_abandoned_conversations_is_bounded() {
+    fn counters_of_abandoned_conversations_are_bounded() {
         let limit = RetryLimit::new(1);
         let call = ToolCall { id: String::new(), name: "t".into(), input: serde_json::Value::Null };
         let fail = |run: usize| {
             let ctx = ToolContext { run_id: run.to_string(), ..ToolContext::default() };
             limit.settle(&call, &ctx, Err(ToolError::ModelRetry("again".into())))
         };
-        for run in 0..=MOST_COUNTS {
+        for run in 0..=MAX_COUNTS {
             assert!(matches!(fail(run), Err(ToolError::ModelRetry(_))));
         }
-        assert_eq!(limit.counts.lock().unwrap().len(), MOST_COUNTS);
-        assert!(matches!(fail(MOST_COUNTS), Err(ToolError::InvalidInput(_))));
-        // The oldest was forgotten.
+        assert_eq!(limit.counts.lock().unwrap().len(), MAX_COUNTS);
+        assert!(matches!(fail(MAX_COUNTS), Err(ToolError::InvalidInput(_))));
+        // The oldest counter was removed.
         assert!(matches!(fail(0), Err(ToolError::ModelRetry(_))));
     }
 }

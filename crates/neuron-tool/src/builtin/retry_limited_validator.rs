@@ -1,15 +1,15 @@
-//! [`RetryLimitedValidator`]: checks arguments against one schema, so many times.
+//! [`RetryLimitedValidator`], a validator with a limit on retries.
 
 use neuron_types::{ToolContext, ToolError, ToolOutput, WasmBoxedFuture};
 
 use super::{RetryLimit, StructuredOutputValidator};
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
-/// A [`StructuredOutputValidator`] that gives up.
+/// A [`StructuredOutputValidator`] with a limit on retries.
 ///
-/// It counts as [`RetryLimit`] does, with the validator's number of retries: by conversation and
-/// tool, also the tool's own [`ModelRetry`](ToolError::ModelRetry), and anew after a call that
-/// succeeded. Then the error is [`ToolError::InvalidInput`], which ends the run.
+/// It counts like [`RetryLimit`], with the validator's number of retries. It counts by conversation and tool, includes
+/// the tool's own [`ModelRetry`](ToolError::ModelRetry), and resets after a successful call. Beyond the limit the error
+/// is [`ToolError::InvalidInput`], which ends the run.
 ///
 /// # Example
 ///
@@ -30,7 +30,7 @@ pub struct RetryLimitedValidator {
 }
 
 impl RetryLimitedValidator {
-    /// Limits this validator to its number of retries.
+    /// Limits a validator to its number of retries.
     #[must_use]
     pub fn new(inner: StructuredOutputValidator) -> Self {
         let limit = RetryLimit::new(inner.max_retries());

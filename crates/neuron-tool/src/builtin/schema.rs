@@ -1,4 +1,4 @@
-//! A compiled JSON Schema, and what is wrong with arguments in words that a model can act on.
+//! Compiled JSON Schemas with errors that a model can correct.
 
 use jsonschema::error::ValidationErrorKind as Kind;
 use jsonschema::paths::{Location, LocationSegment};
@@ -9,35 +9,35 @@ use serde_json::Value;
 use crate::json_path::JsonPath;
 use crate::text;
 
-/// So many faults are told.
-const MOST_FAULTS: usize = 5;
-/// Of a fault, which quotes what is wrong, so many characters are told.
-const MOST_CHARACTERS: usize = 300;
+/// Maximum number of reported errors.
+const MAX_ERRORS: usize = 5;
+/// Maximum number of characters of an error, which quotes the invalid value.
+const MAX_CHARACTERS: usize = 300;
 
 /// A compiled JSON Schema.
 #[derive(Debug)]
 pub(super) struct Schema(Result<Validator, String>);
 
 impl Schema {
-    /// Compiles a schema. One that cannot be is found by [`problem`](Self::problem).
+    /// Compiles a schema. An error is returned by [`problem`](Self::problem).
     pub(super) fn new(schema: &Value) -> Self {
-        // Schemas may come from a stranger's server: nothing is fetched, patterns have limits.
+        // Schemas may come from an untrusted server, so fetch no references and limit patterns.
         let patterns =
             PatternOptions::fancy_regex().backtrack_limit(100_000).size_limit(1024 * 1024);
         let options = jsonschema::options().offline().with_pattern_options(patterns);
         Self(options.build(schema).map_err(|error| describe(&error)))
     }
 
-    /// Says why the schema cannot be used, if so.
+    /// Returns the reason why the schema is invalid, if it is.
     pub(super) fn problem(&self) -> Option<&str> {
         self.0.as_ref().err().map(String::as_str)
     }
 
-    /// Says what is wrong with a call's arguments, if anything.
+    /// Validates the arguments of a call. Returns the errors as text, or `None` if they are valid.
     ///
     /// # Errors
     ///
-    /// [`ToolError::ExecutionFailed`] when the schema cannot be used.
+    /// [`ToolError::ExecutionFailed`] if the schema is invalid.
     pub(super) fn check(&self, call: &ToolCall) -> Result<Option<String>, ToolError> {
         let validator = self.0.as_ref().map_err(|problem| {
             let text = format!("the schema for `{}` cannot be used: {problem}", call.name);
@@ -49,7 +49,7 @@ impl Schema {
         let mut message = format!("arguments of `{}`", call.name);
         let mut separator = ": ";
         let mut faults = validator.iter_errors(&call.input);
-        for fault in faults.by_ref().take(MOST_FAULTS) {
+        for fault in faults.by_ref().take(MAX_ERRORS) {
             message.push_str(separator);
             message.push_str(&describe(&fault));
             separator = "; ";
@@ -61,12 +61,12 @@ impl Schema {
     }
 }
 
-/// Says where something is wrong, and what was expected.
+/// Describes the place of an error and the expectation.
 fn describe(error: &ValidationError<'_>) -> String {
     if let Kind::AnyOf { context } | Kind::OneOfNotValid { context } = error.kind() {
         let depth = |error: &ValidationError<'_>| error.instance_path().segments().count();
         let deepest = |faults: &Vec<ValidationError<'_>>| faults.iter().map(depth).max();
-        // The alternative in which the fault is deepest inside is the one that was meant.
+        // The model probably meant the alternative with the deepest error.
         let meant = context.iter().max_by_key(|faults| deepest(faults));
         let meant = meant.filter(|faults| deepest(faults) > Some(depth(error)));
         let (faults, separator): (Vec<_>, _) = match meant {
@@ -74,17 +74,17 @@ fn describe(error: &ValidationError<'_>) -> String {
             None => (context.iter().flatten().map(describe).collect(), " or "),
         };
         if !faults.is_empty() {
-            let told = faults.get(..MOST_FAULTS).unwrap_or(&faults);
-            return told.join(separator);
+            let shown = faults.get(..MAX_ERRORS).unwrap_or(&faults);
+            return shown.join(separator);
         }
     }
-    // A name that the model made up may be part of the path.
+    // Names that the model invents are part of the path.
     let path = json_path(error.instance_path()).to_string();
-    let path = text::shorten(&path, MOST_CHARACTERS);
-    format!("`{path}`: {}", text::shorten(&error.to_string(), MOST_CHARACTERS))
+    let path = text::shorten(&path, MAX_CHARACTERS);
+    format!("`{path}`: {}", text::shorten(&error.to_string(), MAX_CHARACTERS))
 }
 
-/// Writes a place within JSON as `$.items[0].name`.
+/// Converts a location to a JSON path such as `$.items[0].name`.
 fn json_path(location: &Location) -> JsonPath {
     let mut path = JsonPath::default();
     for segment in location.segments() {

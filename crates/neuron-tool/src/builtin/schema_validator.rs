@@ -1,4 +1,4 @@
-//! [`SchemaValidator`]: checks arguments against the tools' schemas.
+//! [`SchemaValidator`], which validates arguments against the tools' schemas.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,25 +10,25 @@ use super::schema::Schema;
 use crate::ToolRegistry;
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
-/// Checks the arguments of each call against the tool's
-/// [`input_schema`](ToolDefinition::input_schema), before the tool runs.
+/// Validates the arguments of each call against the tool's [`input_schema`](ToolDefinition::input_schema), before the
+/// tool runs.
 ///
-/// Arguments that do not fit become [`ToolError::InvalidInput`], which ends the run; the text says
-/// where (`$.filters[0].limit`) and what was expected. To let the model try again, put
+/// Invalid arguments return [`ToolError::InvalidInput`], which ends the run. The text contains the place
+/// (`$.filters[0].limit`) and the expectation. To let the model retry, add
 /// [`RetryInvalidInput`](super::RetryInvalidInput) around it.
 ///
 /// # Which schemas
 ///
-/// All drafts of JSON Schema; `$ref` only within a schema: nothing is fetched. A pattern may look
-/// ahead, but has a limit on how long it may take. `format` is a note, as JSON Schema has it.
+/// All drafts of JSON Schema are supported. `$ref` works only within a schema, and nothing is fetched. Patterns may use
+/// lookahead and have a limit on their running time. `format` is an annotation and is not validated, as JSON Schema
+/// specifies.
 ///
-/// A schema that is none is logged, and calls of its tool fail with
-/// [`ToolError::ExecutionFailed`]: what could not be checked does not run.
+/// An invalid schema is logged, and calls of its tool fail with [`ToolError::ExecutionFailed`], because their arguments
+/// cannot be validated.
 ///
 /// # Which tools
 ///
-/// The schemas are compiled at once. A tool that is registered or replaced later is noticed at its
-/// next call.
+/// The schemas are compiled immediately. A tool that is registered or replaced later is compiled at its next call.
 ///
 /// # Example
 ///
@@ -45,7 +45,7 @@ pub struct SchemaValidator {
     schemas: RwLock<HashMap<String, Compiled>>,
 }
 
-/// The schema of one definition. The definition is kept so that its address stays its own.
+/// The compiled schema of a definition. It keeps the definition alive, so that no other definition gets its address.
 #[derive(Clone)]
 struct Compiled {
     definition: Arc<ToolDefinition>,
@@ -70,6 +70,7 @@ impl SchemaValidator {
                 compiled.schema.clone()
             }
             _ => {
+                // `compile` takes the write lock.
                 drop(schemas);
                 self.compile(definition)
             }

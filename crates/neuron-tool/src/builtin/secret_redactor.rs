@@ -1,4 +1,4 @@
-//! [`SecretRedactor`]: hides secrets in what tools return.
+//! [`SecretRedactor`], which redacts secrets in the results of tools.
 
 mod formats;
 
@@ -13,19 +13,17 @@ use serde_json::{Map, Value};
 
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
-/// What stands in a secret's place.
+/// The replacement of a secret.
 const REDACTED: &str = "[redacted]";
 
-/// Hides secrets in what tools return: texts, resources and links to some, structured content and errors.
+/// Redacts secrets in the results of tools, which are texts, resources, links, structured content and errors.
 ///
-/// It knows the formats of many vendors' keys and of private keys. Secrets that look like nothing
-/// are told to it, by value or by the name of their environment variable. A secret that a tool
-/// encodes, as Base64 for instance, it does not find.
+/// It detects private keys and the key formats of many vendors. Add other secrets by value or by the name of their
+/// environment variable. It does not detect secrets that a tool encodes, for example in Base64.
 ///
-/// Add it after middleware that cuts or stores outputs, such as
-/// [`OutputFormatter`](super::OutputFormatter) and [`OutputSpiller`](super::OutputSpiller): what has
-/// gone through them may hold a part of a secret, which nothing can tell from other text. What the
-/// middleware before it says itself it does not see.
+/// Add it after middleware that truncates or stores outputs, such as [`OutputFormatter`](super::OutputFormatter) and
+/// [`OutputSpiller`](super::OutputSpiller), so that it is inside. Their outputs may contain a part of a secret, which
+/// cannot be detected. It does not redact the texts of the outer middleware itself.
 ///
 /// # Example
 ///
@@ -43,34 +41,33 @@ const REDACTED: &str = "[redacted]";
 /// ```
 #[derive(Clone, Default)]
 pub struct SecretRedactor {
-    /// As they are, and as they are inside a JSON string. The longest first: one may contain another.
+    /// The values, and their forms inside a JSON string. Longest first, because a secret may contain another.
     secrets: Vec<String>,
     variables: Vec<String>,
 }
 
 impl SecretRedactor {
-    /// Hides what has the format of a key.
+    /// Creates a redactor for keys in known formats.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Hides this value too. An empty one is ignored.
+    /// Also redacts this value. An empty value is ignored.
     #[must_use]
     pub fn with_secret(mut self, secret: impl Into<String>) -> Self {
         add(&mut self.secrets, &secret.into());
         self
     }
 
-    /// Hides the value of this variable in the call's
-    /// [`environment`](ToolContext::environment) too.
+    /// Also redacts the value of this variable in the call's [`environment`](ToolContext::environment).
     #[must_use]
     pub fn with_environment_variable(mut self, name: impl Into<String>) -> Self {
         self.variables.push(name.into());
         self
     }
 
-    /// Returns the values to hide in one call.
+    /// Returns the values to redact in one call.
     fn secrets(&self, ctx: &ToolContext) -> Vec<String> {
         let mut secrets = self.secrets.clone();
         for value in self.variables.iter().filter_map(|name| ctx.environment.get(name)) {
@@ -98,7 +95,7 @@ impl ToolMiddleware for SecretRedactor {
     }
 }
 
-/// Shows no secret.
+/// Omits the secrets.
 impl fmt::Debug for SecretRedactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SecretRedactor").field("variables", &self.variables).finish_non_exhaustive()
@@ -116,7 +113,7 @@ fn add(secrets: &mut Vec<String>, secret: &str) {
     secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
 }
 
-/// Hides all secrets of a text.
+/// Redacts all secrets in a text.
 fn redact(text: String, secrets: &[String]) -> String {
     let hide = |text: String, secret: &String| match text.contains(secret) {
         true => text.replace(secret, REDACTED),
@@ -135,7 +132,7 @@ fn redact_output(mut output: ToolOutput, secrets: &[String]) -> ToolOutput {
     output
 }
 
-/// All that is text in a piece of an output.
+/// Returns all texts of an item.
 fn texts_mut(item: &mut ContentItem) -> Vec<&mut String> {
     match item {
         ContentItem::Text(text) => vec![text],
@@ -164,7 +161,7 @@ fn redact_json(value: Value, secrets: &[String]) -> Value {
                 .map(|(name, value)| (redact(name, secrets), redact_json(value, secrets)));
             Value::Object(redacted.collect::<Map<_, _>>())
         }
-        // A PIN.
+        // A number can be a secret, for example a PIN.
         Value::Number(number) => match redact(number.to_string(), secrets) {
             text if text == number.to_string() => Value::Number(number),
             text => Value::String(text),
@@ -184,17 +181,18 @@ fn redact_error(error: ToolError, secrets: &[String]) -> ToolError {
             if is_clean(&*source, secrets) {
                 return ToolError::ExecutionFailed(source);
             }
-            // The error itself holds the secret: only its text can be kept.
+            // The original error contains the secret, so only its redacted text is kept.
             ToolError::ExecutionFailed(redact(source.to_string(), secrets).into())
         }
         other => other,
     }
 }
 
-/// Whether neither an error nor its sources hold a secret.
+/// Returns `true` if an error and its sources contain no secret.
 fn is_clean(error: &(dyn Error + 'static), secrets: &[String]) -> bool {
     let is_clean = |text: String| redact(text.clone(), secrets) == text;
     is_clean(error.to_string())
+        // Logs may show the `Debug` form.
         && is_clean(format!("{error:?}"))
         && error.source().is_none_or(|source| self::is_clean(source, secrets))
 }

@@ -1,4 +1,4 @@
-//! [`StructuredOutputValidator`]: checks arguments against one schema, and lets the model try again.
+//! [`StructuredOutputValidator`], which validates arguments against one schema.
 
 use neuron_types::{ToolContext, ToolError, ToolOutput, WasmBoxedFuture};
 use serde_json::Value;
@@ -6,13 +6,12 @@ use serde_json::Value;
 use super::schema::Schema;
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
-/// Checks the arguments of a call against one JSON Schema, and lets the model try again.
+/// Validates the arguments of a call against one JSON Schema, and lets the model retry.
 ///
-/// Meant for a tool by which the model hands over its structured answer. Arguments that do not fit
-/// become [`ToolError::ModelRetry`], which says where and what was expected, without a limit: put it
-/// into a [`RetryLimitedValidator`](super::RetryLimitedValidator) for one. See
-/// [`SchemaValidator`](super::SchemaValidator) for what of JSON Schema is checked, and what happens
-/// with a schema that is none.
+/// For a tool with which the model returns a structured result. Invalid arguments return [`ToolError::ModelRetry`] with
+/// the place and the expectation, without a limit. For a limit, wrap it in a
+/// [`RetryLimitedValidator`](super::RetryLimitedValidator). See [`SchemaValidator`](super::SchemaValidator) for the
+/// supported parts of JSON Schema and for invalid schemas.
 ///
 /// # Example
 ///
@@ -35,7 +34,7 @@ pub struct StructuredOutputValidator {
 }
 
 impl StructuredOutputValidator {
-    /// Checks against this schema. The number of retries is for a
+    /// Creates a validator with a schema. The number of retries is for a
     /// [`RetryLimitedValidator`](super::RetryLimitedValidator) around it.
     #[must_use]
     #[expect(clippy::needless_pass_by_value, reason = "the constructor of the documentation")]
@@ -47,7 +46,7 @@ impl StructuredOutputValidator {
         Self { schema, max_retries }
     }
 
-    /// Returns how many retries a [`RetryLimitedValidator`](super::RetryLimitedValidator) allows.
+    /// Returns the number of retries for a [`RetryLimitedValidator`](super::RetryLimitedValidator).
     #[must_use]
     pub fn max_retries(&self) -> usize {
         self.max_retries

@@ -1,4 +1,4 @@
-//! [`TimeoutMiddleware`]: ends calls that take too long.
+//! [`TimeoutMiddleware`], which limits the duration of calls.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,15 +10,15 @@ use tokio::runtime::Handle;
 
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
-/// Ends calls that take too long.
+/// Limits the duration of calls.
 ///
-/// The call gets a cancellation token of its own. At the limit the token is cancelled, which reaches
-/// whatever the tool started elsewhere, and the call's future is dropped. The call fails with
-/// [`ToolError::ExecutionFailed`]; its source is an [`io::Error`] of the kind
-/// [`TimedOut`](io::ErrorKind::TimedOut), whose text names the tool and the limit.
+/// Each call has its own cancellation token. After the timeout the token is cancelled, which also stops work that the
+/// tool started elsewhere, and the future of the call is dropped. The call fails with [`ToolError::ExecutionFailed`],
+/// whose source is an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut). Its text names the tool and the
+/// timeout.
 ///
-/// The limit is that of the name in the [`ToolCall`], and covers the middleware inside this one. It
-/// needs a tokio runtime with its timer enabled; without a runtime calls fail and do not start.
+/// The timeout is chosen by the name in the [`ToolCall`] and covers the inner middleware. It needs a tokio runtime with
+/// an enabled timer. Without a runtime calls fail and do not start.
 ///
 /// # Example
 ///
@@ -40,13 +40,13 @@ pub struct TimeoutMiddleware {
 }
 
 impl TimeoutMiddleware {
-    /// Gives every tool this limit.
+    /// Creates middleware with a default timeout.
     #[must_use]
     pub fn new(default: Duration) -> Self {
         Self { default, by_tool: HashMap::new() }
     }
 
-    /// Gives one tool a limit of its own.
+    /// Sets the timeout of one tool.
     #[must_use]
     pub fn with_tool_timeout(mut self, tool: impl Into<String>, limit: Duration) -> Self {
         self.by_tool.insert(tool.into(), limit);
@@ -71,12 +71,13 @@ impl ToolMiddleware for TimeoutMiddleware {
             }
             let limit = self.limit(&call.name);
             let token = ctx.cancellation_token.child_token();
-            // Cancelled too when the call is dropped halfway.
+            // The guard also cancels the token if the call is dropped.
             let guard = token.clone().drop_guard();
             let ctx = ToolContext { cancellation_token: token, ..ctx.clone() };
             let mut work = pin!(next.run(call, &ctx));
             match tokio::time::timeout(limit, work.as_mut()).await {
                 Ok(result) => {
+                    // Work of the tool that outlives a successful call keeps its token.
                     guard.disarm();
                     result
                 }

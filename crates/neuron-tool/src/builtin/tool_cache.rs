@@ -1,6 +1,6 @@
-//! [`ToolCache`]: answers a repeated call without running the tool again.
+//! [`ToolCache`], which returns cached outputs for repeated calls.
 
-mod turns;
+mod keyed_mutex;
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -14,26 +14,25 @@ use neuron_types::{
 use serde_json::Value;
 use tokio::time::Instant;
 
-use self::turns::Turns;
+use self::keyed_mutex::KeyedMutex;
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
-/// Answers a repeated call without running the tool again.
+/// Returns the cached output for a repeated call, without running the tool again.
 ///
-/// What is kept depends on what the tool [declares](ToolEffect):
+/// The effect that the tool [declares](ToolEffect) determines the cached outputs:
 ///
-/// - [`Pure`](ToolEffect::Pure): the output for the same arguments. Every call of a tool that is not
-///   pure forgets them all, because it may have changed what they read. So add the cache globally: as
-///   middleware of one tool it sees no other.
-/// - [`Idempotent`](ToolEffect::Idempotent): the output for the same
-///   [`idempotency_key`](ToolContext::idempotency_key), which further attempts of one call share.
-/// - [`AtMostOnce`](ToolEffect::AtMostOnce): nothing.
+/// - [`Pure`](ToolEffect::Pure): The output is cached by arguments. Any call of a tool that is not pure invalidates all
+///   of these outputs, because it may have changed the data that they read. Therefore add the cache globally. As
+///   middleware of one tool it does not see the calls of other tools.
+/// - [`Idempotent`](ToolEffect::Idempotent): The output is cached by [`idempotency_key`](ToolContext::idempotency_key),
+///   which all attempts of one call share.
+/// - [`AtMostOnce`](ToolEffect::AtMostOnce): Nothing is cached.
 ///
-/// Outputs are kept for so long, within one run and session, and errors never: what one user's run
-/// has read no other sees.
+/// Outputs are cached for a limited time, and only within one run and session, so that no user receives data of another
+/// user. Errors are never cached.
 ///
-/// Of several such calls at the same time one runs, and the others wait for its output. If it fails
-/// or is dropped, the next one runs. A call that is cancelled while it waits ends with
-/// [`ToolError::Cancelled`].
+/// Of several concurrent calls with the same key, one runs and the others wait for its output. If it fails or is
+/// dropped, the next call runs. A call that is cancelled while it waits returns [`ToolError::Cancelled`].
 ///
 /// # Example
 ///
@@ -49,14 +48,14 @@ pub struct ToolCache {
     keep: Duration,
     max_entries: usize,
     state: Mutex<State>,
-    turns: Turns<Arc<Key>>,
+    in_flight: KeyedMutex<Arc<Key>>,
 }
 
-/// The oldest first.
+/// Cache entries, oldest first.
 #[derive(Default)]
 struct State {
     entries: IndexMap<Arc<Key>, (ToolOutput, Instant)>,
-    /// How often something may have changed what pure tools read.
+    /// Number of calls that may have changed the data of pure tools.
     changes: u64,
 }
 
@@ -65,14 +64,14 @@ struct Key {
     run_id: String,
     session_id: String,
     tool: Identity,
-    /// As JSON with sorted keys.
+    /// JSON with sorted keys.
     input: String,
     /// Empty for a pure tool.
     idempotency_key: String,
 }
 
-/// A tool, told from another of its name by the address of its definition: one cache may be around
-/// the tools of several registries, and a tool may be replaced.
+/// Identifies a tool by the address of its definition. The name is not enough, because one cache may serve the tools of
+/// several registries, and a tool may be replaced.
 struct Identity(Arc<ToolDefinition>);
 
 impl PartialEq for Identity {
@@ -90,13 +89,13 @@ impl Hash for Identity {
 }
 
 impl ToolCache {
-    /// Keeps outputs for so long; of all runs together the last 1,000.
+    /// Creates a cache with a lifetime for outputs and space for 1,000 outputs over all runs.
     #[must_use]
     pub fn new(keep: Duration) -> Self {
-        Self { keep, max_entries: 1000, state: Mutex::default(), turns: Turns::default() }
+        Self { keep, max_entries: 1000, state: Mutex::default(), in_flight: KeyedMutex::default() }
     }
 
-    /// Keeps so many outputs.
+    /// Sets the maximum number of outputs.
     #[must_use]
     pub fn with_max_entries(mut self, max_entries: usize) -> Self {
         self.max_entries = max_entries;
@@ -107,16 +106,16 @@ impl ToolCache {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what is kept for a key, and how often something had changed.
+    /// Returns the cached output of a key, and the change counter.
     fn look_up(&self, key: &Key) -> (Option<ToolOutput>, u64) {
         let state = self.state();
         let entry = state.entries.get(key).filter(|(_, since)| since.elapsed() < self.keep);
         (entry.map(|(output, _)| output.clone()), state.changes)
     }
 
-    fn keep(&self, key: Arc<Key>, output: &ToolOutput, changes: u64) {
+    fn store(&self, key: Arc<Key>, output: &ToolOutput, changes: u64) {
         let mut state = self.state();
-        // What a pure tool read before a change must not be found after it.
+        // The output of a pure tool is stale if another call changed something meanwhile.
         let is_outdated = key.idempotency_key.is_empty() && state.changes != changes;
         if output.is_error || is_outdated {
             return;
@@ -128,26 +127,27 @@ impl ToolCache {
         state.entries.insert(key, (output.clone(), Instant::now()));
     }
 
-    fn forget_what_was_read(&self) {
+    fn invalidate_reads(&self) {
         let mut state = self.state();
         state.changes += 1;
         state.entries.retain(|key, _| !key.idempotency_key.is_empty());
     }
 }
 
-/// Forgets before a call that may change something, and after it, also when it is dropped halfway.
-struct Changes<'a>(&'a ToolCache);
+/// Invalidates the outputs of pure tools before and after a call that may change something, even if the call is
+/// dropped.
+struct InvalidateReads<'a>(&'a ToolCache);
 
-impl<'a> Changes<'a> {
+impl<'a> InvalidateReads<'a> {
     fn begin(cache: &'a ToolCache) -> Self {
-        cache.forget_what_was_read();
+        cache.invalidate_reads();
         Self(cache)
     }
 }
 
-impl Drop for Changes<'_> {
+impl Drop for InvalidateReads<'_> {
     fn drop(&mut self) {
-        self.0.forget_what_was_read();
+        self.0.invalidate_reads();
     }
 }
 
@@ -160,12 +160,12 @@ impl ToolMiddleware for ToolCache {
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             let idempotency_key = match next.effect() {
-                // There is nothing to wait for.
+                // Without space for outputs there is no reason to wait for another call.
                 _ if self.max_entries == 0 => return next.run(call, ctx).await,
                 ToolEffect::Pure => "",
                 ToolEffect::Idempotent if !ctx.idempotency_key.is_empty() => &ctx.idempotency_key,
                 _ => {
-                    let _changes = Changes::begin(self);
+                    let _invalidate = InvalidateReads::begin(self);
                     return next.run(call, ctx).await;
                 }
             };
@@ -173,18 +173,20 @@ impl ToolMiddleware for ToolCache {
             if let (Some(output), _) = self.look_up(&key) {
                 return Ok(output);
             }
-            let place = self.turns.queue(key.clone());
-            let Some(_turn) = ctx.cancellation_token.run_until_cancelled(place.turn()).await else {
+            let ticket = self.in_flight.queue(key.clone());
+            let Some(_guard) = ctx.cancellation_token.run_until_cancelled(ticket.lock()).await
+            else {
                 return Err(ToolError::Cancelled);
             };
-            // Kept while this call waited.
+            // Another call may have cached its output while this call waited.
             let (kept, changes) = self.look_up(&key);
             if let Some(output) = kept {
                 return Ok(output);
             }
-            let _changes = (!idempotency_key.is_empty()).then(|| Changes::begin(self));
+            // An idempotent tool may also change the data of pure tools.
+            let _invalidate = (!idempotency_key.is_empty()).then(|| InvalidateReads::begin(self));
             let output = next.run(call, ctx).await?;
-            self.keep(key, &output, changes);
+            self.store(key, &output, changes);
             Ok(output)
         })
     }
@@ -207,6 +209,7 @@ fn key(
     idempotency_key: &str,
 ) -> Key {
     let mut input: Value = call.input.clone();
+    // The order of the keys has no meaning.
     input.sort_all_objects();
     Key {
         run_id: ctx.run_id.clone(),

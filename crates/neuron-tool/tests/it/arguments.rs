@@ -1,4 +1,4 @@
-//! `ArgumentLimits`, and that the model may correct arguments of the wrong type.
+//! Tests of `ArgumentLimits`, and of corrections of arguments with a wrong type.
 
 use neuron_tool::builtin::{ArgumentLimits, RetryInvalidInput};
 use neuron_types::{Tool, ToolContext, ToolDefinition, ToolError};
@@ -11,7 +11,7 @@ fn nested(levels: usize) -> Value {
 }
 
 #[tokio::test]
-async fn too_deep_and_too_large_arguments_are_told_with_their_place_and_the_limit() {
+async fn error_names_place_and_limit_of_deep_or_large_arguments() {
     let mut registry = registry([echo("t")]);
     registry.add_middleware(ArgumentLimits::new().with_max_depth(3).with_max_bytes(40));
     let text = "x".repeat(30);
@@ -42,7 +42,7 @@ async fn too_deep_and_too_large_arguments_are_told_with_their_place_and_the_limi
 }
 
 #[tokio::test]
-async fn the_limits_are_32_levels_and_a_million_bytes() {
+async fn default_limits_are_32_levels_and_a_million_bytes() {
     let mut registry = registry([echo("t")]);
     registry.add_middleware(ArgumentLimits::new());
     assert!(run(&registry, "t", nested(32)).await.is_ok());
@@ -50,12 +50,12 @@ async fn the_limits_are_32_levels_and_a_million_bytes() {
     let text = |bytes: usize| Value::String("x".repeat(bytes - 2));
     assert!(run(&registry, "t", text(1_000_000)).await.is_ok());
     assert!(run(&registry, "t", text(1_000_001)).await.is_err());
-    // No arguments are too deep for what refuses them.
+    // The check itself must survive any depth.
     assert!(run(&registry, "t", nested(1000)).await.is_err());
 }
 
 #[tokio::test]
-async fn the_model_may_correct_arguments_of_the_wrong_type() {
+async fn wrong_type_is_a_retry_for_the_model() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Args {
         celsius: f64,

@@ -1,4 +1,4 @@
-//! `ToolCache`, under a paused clock.
+//! Tests of `ToolCache` with a paused clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::{async_tool, definition, registry};
 
-/// Tools of every effect that answer with how many calls there were, after a moment.
+/// Tools of every effect that return the number of calls after a delay.
 fn counting(cache: ToolCache) -> ToolRegistry {
     let count = Arc::new(AtomicUsize::new(0));
     let tool = |name, effect| {
@@ -61,12 +61,12 @@ async fn call(registry: &ToolRegistry, name: &str, input: Value, ctx: &ToolConte
 }
 
 #[tokio::test(start_paused = true)]
-async fn pure_tools_answer_the_same_arguments_from_the_cache_within_one_run() {
+async fn pure_output_is_cached_by_arguments_within_one_run() {
     let registry = counting(cache());
     let here = ctx("s", "r", "");
     for (name, input, ctx, expected) in [
         ("pure", json!({ "a": 1, "b": { "c": 2, "d": 3 } }), &here, "0"),
-        // The order of the keys means nothing.
+        // The order of the keys does not matter.
         ("pure", json!({ "b": { "d": 3, "c": 2 }, "a": 1 }), &here, "0"),
         ("pure", json!({ "a": 2 }), &here, "1"),
         ("other", json!({ "a": 2 }), &here, "2"),
@@ -81,7 +81,7 @@ async fn pure_tools_answer_the_same_arguments_from_the_cache_within_one_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn outputs_are_kept_for_so_long_and_errors_never() {
+async fn outputs_expire_and_errors_are_not_cached() {
     let registry = counting(cache());
     let ctx = ctx("s", "r", "");
     assert_eq!(call(&registry, "pure", json!({}), &ctx).await, "0");
@@ -98,9 +98,9 @@ async fn outputs_are_kept_for_so_long_and_errors_never() {
     assert_eq!(call(&registry, "other", json!({}), &ctx).await, "6");
 }
 
-/// A file that was written was read as it had been.
+/// Regression test. A file was read from the cache after it was written.
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_may_change_something_makes_the_cache_forget_what_was_read() {
+async fn tool_with_an_effect_invalidates_pure_outputs() {
     for changer in ["once", "idempotent"] {
         let registry = counting(cache());
         let ctx = ctx("s", "r", "key");
@@ -109,7 +109,7 @@ async fn a_tool_that_may_change_something_makes_the_cache_forget_what_was_read()
         assert_eq!(call(&registry, "pure", json!({}), &ctx).await, "2");
         assert_eq!(call(&registry, "pure", json!({}), &ctx).await, "2");
 
-        // Read while the other changes it, and before it does, but finished afterwards.
+        // Reads that start during or before the change, but finish after it.
         let changes = call(&registry, changer, json!({ "waits": 2, "n": 1 }), &ctx);
         let reads = async {
             assert_eq!(call(&registry, "pure", json!({ "waits": 1 }), &ctx).await, "4");
@@ -123,7 +123,7 @@ async fn a_tool_that_may_change_something_makes_the_cache_forget_what_was_read()
         futures_util::join!(reads, changes);
         assert_eq!(call(&registry, "pure", json!({ "waits": 9 }), &ctx).await, "8");
 
-        // A call that was dropped may have changed something as well.
+        // A dropped call may have changed something as well.
         let mut dropped = Box::pin(call(&registry, changer, json!({ "waits": 1, "n": 3 }), &ctx));
         assert!(futures_util::poll!(&mut dropped).is_pending());
         assert_eq!(call(&registry, "pure", json!({}), &ctx).await, "10");
@@ -133,7 +133,7 @@ async fn a_tool_that_may_change_something_makes_the_cache_forget_what_was_read()
 }
 
 #[tokio::test(start_paused = true)]
-async fn idempotent_tools_answer_further_attempts_of_one_call_and_others_run() {
+async fn idempotent_output_is_cached_for_attempts_of_one_call() {
     let registry = counting(cache());
     for (name, key, expected) in [
         ("idempotent", "k1", "0"),
@@ -141,7 +141,7 @@ async fn idempotent_tools_answer_further_attempts_of_one_call_and_others_run() {
         ("idempotent", "k2", "1"),
         ("once", "k1", "2"),
         ("once", "k1", "3"),
-        // What others change does not matter to it.
+        // Changes by other tools do not matter.
         ("idempotent", "k1", "0"),
         ("idempotent", "", "4"),
         ("idempotent", "", "5"),
@@ -151,7 +151,7 @@ async fn idempotent_tools_answer_further_attempts_of_one_call_and_others_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_oldest_outputs_make_room() {
+async fn oldest_outputs_are_removed_at_the_limit() {
     let registry = counting(cache().with_max_entries(2));
     let ctx = ctx("s", "r", "");
     for (input, expected) in [(1, "0"), (2, "1"), (1, "0"), (3, "2"), (2, "1"), (1, "3"), (3, "2")]
@@ -163,9 +163,9 @@ async fn the_oldest_outputs_make_room() {
     assert_eq!(call(&registry, "pure", json!({}), &ctx).await, "1");
 }
 
-/// Calls of one answer that run in parallel all ran, as none of them had an output yet.
+/// Regression test. Parallel calls of one response all ran, because none had an output yet.
 #[tokio::test(start_paused = true)]
-async fn of_the_same_calls_at_the_same_time_one_runs_and_the_others_take_its_output() {
+async fn concurrent_equal_calls_run_once() {
     for (name, key) in [("pure", ""), ("idempotent", "key")] {
         let registry = counting(cache());
         let ctx = ctx("s", "r", key);
@@ -178,7 +178,7 @@ async fn of_the_same_calls_at_the_same_time_one_runs_and_the_others_take_its_out
         };
         let start = tokio::time::Instant::now();
         let ends = futures_util::join!(same(), same(), same(), other, waiting);
-        // The first was dropped halfway; the next one ran in its place.
+        // The first call was dropped, so the next one ran.
         assert_eq!((ends.0, ends.1, ends.2), ("2".into(), "2".into(), "2".into()), "{name}");
         assert_eq!(ends.3, "1", "another call does not wait");
         assert_eq!(start.elapsed(), Duration::from_secs(6));
@@ -186,7 +186,7 @@ async fn of_the_same_calls_at_the_same_time_one_runs_and_the_others_take_its_out
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_waits_runs_if_the_one_before_it_failed_and_not_if_it_is_cancelled() {
+async fn waiting_call_runs_after_a_failure_unless_cancelled() {
     let registry = counting(cache());
     let here = ctx("s", "r", "");
     let cancelled = ctx("s", "r", "");
@@ -209,9 +209,9 @@ async fn a_call_that_waits_runs_if_the_one_before_it_failed_and_not_if_it_is_can
     assert_eq!(second, ("cancelled".into(), 1));
 }
 
-/// What was read before a change that ended meanwhile is not what a waiting call gets.
+/// Regression test. A waiting call received an output from before a change.
 #[tokio::test(start_paused = true)]
-async fn a_call_that_waits_does_not_take_an_output_from_before_a_change() {
+async fn waiting_call_ignores_an_output_from_before_a_change() {
     let registry = counting(cache());
     let ctx = ctx("s", "r", "");
     let read = || call(&registry, "pure", json!({ "waits": 5 }), &ctx);
@@ -219,9 +219,9 @@ async fn a_call_that_waits_does_not_take_an_output_from_before_a_change() {
     assert_eq!(ends, ("0".into(), "1".into(), "2".into()));
 }
 
-/// One cache around the tools of two servers answered the search of one with that of the other.
+/// Regression test. A cache around two servers answered a call of one server's tool with the output of the other's.
 #[tokio::test(start_paused = true)]
-async fn tools_of_one_name_in_two_registries_and_a_replaced_one_are_told_apart() {
+async fn tools_with_one_name_are_distinguished() {
     let cache = Arc::new(cache());
     let search = |text: &'static str| {
         async_tool(definition("search"), ToolEffect::Pure, move |_, _| {

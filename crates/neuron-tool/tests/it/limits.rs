@@ -1,4 +1,4 @@
-//! `ConcurrencyLimit` and `RateLimit`, under a paused clock.
+//! Tests of `ConcurrencyLimit` and `RateLimit` with a paused clock.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::support::{Result, async_tool, definition, registry, run, shown};
 
-/// Which call started when, in milliseconds, and how many ran at most.
+/// Start times of calls in milliseconds, and the maximum number of concurrent calls.
 #[derive(Default)]
 struct Seen {
     starts: Vec<(u64, u128)>,
@@ -22,7 +22,7 @@ struct Seen {
     most: usize,
 }
 
-/// Tools that take as many milliseconds as their argument says.
+/// Tools that run for the number of milliseconds in their arguments.
 fn tools(limit: impl ToolMiddleware + 'static) -> (ToolRegistry, Arc<Mutex<Seen>>) {
     let seen = Arc::new(Mutex::new(Seen::default()));
     let log = seen.clone();
@@ -52,7 +52,7 @@ async fn call(registry: &ToolRegistry, id: u64, takes: u64, ctx: &ToolContext) -
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_many_calls_run_at_the_same_time_and_the_others_follow_in_order() {
+async fn concurrency_limit_queues_further_calls_in_order() {
     for (limit, expected) in [
         (2, [(0, 0), (1, 0), (2, 10), (3, 30), (4, 30)]),
         (0, [(0, 0), (1, 10), (2, 40), (3, 60), (4, 80)]),
@@ -70,7 +70,7 @@ async fn so_many_calls_run_at_the_same_time_and_the_others_follow_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_many_calls_start_in_a_period_and_the_others_follow_in_order() {
+async fn rate_limit_queues_further_calls_in_order() {
     let (registry, seen) = tools(RateLimit::new(2, Duration::from_millis(100)));
     let ctx = ToolContext::default();
     join_all((0..5).map(|id| call(&registry, id, 1000, &ctx))).await;
@@ -80,9 +80,9 @@ async fn so_many_calls_start_in_a_period_and_the_others_follow_in_order() {
     assert_eq!(seen.lock().unwrap().starts, expected);
 }
 
-/// A call that was cancelled while it waited started all the same when its turn came.
+/// Regression test. A call that was cancelled in the queue still started.
 #[tokio::test(start_paused = true)]
-async fn calls_that_are_cancelled_or_dropped_while_they_wait_do_not_start_and_count_for_nothing() {
+async fn cancelled_or_dropped_calls_do_not_start_or_count() {
     for by_rate in [false, true] {
         let (registry, seen) = match by_rate {
             true => tools(RateLimit::new(1, Duration::from_millis(100))),
@@ -104,14 +104,14 @@ async fn calls_that_are_cancelled_or_dropped_while_they_wait_do_not_start_and_co
         assert!(first.is_ok() && last.is_ok());
         assert!(matches!(waiting, Err(ToolError::Cancelled)));
         assert_eq!(seen.lock().unwrap().starts, [(0, 0), (3, 100)]);
-        // Cancelled before.
+        // Cancelled before the call.
         assert!(matches!(call(&registry, 4, 0, &cancelled).await, Err(ToolError::Cancelled)));
         assert_eq!(seen.lock().unwrap().starts.len(), 2);
     }
 }
 
 #[test]
-fn without_a_runtime_a_rate_fails_the_call_before_it_starts() {
+fn rate_limit_without_runtime_fails_before_the_start() {
     let mut registry = registry([crate::support::echo("t")]);
     registry.add_middleware(RateLimit::new(1, Duration::ZERO));
     let result = run(&registry, "t", json!({})).now_or_never().unwrap();
@@ -120,7 +120,7 @@ fn without_a_runtime_a_rate_fails_the_call_before_it_starts() {
 
 proptest! {
     #[test]
-    fn no_period_has_more_starts_than_the_rate(
+    fn no_period_exceeds_the_rate(
         max in 1_usize..4,
         period in 1_u64..50,
         arrivals in prop::collection::vec(0_u64..200, 1..20),

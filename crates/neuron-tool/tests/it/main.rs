@@ -1,4 +1,4 @@
-//! The built-in middleware, each around tools that do what a test says.
+//! Tests of the built-in middleware around test tools.
 
 mod arguments;
 mod cache;

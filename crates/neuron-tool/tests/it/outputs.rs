@@ -1,4 +1,4 @@
-//! `OutputFormatter`.
+//! Tests of `OutputFormatter`.
 
 use neuron_tool::ToolRegistry;
 use neuron_tool::builtin::OutputFormatter;
@@ -29,12 +29,12 @@ fn check(content: Vec<ContentItem>, limit: usize, expected: Vec<ContentItem>) {
     let run = run(&registry, "t", json!({}));
     let output = futures_util::FutureExt::now_or_never(run).unwrap().unwrap();
     assert_eq!(output.content, expected);
-    // Programs get all of it, and an error stays one.
+    // Structured content stays complete, and the error flag is kept.
     assert_eq!((output.structured_content, output.is_error), (Some(json!([1, 2])), true));
 }
 
 #[test]
-fn texts_are_cut_between_characters_and_images_are_kept() {
+fn texts_are_truncated_at_characters_and_images_are_kept() {
     check(vec![text("äöü")], 3, vec![text("äöü")]);
     let notice = "äö\n[truncated: the first 2 of 3 characters are shown]";
     check(vec![text("äöü")], 2, vec![text(notice)]);
@@ -48,13 +48,13 @@ fn texts_are_cut_between_characters_and_images_are_kept() {
         4,
         vec![text("abc"), image(), text(notice), image()],
     );
-    // The cut between two texts.
+    // A limit between two texts.
     let notice = "\n[truncated: the first 3 of 4 characters are shown]";
     check(vec![text("abc"), text("d")], 3, vec![text("abc"), text(notice)]);
 }
 
 #[test]
-fn resources_and_links_are_text_unless_they_are_bytes() {
+fn text_resources_and_links_count_as_text() {
     let resource = |text: &str| ContentItem::Resource {
         resource: EmbeddedResource::text("a:b", text).with_mime_type("text/plain"),
     };
@@ -76,7 +76,7 @@ fn resources_and_links_are_text_unless_they_are_bytes() {
 
 proptest! {
     #[test]
-    fn what_is_shown_is_the_beginning(texts in prop::collection::vec("\\PC{0,9}", 0..5), limit in 0_usize..30) {
+    fn truncated_output_is_a_prefix(texts in prop::collection::vec("\\PC{0,9}", 0..5), limit in 0_usize..30) {
         let content = texts.iter().map(|text| ContentItem::Text(text.clone())).collect();
         let registry = with_limit(ToolOutput { content, ..ToolOutput::default() }, limit);
         let run = run(&registry, "t", json!({}));

@@ -1,4 +1,4 @@
-//! Panics in tools and in middleware.
+//! Tests of panics in tools and middleware.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::{async_tool, definition, echo, registry, run};
 
-/// Tools that panic when called, when first polled, and after they have waited.
+/// Tools that panic when called, at the first poll, and at a later poll.
 fn panicking() -> ToolRegistry {
     let tool = |name, call: fn(&Value)| {
         async_tool(definition(name), ToolEffect::AtMostOnce, move |input, _| {
@@ -33,7 +33,7 @@ fn panicking() -> ToolRegistry {
 }
 
 #[tokio::test]
-async fn a_panic_becomes_an_error_that_does_not_say_what_it_said() {
+async fn panic_becomes_an_error_without_its_message() {
     let mut registry = panicking();
     for with_middleware in [false, true] {
         for name in ["called", "polled", "waited"] {
@@ -42,14 +42,14 @@ async fn a_panic_becomes_an_error_that_does_not_say_what_it_said() {
                 format!("`{name}` failed unexpectedly; whether the call took effect is unknown");
             assert_eq!(output, ToolOutput::error(text), "{with_middleware}");
         }
-        // The registry goes on.
+        // The registry still works.
         assert_eq!(run(&registry, "fine", json!(1)).await.unwrap(), ToolOutput::text("1"));
         registry.add_middleware(tool_middleware_fn(|call, ctx, next| next.run(call, ctx)));
     }
 }
 
 #[tokio::test]
-async fn middleware_sees_how_a_call_that_panicked_ended() {
+async fn middleware_receives_the_result_of_a_panicked_call() {
     let ends = Arc::new(Mutex::new(Vec::new()));
     let log = ends.clone();
     let mut registry = panicking();
@@ -68,7 +68,7 @@ async fn middleware_sees_how_a_call_that_panicked_ended() {
 }
 
 #[tokio::test]
-async fn a_panic_in_middleware_is_caught_too() {
+async fn panic_in_middleware_is_caught() {
     let mut registry = registry([echo("fine"), echo("other")]);
     registry.add_tool_middleware("fine", tool_middleware_fn(|_, _, _| panic!("called")));
     registry.add_tool_middleware(

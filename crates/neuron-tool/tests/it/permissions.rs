@@ -1,4 +1,4 @@
-//! `PermissionChecker`.
+//! Tests of `PermissionChecker`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,7 +24,7 @@ impl PermissionPolicy for ByName {
 }
 
 #[tokio::test]
-async fn denied_and_asked_calls_do_not_run() {
+async fn denied_calls_and_calls_with_questions_do_not_run() {
     let ran = Arc::new(AtomicUsize::new(0));
     let counted = |name| {
         let ran = ran.clone();
@@ -48,7 +48,7 @@ async fn denied_and_asked_calls_do_not_run() {
 }
 
 #[tokio::test]
-async fn a_policy_sees_the_tools_definition() {
+async fn policy_receives_the_definition() {
     struct ByDescription;
     impl PermissionPolicy for ByDescription {
         fn check(&self, _: &str, _: &Value) -> PermissionDecision {

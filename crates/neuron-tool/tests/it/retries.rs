@@ -1,4 +1,4 @@
-//! `RetryLimit` and `RetryInvalidInput`.
+//! Tests of `RetryLimit` and `RetryInvalidInput`.
 
 use neuron_tool::ToolRegistry;
 use neuron_tool::builtin::{RetryInvalidInput, RetryLimit};
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::support::{registry, run, shown, tool};
 
-/// Tools that end as their argument says.
+/// Tools whose result is chosen by their arguments.
 fn tools() -> ToolRegistry {
     let ends = |name| {
         tool(name, |input| match input["end"].as_str().unwrap() {
@@ -28,13 +28,13 @@ const GIVEN_UP: &str =
     "invalid input: `a` was called wrongly 3 times in a row; the last time: use another";
 
 #[tokio::test]
-async fn so_many_retries_are_one_attempt_more_and_then_it_begins_anew() {
+async fn limit_allows_one_more_attempt_than_retries_and_then_resets() {
     let mut registry = tools();
     registry.add_middleware(RetryLimit::new(2));
     for _ in 0..2 {
         assert_eq!(end(&registry, "a", "retry").await, "retry: use another");
         assert_eq!(end(&registry, "a", "retry").await, "retry: use another");
-        // Another tool counts by itself, and another error neither counts nor starts anew.
+        // Other tools have their own counters, and other errors do not change the counter.
         assert_eq!(end(&registry, "b", "retry").await, "retry: use another");
         assert_eq!(end(&registry, "a", "fail").await, "execution failed: broken");
         assert_eq!(end(&registry, "a", "retry").await, GIVEN_UP);
@@ -43,7 +43,7 @@ async fn so_many_retries_are_one_attempt_more_and_then_it_begins_anew() {
 }
 
 #[tokio::test]
-async fn success_starts_the_count_anew() {
+async fn success_resets_the_counter() {
     let mut registry = tools();
     registry.add_middleware(RetryLimit::new(2));
     for _ in 0..5 {
@@ -54,14 +54,14 @@ async fn success_starts_the_count_anew() {
 }
 
 #[tokio::test]
-async fn no_retries_means_the_first_mistake_ends_it() {
+async fn zero_retries_end_the_run_at_the_first_error() {
     let mut registry = tools();
     registry.add_middleware(RetryLimit::new(0));
     assert_eq!(end(&registry, "a", "retry").await, "invalid input: use another");
 }
 
 #[tokio::test]
-async fn conversations_are_counted_by_themselves() {
+async fn conversations_have_separate_counters() {
     let mut registry = tools();
     registry.add_middleware(RetryLimit::new(1));
     let ctx = |session: &str, run: &str| ToolContext {
@@ -74,7 +74,7 @@ async fn conversations_are_counted_by_themselves() {
         ("s2", "r1", true),
         ("", "r1", true),
         ("", "r2", true),
-        // A session is one conversation, whatever its runs.
+        // A session is one conversation over all its runs.
         ("s1", "r2", false),
         ("s2", "r1", false),
         ("", "r2", false),
@@ -87,7 +87,7 @@ async fn conversations_are_counted_by_themselves() {
 }
 
 #[tokio::test]
-async fn invalid_input_becomes_a_retry_and_gives_up() {
+async fn invalid_input_becomes_a_limited_retry() {
     let mut registry = tools();
     registry.add_middleware(RetryInvalidInput::new(1));
     assert_eq!(end(&registry, "a", "invalid").await, "retry: no");
@@ -98,9 +98,9 @@ async fn invalid_input_becomes_a_retry_and_gives_up() {
     );
 }
 
-/// Several wrong calls of one answer ended the run before the model had seen the first hint.
+/// Regression test. Several invalid calls of one response ended the run before the model received the first hint.
 #[tokio::test]
-async fn the_calls_of_one_answer_count_as_one() {
+async fn calls_of_one_response_count_once() {
     let mut registry = tools();
     registry.add_middleware(RetryLimit::new(2));
     let ctx = |run: &str, turn: usize| ToolContext {
@@ -118,7 +118,7 @@ async fn the_calls_of_one_answer_count_as_one() {
         ("a", "retry", "r2", 0, true),
         ("b", "retry", "r2", 0, true),
         ("a", "retry", "r2", 1, false),
-        // Anew.
+        // After a reset.
         ("a", "retry", "r2", 2, true),
         ("a", "ok", "r2", 2, false),
         ("a", "retry", "r2", 2, true),

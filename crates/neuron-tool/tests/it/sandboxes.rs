@@ -1,4 +1,4 @@
-//! A registry's sandbox: where in a call it is, whose it is, and what comes out of it.
+//! Tests of a registry's sandbox, with its position, merged registries and errors.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,13 +12,13 @@ use crate::support::{Result, echo, tool};
 
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// Notes the calls and runs the tool.
-struct Noting {
+/// Logs the calls and runs the tool.
+struct LoggingSandbox {
     name: &'static str,
     log: Log,
 }
 
-impl Sandbox for Noting {
+impl Sandbox for LoggingSandbox {
     async fn execute_tool(
         &self,
         tool: &dyn ToolDyn,
@@ -30,10 +30,10 @@ impl Sandbox for Noting {
     }
 }
 
-/// Fails in the way that the arguments say.
-struct Failing;
+/// Fails in the way that the arguments name.
+struct FailingSandbox;
 
-impl Sandbox for Failing {
+impl Sandbox for FailingSandbox {
     async fn execute_tool(
         &self,
         _tool: &dyn ToolDyn,
@@ -53,15 +53,15 @@ impl Sandbox for Failing {
     }
 }
 
-fn noting(log: &Log, name: &'static str) -> Noting {
-    Noting { name, log: log.clone() }
+fn logging(log: &Log, name: &'static str) -> LoggingSandbox {
+    LoggingSandbox { name, log: log.clone() }
 }
 
 fn taken(log: &Log) -> Vec<String> {
     std::mem::take(&mut *log.lock().unwrap())
 }
 
-fn add_noting_middleware(registry: &mut ToolRegistry, log: &Log, name: &'static str) {
+fn add_logging_middleware(registry: &mut ToolRegistry, log: &Log, name: &'static str) {
     let log = log.clone();
     registry.add_middleware(tool_middleware_fn(move |call, ctx, next| {
         log.lock().unwrap().push(format!("{name}: {}", call.name));
@@ -75,15 +75,15 @@ async fn call(registry: &ToolRegistry, name: &str) -> Result {
 }
 
 #[tokio::test]
-async fn every_call_goes_through_the_sandbox_inside_all_middleware() {
+async fn sandbox_is_inside_all_middleware() {
     let log = Log::default();
     let mut registry = ToolRegistry::new();
     registry.register_dyn(echo("say"));
-    registry.set_sandbox(noting(&log, "box"));
+    registry.set_sandbox(logging(&log, "box"));
     assert_eq!(call(&registry, "say").await.unwrap(), ToolOutput::text("\"hi\""));
     assert_eq!(taken(&log), ["box: say c1"]);
 
-    add_noting_middleware(&mut registry, &log, "outer");
+    add_logging_middleware(&mut registry, &log, "outer");
     call(&registry, "say").await.unwrap();
     assert_eq!(taken(&log), ["outer: say", "box: say c1"]);
 
@@ -96,11 +96,11 @@ async fn every_call_goes_through_the_sandbox_inside_all_middleware() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_refused_or_unknown_does_not_reach_the_sandbox() {
+async fn refused_and_unknown_calls_do_not_reach_the_sandbox() {
     let log = Log::default();
     let mut registry = ToolRegistry::new();
     registry.register_dyn(echo("say"));
-    registry.set_sandbox(noting(&log, "box"));
+    registry.set_sandbox(logging(&log, "box"));
     registry.add_middleware(tool_middleware_fn(|_, _, _| {
         Box::pin(async { Err(ToolError::PermissionDenied("no".into())) })
     }));
@@ -109,37 +109,36 @@ async fn a_call_that_is_refused_or_unknown_does_not_reach_the_sandbox() {
     assert!(taken(&log).is_empty());
 }
 
-/// A sandbox that ran the merged tool as a whole would run the other registry's middleware inside
-/// itself, or go around it.
+/// Regression test. The sandbox must neither run the other registry's middleware inside itself, nor bypass it.
 #[tokio::test]
-async fn a_merged_tool_runs_in_the_sandbox_inside_the_middleware_that_it_came_with() {
+async fn sandbox_is_inside_the_middleware_of_a_merged_tool() {
     let log = Log::default();
     let mut innermost = ToolRegistry::new();
     innermost.register_dyn(echo("say"));
-    add_noting_middleware(&mut innermost, &log, "innermost");
+    add_logging_middleware(&mut innermost, &log, "innermost");
     let mut inner = ToolRegistry::new();
     inner.merge_prefixed("a_", innermost).unwrap();
-    add_noting_middleware(&mut inner, &log, "inner");
+    add_logging_middleware(&mut inner, &log, "inner");
     let mut outer = ToolRegistry::new();
     outer.merge_prefixed("b_", inner).unwrap();
-    add_noting_middleware(&mut outer, &log, "outer");
+    add_logging_middleware(&mut outer, &log, "outer");
 
     let names = ["outer: b_a_say", "inner: a_say", "innermost: say"];
     call(&outer, "b_a_say").await.unwrap();
     assert_eq!(taken(&log), names);
 
-    outer.set_sandbox(noting(&log, "box"));
+    outer.set_sandbox(logging(&log, "box"));
     call(&outer, "b_a_say").await.unwrap();
     assert_eq!(taken(&log), [&names[..], &["box: say c1"]].concat());
 }
 
 #[tokio::test]
-async fn a_merged_registry_keeps_its_own_sandbox() {
+async fn merged_registry_keeps_its_sandbox() {
     for prefix in ["", "a_"] {
         let log = Log::default();
         let mut inner = ToolRegistry::new();
         inner.register_dyn(echo("say"));
-        inner.set_sandbox(noting(&log, "inner"));
+        inner.set_sandbox(logging(&log, "inner"));
         let mut outer = ToolRegistry::new();
         outer.register_dyn(echo("own"));
         outer.merge_prefixed(prefix, inner).unwrap();
@@ -147,7 +146,7 @@ async fn a_merged_registry_keeps_its_own_sandbox() {
         let name = format!("{prefix}say");
         call(&outer, &name).await.unwrap();
         assert_eq!(taken(&log), ["inner: say c1"], "without one around it");
-        outer.set_sandbox(noting(&log, "outer"));
+        outer.set_sandbox(logging(&log, "outer"));
         call(&outer, &name).await.unwrap();
         assert_eq!(taken(&log), ["inner: say c1"], "with one around it");
         call(&outer, "own").await.unwrap();
@@ -156,10 +155,10 @@ async fn a_merged_registry_keeps_its_own_sandbox() {
 }
 
 #[tokio::test]
-async fn errors_keep_their_class_and_a_panic_is_caught() {
+async fn sandbox_errors_keep_their_class_and_panics_are_caught() {
     let mut registry = ToolRegistry::new();
     registry.register_dyn(tool("never", |_| panic!("the tool must not run")));
-    registry.set_sandbox(Failing);
+    registry.set_sandbox(FailingSandbox);
     let ctx = ToolContext::default();
     let run = async |how: &str| registry.execute("never", json!(how), &ctx).await;
 

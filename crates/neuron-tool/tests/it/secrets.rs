@@ -1,4 +1,4 @@
-//! `SecretRedactor`.
+//! Tests of `SecretRedactor`.
 
 use std::collections::HashMap;
 use std::io;
@@ -72,7 +72,7 @@ fn texts_and_structured_content_are_redacted() {
 }
 
 #[test]
-fn resources_and_links_are_redacted_in_all_that_is_text() {
+fn all_texts_of_resources_and_links_are_redacted() {
     let content = |secret: &str| {
         let said = |said: &str| format!("{said} {secret}.");
         vec![
@@ -99,9 +99,9 @@ fn resources_and_links_are_redacted_in_all_that_is_text() {
     assert_eq!(output.unwrap().content, content("[redacted]"));
 }
 
-/// A number is text for the model, and was left in what programs read.
+/// Regression test. The model sees a number as text, and it was left in the structured content.
 #[test]
-fn a_secret_number_is_redacted_too() {
+fn secret_number_is_redacted() {
     let output = redacted(SecretRedactor::new().with_secret("4711"), || {
         let structured = json!({ "pin": 4711, "count": 12, "ratio": 0.5 });
         let content = vec![ContentItem::Text(structured.to_string())];
@@ -113,10 +113,10 @@ fn a_secret_number_is_redacted_too() {
     assert_eq!(output.structured_content, Some(expected));
 }
 
-/// The documentation said to add the redactor first: around what cuts and stores outputs. Then the
-/// half of a secret before the cut was shown, and the model could read a stored one in pieces.
+/// Regression test. The documentation said to add the redactor first, around truncation and storage. Then the part of a
+/// secret before the cut was shown, and the model could read a stored secret in pieces.
 #[test]
-fn inside_what_cuts_and_stores_no_part_of_a_secret_is_left() {
+fn redactor_inside_truncation_and_storage_leaves_no_part() {
     let text = "the key is hunter2-and-more, keep it";
     for limit in 0..text.len() {
         let mut registry: ToolRegistry = registry([tool("t", move |_| Ok(ToolOutput::text(text)))]);
@@ -142,7 +142,7 @@ fn inside_what_cuts_and_stores_no_part_of_a_secret_is_left() {
 }
 
 #[test]
-fn errors_are_redacted_and_others_keep_their_type() {
+fn errors_with_secrets_are_redacted_and_others_keep_their_type() {
     for (error, expected) in [
         (ToolError::NotFound as fn(String) -> ToolError, "tool not found: no [redacted]"),
         (ToolError::InvalidInput, "invalid input: no [redacted]"),
@@ -160,7 +160,7 @@ fn errors_are_redacted_and_others_keep_their_type() {
     };
     assert!(source.is::<io::Error>());
 
-    /// An error that tells the secret in its source and to developers only.
+    /// An error with the secret only in its source and its `Debug` form.
     #[derive(Debug, thiserror::Error)]
     #[error("cannot connect")]
     struct Outer(#[source] Inner);
@@ -176,14 +176,14 @@ fn errors_are_redacted_and_others_keep_their_type() {
 }
 
 #[test]
-fn the_redactor_does_not_show_what_it_hides() {
+fn debug_omits_the_secrets() {
     let text = format!("{:?}", redactor());
     assert!(text.contains("DATABASE_URL") && !text.contains("hunter2"), "{text}");
 }
 
 proptest! {
     #[test]
-    fn no_secret_is_left_and_nothing_else_is_changed(
+    fn only_secrets_are_changed(
         secret in "[a-zä\"\n]{3,8}",
         around in prop::collection::vec("[A-Z0-9 ]{0,6}", 1..5),
     ) {

@@ -1,4 +1,4 @@
-//! `OutputSpiller`, its reader, and the store in memory.
+//! Tests of `OutputSpiller`, its reader, and the memory store.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn image() -> ContentItem {
     ContentItem::Image { source: ImageSource::Url { url: "https://a/b.png".into() } }
 }
 
-/// A tool that returns this, and the reader.
+/// A tool that returns this content, and the reader.
 fn spilling(content: Vec<ContentItem>, limit: usize) -> ToolRegistry {
     let output = ToolOutput { content, structured_content: Some(json!(7)), is_error: true };
     with_store(output, MemoryOutputStore::new(), limit)
@@ -36,7 +36,7 @@ fn with_store(output: ToolOutput, store: impl OutputStore + 'static, limit: usiz
     registry
 }
 
-/// The handle that a notice gives.
+/// Returns the handle in a notice.
 fn handle(output: &ToolOutput) -> String {
     let text: String = output.content.iter().map(ContentItem::to_string).collect();
     text.split("handle `").nth(1).unwrap().split('`').next().unwrap().to_owned()
@@ -47,7 +47,7 @@ async fn read(registry: &ToolRegistry, input: Value) -> String {
 }
 
 #[tokio::test]
-async fn a_long_output_is_shown_in_part_and_read_on_in_pieces() {
+async fn long_output_is_truncated_and_read_in_pieces() {
     let content = vec![image(), text("äöü 123"), image(), text("456 789"), text("!")];
     let registry = spilling(content, 6);
     let output = run(&registry, "t", json!({})).await.unwrap();
@@ -111,7 +111,7 @@ async fn a_long_output_is_shown_in_part_and_read_on_in_pieces() {
 }
 
 #[tokio::test]
-async fn the_text_of_resources_is_stored_with_the_rest() {
+async fn text_resources_are_stored() {
     let resource = |resource| ContentItem::Resource { resource };
     let bytes = || resource(EmbeddedResource::blob("a:c", "aGk="));
     let link = ContentItem::ResourceLink { resource: ResourceLink::new("a:b", "b") };
@@ -134,14 +134,14 @@ async fn the_text_of_resources_is_stored_with_the_rest() {
 }
 
 #[tokio::test]
-async fn a_short_output_is_left_alone() {
+async fn short_output_is_unchanged() {
     let content = vec![text("123"), image(), text("456")];
     let output = run(&spilling(content.clone(), 6), "t", json!({})).await.unwrap();
     assert_eq!(output.content, content);
 }
 
 #[tokio::test]
-async fn an_output_that_cannot_be_stored_is_cut_and_says_so() {
+async fn output_is_truncated_with_a_notice_if_the_store_fails() {
     struct Full;
     impl OutputStore for Full {
         fn put<'a>(
@@ -170,7 +170,7 @@ async fn an_output_that_cannot_be_stored_is_cut_and_says_so() {
 }
 
 #[tokio::test]
-async fn what_one_session_stored_no_other_reads() {
+async fn output_of_another_session_cannot_be_read() {
     let store = MemoryOutputStore::new();
     let ctx = |session: &str| ToolContext { session_id: session.into(), ..Default::default() };
     let handle = store.put("secret".into(), &ctx("a")).await.unwrap();
@@ -180,10 +180,10 @@ async fn what_one_session_stored_no_other_reads() {
     }
 }
 
-/// Conversations without a session shared their texts, and the next handle was one more than the last:
-/// a model that guessed, or was told to by what it read, read another user's.
+/// Regression test. Conversations without a session shared their texts, and handles were consecutive numbers. A model
+/// that guessed a handle, or was told one by a prompt injection, read another user's text.
 #[tokio::test]
-async fn what_one_conversation_stored_no_other_guesses() {
+async fn handles_cannot_be_guessed() {
     let ctx = ToolContext::default();
     let stores = [MemoryOutputStore::new(), MemoryOutputStore::new()];
     let mut handles = Vec::new();
@@ -195,7 +195,7 @@ async fn what_one_conversation_stored_no_other_guesses() {
     for guess in ["output-1", "output-1-", "output-1-0000000000000001", "1", ""] {
         assert_eq!(stores[0].read(guess, 0, 9, &ctx).await.unwrap(), None);
     }
-    // Neither the others of its store nor those of another tell a handle's last part.
+    // Neither other handles of the store nor handles of another store reveal the last part.
     let mut parts: Vec<_> = handles.iter().filter_map(|handle| handle.split('-').nth(2)).collect();
     parts.sort_unstable();
     parts.dedup();
@@ -203,14 +203,14 @@ async fn what_one_conversation_stored_no_other_guesses() {
 }
 
 #[tokio::test]
-async fn a_huge_handle_is_told_briefly() {
+async fn long_handle_is_shortened_in_the_error() {
     let registry = spilling(vec![], 5);
     let text = read(&registry, json!({ "handle": "ä".repeat(100_000) })).await;
     assert!(text.chars().count() < 300 && text.ends_with("there never was"), "{text}");
 }
 
 #[tokio::test]
-async fn the_oldest_texts_make_room_and_the_last_stays() {
+async fn oldest_texts_are_removed_and_the_last_stays() {
     let store = MemoryOutputStore::new().with_max_bytes(10);
     let ctx = ToolContext::default();
     let mut handles = Vec::new();
@@ -234,7 +234,7 @@ async fn the_oldest_texts_make_room_and_the_last_stays() {
 }
 
 #[test]
-fn the_reader_reads_only_and_its_schema_names_the_longest_piece() {
+fn reader_is_pure_and_its_schema_has_the_maximum_length() {
     let registry = spilling(vec![], 500);
     let definition = registry.definition(OutputReader::NAME).unwrap();
     assert_eq!(definition.input_schema["properties"]["characters"]["maximum"], 500);
@@ -243,7 +243,7 @@ fn the_reader_reads_only_and_its_schema_names_the_longest_piece() {
 
 proptest! {
     #[test]
-    fn the_pieces_put_together_are_the_whole(whole in "\\PC{1,40}", limit in 0_usize..12) {
+    fn pieces_add_up_to_the_whole_output(whole in "\\PC{1,40}", limit in 0_usize..12) {
         let registry = spilling(vec![text(&whole)], limit);
         let output = run(&registry, "t", json!({})).now_or_never().unwrap().unwrap();
         let total = whole.chars().count();

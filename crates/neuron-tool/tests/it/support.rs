@@ -1,4 +1,4 @@
-//! A tool that does what a test says.
+//! Test tools.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 pub(crate) type Result<T = ToolOutput> = std::result::Result<T, ToolError>;
 
-/// A tool that does what a test says.
+/// A tool with a closure of the test.
 pub(crate) struct TestTool<F> {
     definition: ToolDefinition,
     effect: ToolEffect,
@@ -51,7 +51,7 @@ pub(crate) fn definition(name: &str) -> ToolDefinition {
     }
 }
 
-/// A tool whose calls await what the test says.
+/// Creates a tool whose calls await a future of the test.
 pub(crate) fn async_tool<F>(
     definition: ToolDefinition,
     effect: ToolEffect,
@@ -63,7 +63,7 @@ where
     Arc::new(TestTool { definition, effect, call })
 }
 
-/// A tool whose calls end at once.
+/// Creates a tool whose calls return immediately.
 pub(crate) fn tool<F>(name: &str, call: F) -> Arc<dyn ToolDyn>
 where
     F: Fn(Value) -> Result + Send + Sync + 'static,
@@ -74,7 +74,7 @@ where
     })
 }
 
-/// A tool that answers with its arguments.
+/// Creates a tool that returns its arguments.
 pub(crate) fn echo(name: &str) -> Arc<dyn ToolDyn> {
     tool(name, |input| Ok(ToolOutput::text(input.to_string())))
 }
@@ -91,7 +91,7 @@ pub(crate) async fn run(registry: &ToolRegistry, name: &str, input: Value) -> Re
     registry.execute(name, input, &ToolContext::default()).await
 }
 
-/// The variant and the text of an error, or the text of an output.
+/// Returns the variant and the text of an error, or the text of an output.
 pub(crate) fn shown(result: &Result) -> String {
     match result {
         Ok(output) => output.content.iter().map(ContentItem::to_string).collect(),

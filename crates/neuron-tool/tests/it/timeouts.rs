@@ -1,4 +1,4 @@
-//! `TimeoutMiddleware`, under a paused clock.
+//! Tests of `TimeoutMiddleware` with a paused clock.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{async_tool, definition, registry, run, shown};
 
-/// The token of the last call.
+/// The cancellation token of the last call.
 type Seen = Arc<Mutex<Option<CancellationToken>>>;
 
-/// Tools that take as many seconds as their argument says.
+/// Tools that run for the number of seconds in their arguments.
 fn slow(names: &[&str]) -> (ToolRegistry, Seen) {
     let seen = Seen::default();
     let tools = names.iter().map(|name| {
@@ -37,7 +37,7 @@ fn timeouts() -> TimeoutMiddleware {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_tool_has_its_limit_and_the_error_names_it() {
+async fn each_tool_has_its_timeout_and_the_error_names_it() {
     let (mut registry, seen) = slow(&["fast", "slow_search"]);
     registry.add_middleware(timeouts());
     let start = tokio::time::Instant::now();
@@ -65,7 +65,7 @@ async fn each_tool_has_its_limit_and_the_error_names_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_callers_token_reaches_the_tool_and_is_left_alone() {
+async fn callers_token_cancels_the_tool_and_is_not_cancelled() {
     let (mut registry, seen) = slow(&["fast"]);
     registry.add_middleware(timeouts());
     let ctx = ToolContext::default();
@@ -79,7 +79,7 @@ async fn the_callers_token_reaches_the_tool_and_is_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_call_cancels_the_tools_token() {
+async fn dropped_call_cancels_the_tools_token() {
     let (mut registry, seen) = slow(&["fast"]);
     registry.add_middleware(timeouts());
     let ctx = ToolContext::default();
@@ -90,7 +90,7 @@ async fn a_dropped_call_cancels_the_tools_token() {
 }
 
 #[test]
-fn without_a_runtime_a_call_fails_before_it_starts() {
+fn timeout_without_runtime_fails_before_the_start() {
     let (mut registry, seen) = slow(&["fast"]);
     registry.add_middleware(timeouts());
     let call = run(&registry, "fast", json!({ "seconds": 1 }));

@@ -1,4 +1,4 @@
-//! The validators: what they accept, and what they say of the rest.
+//! Tests of the validators and their errors.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ fn search_schema() -> Value {
 }
 
 #[tokio::test]
-async fn a_mistake_is_told_with_its_place_and_what_was_expected() {
+async fn error_names_place_and_expectation() {
     let registry = validated(search_schema());
     let long = "x".repeat(1000);
     for (input, expected) in [
@@ -71,7 +71,7 @@ async fn a_mistake_is_told_with_its_place_and_what_was_expected() {
             json!({ "query": "a", "unit": "kelvin" }),
             r#"`$.unit`: "celsius" was expected or `$.unit`: "fahrenheit" was expected"#,
         ),
-        // The alternative that was meant, not all of them.
+        // Only the intended alternative is reported.
         (
             json!({ "query": "a", "page": { "size": "x" } }),
             r#"`$.page.size`: "x" is not of type "integer""#,
@@ -100,9 +100,9 @@ async fn a_mistake_is_told_with_its_place_and_what_was_expected() {
     assert!(text.ends_with("; and more"), "{text}");
 }
 
-/// A name that a model makes up is part of the path.
+/// Names that a model invents are part of the path.
 #[tokio::test]
-async fn a_huge_name_is_told_briefly() {
+async fn long_name_is_shortened_in_the_error() {
     let registry = validated(json!({ "additionalProperties": { "type": "integer" } }));
     let huge = "ä".repeat(100_000);
     let text = shown(&run(&registry, "search", json!({ huge: "x" })).await);
@@ -111,7 +111,7 @@ async fn a_huge_name_is_told_briefly() {
 }
 
 #[tokio::test]
-async fn a_pattern_that_takes_for_ever_does_not() {
+async fn slow_pattern_is_limited() {
     let schema = json!({ "properties": { "a": { "pattern": "^(?=a)(a+)+$" } } });
     let registry = validated(schema);
     let input = json!({ "a": format!("{}b", "a".repeat(100)) });
@@ -120,7 +120,7 @@ async fn a_pattern_that_takes_for_ever_does_not() {
 }
 
 #[tokio::test]
-async fn a_schema_that_cannot_be_used_lets_nothing_run() {
+async fn invalid_schema_fails_every_call() {
     for schema in [
         json!({ "type": "strange" }),
         json!({ "properties": { "a": { "$ref": "https://example.com/schema.json" } } }),
@@ -141,7 +141,7 @@ async fn a_schema_that_cannot_be_used_lets_nothing_run() {
 }
 
 #[tokio::test]
-async fn tools_that_come_or_change_later_are_checked_too() {
+async fn later_tools_are_validated() {
     let mut registry = validated(json!({}));
     assert_eq!(shown(&run(&registry, "search", json!({})).await), "ran");
     let needs_a = || json!({ "required": ["a"] });
@@ -156,7 +156,7 @@ async fn tools_that_come_or_change_later_are_checked_too() {
 }
 
 #[tokio::test]
-async fn a_structured_validator_lets_the_model_try_again_and_a_limited_one_gives_up() {
+async fn structured_validator_retries_and_limited_validator_gives_up() {
     let validator = || {
         let schema = json!({
             "type": "object",
@@ -187,7 +187,7 @@ async fn a_structured_validator_lets_the_model_try_again_and_a_limited_one_gives
 }
 
 #[tokio::test]
-async fn the_model_may_correct_what_a_schema_refuses() {
+async fn schema_violation_is_a_retry_for_the_model() {
     let mut registry = registry([with_schema("search", search_schema())]);
     registry.add_middleware(RetryInvalidInput::new(1));
     registry.add_middleware(SchemaValidator::new(&registry));

@@ -1,43 +1,42 @@
-//! What ends a run early, and the errors of the strategy and the hooks that take part in it.
+//! The errors of an agent's run, of context strategies and of hooks.
 
 use crate::{
     ApprovalError, BoxError, DurableError, PendingApproval, ProviderError, StopReason,
     StorageError, TokenUsage, ToolError,
 };
 
-/// What ends a run of the agent loop without an answer.
+/// The error of an agent's run.
 ///
-/// After any of these the agent's history is valid and its next run continues it.
+/// The agent's history stays valid, and its next run continues from it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoopError {
-    /// A call of the model failed.
+    /// A model call failed.
     #[error("provider error: {0}")]
     Provider(#[from] ProviderError),
-    /// A tool failed, other than by [`ToolError::ModelRetry`].
+    /// A tool failed with an error other than [`ToolError::ModelRetry`].
     #[error("tool error: {0}")]
     Tool(#[from] ToolError),
-    /// The history could not be compacted.
+    /// The compaction of the history failed.
     #[error("context error: {0}")]
     Context(#[source] ContextError),
     /// The run reached its limit on turns.
     #[error("max turns reached ({0})")]
     MaxTurns(usize),
-    /// The run reached one of its usage limits; the text says which.
+    /// The run reached the usage limit that the text names.
     #[error("usage limit exceeded: {0}")]
     UsageLimitExceeded(String),
-    /// A typed run ended without an output that fits: the model was told so too often, refused, or
-    /// was cut off.
+    /// A typed run ended without a valid output. The model exceeded the retries, refused, or was cut off.
     #[error("invalid output (attempt {attempts}): {reason}")]
     InvalidOutput {
-        /// What the model gave last: a text, or the arguments of the output tool.
+        /// The model's last output, either a text or the arguments of the output tool.
         raw: String,
-        /// What was wrong with it, and where.
+        /// The reason why the output is invalid, and the place in it.
         reason: String,
-        /// How often the model gave an output in this run.
+        /// Number of outputs that the model gave in this run.
         attempts: usize,
-        /// Why the model stopped: tells a refusal or an answer that was cut off from one that does
-        /// not fit.
+        /// The stop reason of the last response. It distinguishes a refusal or a truncated response from an invalid
+        /// one.
         stop_reason: StopReason,
     },
     /// A hook ended the run.
@@ -46,13 +45,13 @@ pub enum LoopError {
     /// The cancellation token was triggered.
     #[error("cancelled")]
     Cancelled,
-    /// The durable engine ended the run: it was cancelled there, or continues as a new execution.
+    /// The durable engine ended the run. The run was cancelled there, or continues as a new execution.
     #[error("durable execution: {0}")]
     Durable(#[source] DurableError),
-    /// The run stopped because calls need an approval; it goes on with the decisions on them.
+    /// The run stopped because calls need an approval. It continues with the decisions on them.
     #[error("approval required for {}", listed(.0))]
     ApprovalRequired(Box<PendingApproval>),
-    /// A run that waits for an approval cannot go on like this; it still waits.
+    /// A run that waits for an approval cannot continue with this input. It still waits.
     #[error("approval: {0}")]
     Approval(#[from] ApprovalError),
     /// The conversation could not be stored.
@@ -60,7 +59,7 @@ pub enum LoopError {
     Storage(#[from] StorageError),
 }
 
-/// A failure of the durable engine is that, also when a strategy met it in its call of a model.
+/// An error of the durable engine stays [`LoopError::Durable`], even if a strategy received it from its model call.
 impl From<ContextError> for LoopError {
     fn from(error: ContextError) -> Self {
         match error {
@@ -78,16 +77,17 @@ impl From<ContextError> for LoopError {
 }
 
 impl LoopError {
-    /// Returns `true` if the call of the model took no tokens, because the provider refused it or it was not sent.
+    /// Returns `true` if the model call used no tokens, because the provider refused it or it was not sent.
     #[must_use]
     pub fn takes_no_tokens(&self) -> bool {
         matches!(self, Self::Provider(error) if error.takes_no_tokens())
     }
 
-    /// Whether the same run may succeed later.
+    /// Returns `true` if the same run may succeed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
+            // A compaction may fail with a transient error of its model.
             Self::Provider(error) | Self::Context(ContextError::Provider(error)) => {
                 error.is_retryable()
             }
@@ -95,7 +95,7 @@ impl LoopError {
         }
     }
 
-    /// Returns the variant's name, stable over versions.
+    /// Returns the name of the variant. It is stable across versions.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -114,8 +114,8 @@ impl LoopError {
         }
     }
 
-    /// Returns the kind of the provider's, the tool's or the engine's error inside, such as
-    /// `RateLimit`; the error's own [`kind`](Self::kind) where there is none.
+    /// Returns the kind of the inner error of the provider, tool or engine, for example `RateLimit`. Without an inner
+    /// error, returns [`kind`](Self::kind).
     #[must_use]
     pub fn innermost_kind(&self) -> &'static str {
         match self {
@@ -128,13 +128,13 @@ impl LoopError {
         }
     }
 
-    /// Whether the error's text may quote the conversation: arguments, results or an answer. What logs
-    /// or exports errors without content leaves such a text out.
+    /// Returns `true` if the error's text may quote arguments, results or responses of the conversation. Logs and
+    /// exporters that exclude content must omit such a text.
     #[must_use]
     pub fn may_quote_conversation(&self) -> bool {
         match self {
             Self::Tool(_) | Self::InvalidOutput { .. } => true,
-            // An answer that cannot be read is shown in its error.
+            // The text of a malformed response quotes it.
             Self::Provider(error)
             | Self::Context(ContextError::Provider(error))
             | Self::Durable(DurableError::Provider(error)) => {
@@ -148,7 +148,7 @@ impl LoopError {
         }
     }
 
-    /// Whether it is no failure: the run, or an agent inside one of its calls, waits for an approval.
+    /// Returns `true` if the run, or an agent inside one of its calls, waits for an approval. That is no failure.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         matches!(
@@ -165,7 +165,7 @@ fn listed(pending: &PendingApproval) -> String {
     calls.map(|call| format!("`{}` ({})", call.name, call.id)).collect::<Vec<_>>().join(", ")
 }
 
-/// A failure of the model or of a tool is the same failure with and without an engine.
+/// A failure of the model or of a tool has the same variant with and without an engine.
 impl From<DurableError> for LoopError {
     fn from(error: DurableError) -> Self {
         match error {
@@ -176,31 +176,31 @@ impl From<DurableError> for LoopError {
     }
 }
 
-/// What keeps a [`ContextStrategy`](crate::ContextStrategy) from compacting.
+/// The error of a compaction by a [`ContextStrategy`](crate::ContextStrategy).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContextError {
     /// The strategy itself failed.
     #[error("compaction failed: {0}")]
     CompactionFailed(String),
-    /// The strategy asked a model, and that failed.
+    /// The strategy's model call failed.
     #[error("provider error during summarization: {0}")]
     Provider(#[from] ProviderError),
-    /// The strategy asked a model, and the answer is no summary: refused, cut off or empty.
+    /// The strategy's model call gave no usable summary. The response was a refusal, cut off or empty.
     #[error("compaction failed: {reason}")]
     InvalidSummary {
-        /// What is wrong with the answer.
+        /// The reason why the response is not usable.
         reason: String,
-        /// The tokens that it took.
+        /// The tokens of the call.
         usage: TokenUsage,
     },
-    /// A setting that makes no sense; the text names it and what it must be.
+    /// A setting is invalid. The text names it and its valid values.
     #[error("invalid setting: {0}")]
     InvalidSetting(String),
 }
 
 impl ContextError {
-    /// Returns the tokens that the failed compaction took, as far as they are known.
+    /// Returns the tokens that the failed compaction used, if known.
     #[must_use]
     pub fn usage(&self) -> Option<&TokenUsage> {
         match self {
@@ -210,14 +210,14 @@ impl ContextError {
     }
 }
 
-/// What went wrong in a hook. The loop logs it and goes on.
+/// The error of a hook. The loop logs it and continues.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HookError {
     /// The hook failed.
     #[error("hook failed: {0}")]
     Failed(String),
-    /// Anything else.
+    /// Any other error.
     #[error(transparent)]
     Other(BoxError),
 }

@@ -1,45 +1,44 @@
-//! What goes wrong between the loop and a durable engine.
+//! Errors of a durable engine.
 
 use crate::{BoxError, ErrorRecord, ProviderError, ToolError};
 
-/// What goes wrong between the loop and a durable engine.
+/// The error of a durable context.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DurableError {
-    /// An activity failed for good, after the engine's retries.
+    /// An activity failed after all retries of the engine.
     #[error("activity failed: {0}")]
     ActivityFailed(String),
     /// The execution was cancelled from outside.
     #[error("workflow cancelled")]
     Cancelled,
-    /// No signal came in time.
+    /// No signal arrived before the timeout.
     #[error("signal timeout")]
     SignalTimeout,
-    /// The execution goes on as a new one.
+    /// The run continues as a new execution.
     #[error("continue as new: {0}")]
     ContinueAsNew(String),
-    /// The model's call failed: the provider's own error.
+    /// The model call failed with the provider's error.
     #[error("provider error: {0}")]
     Provider(#[from] ProviderError),
-    /// The tool's call failed: the tool's own error, [`ToolError::ModelRetry`] included.
+    /// The tool call failed with the tool's error, which may be [`ToolError::ModelRetry`].
     #[error("tool error: {0}")]
     Tool(#[from] ToolError),
-    /// On replay the loop asked for something else than the journal holds: the code or its
-    /// configuration changed since.
+    /// On replay the loop requested another step than the journal holds, because the code or its configuration changed.
     #[error("replay differs from the journal: expected {expected}, got {got}")]
     NonDeterminism {
-        /// What the journal holds.
+        /// The step in the journal.
         expected: String,
-        /// What the loop asked for.
+        /// The step that the loop requested.
         got: String,
     },
-    /// Anything else.
+    /// Any other error.
     #[error(transparent)]
     Other(BoxError),
 }
 
 impl DurableError {
-    /// Makes the same error once more. The text stands for a boxed error.
+    /// Creates a copy of the error. A boxed error is copied as its text.
     #[must_use]
     pub fn again(&self) -> Self {
         match self {
@@ -56,7 +55,7 @@ impl DurableError {
         }
     }
 
-    /// Returns the variant's name, stable over versions.
+    /// Returns the name of the variant. It is stable across versions.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {

@@ -1,45 +1,45 @@
-//! What keeps a provider from embedding.
+//! Errors of embedding providers.
 
 use std::time::Duration;
 
 use super::provider::{read_delay, retry_hint};
 use crate::{BoxError, ProviderError};
 
-/// What keeps an [`EmbeddingProvider`](crate::EmbeddingProvider) from answering.
+/// The error of an [`EmbeddingProvider`](crate::EmbeddingProvider).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmbeddingError {
-    /// The key is missing, wrong, or lacks a permission.
+    /// The key is missing or wrong, or lacks a permission.
     #[error("authentication failed: {0}")]
     Authentication(String),
     /// The provider limits the rate of requests. Retryable.
     #[error("rate limited{}", retry_hint(.retry_after))]
     RateLimit {
-        /// How long the provider asks to wait.
+        /// Delay that the provider requests.
         retry_after: Option<Duration>,
     },
-    /// The request is malformed: an empty input, an unknown model.
+    /// The request is malformed, for example with an empty input or an unknown model.
     #[error("invalid request: {0}")]
     InvalidRequest(String),
     /// The connection failed. Retryable.
     #[error("network error: {0}")]
     Network(#[source] BoxError),
-    /// No answer came within this time. Retryable.
+    /// No response arrived within this time. Retryable.
     #[error("timeout after {0:?}")]
     Timeout(Duration),
-    /// The provider is down, overloaded, or loads the model. Retryable.
+    /// The provider is down or overloaded, or is loading the model. Retryable.
     #[error("service unavailable: {0}")]
     ServiceUnavailable(String),
     /// A quota or a spending limit is used up.
     #[error("insufficient resources: {0}")]
     InsufficientResources(String),
-    /// Anything else.
+    /// Any other error.
     #[error(transparent)]
     Other(BoxError),
 }
 
 impl EmbeddingError {
-    /// Whether the same request may succeed later.
+    /// Returns `true` if the same request may succeed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(
@@ -51,7 +51,7 @@ impl EmbeddingError {
         )
     }
 
-    /// Returns how long the provider asks to wait, if it does: see [`ProviderError::retry_after`].
+    /// Returns the delay that the provider requests, if any. See [`ProviderError::retry_after`].
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -61,7 +61,7 @@ impl EmbeddingError {
         }
     }
 
-    /// Returns the variant's name, stable over versions.
+    /// Returns the name of the variant. It is stable across versions.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -77,7 +77,7 @@ impl EmbeddingError {
     }
 }
 
-/// What went wrong on the same way to the same vendor, for providers that do both.
+/// For providers of both completions and embeddings, which share the code for requests.
 impl From<ProviderError> for EmbeddingError {
     fn from(error: ProviderError) -> Self {
         match error {

@@ -1,33 +1,33 @@
-//! The error of reading an image or a document.
+//! The error of an invalid image or document.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// An image or a document that cannot be used, from [`ImageSource`](crate::ImageSource) and
+/// The error of an image or a document that cannot be used. Returned by [`ImageSource`](crate::ImageSource) and
 /// [`DocumentSource`](crate::DocumentSource).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MediaError {
-    /// The file cannot be read: it is missing, it is a directory, or access is denied.
+    /// The file cannot be read. It is missing, is a directory, or access is denied.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// The path as it was given.
+        /// The path as passed by the caller.
         path: PathBuf,
         /// The error of the operating system.
         source: io::Error,
     },
-    /// There are no bytes.
+    /// The content is empty.
     #[error("{}the content is empty", prefix(path))]
     Empty {
-        /// The path, if the bytes come from a file.
+        /// The path, if the content is from a file.
         path: Option<PathBuf>,
     },
-    /// The content is of a type that is not accepted.
+    /// The type of the content is not accepted.
     #[error("{}{}: accepted are {}", prefix(path), reason(*found), accepted.join(", "))]
     Type {
-        /// The path, if the bytes come from a file.
+        /// The path, if the content is from a file.
         path: Option<PathBuf>,
-        /// The MIME type of the content, if it is known.
+        /// The MIME type of the content, if known.
         found: Option<&'static str>,
         /// The accepted MIME types.
         accepted: &'static [&'static str],
@@ -35,7 +35,7 @@ pub enum MediaError {
 }
 
 impl MediaError {
-    /// Adds the path of the file to which the bytes belong.
+    /// Adds the path of the file.
     pub(crate) fn at(self, file: &Path) -> Self {
         let path = Some(file.to_owned());
         match self {

@@ -1,4 +1,4 @@
-//! Every error enum of neuron, one file per domain. A crate's own `error.rs` maps into these.
+//! The error enums of all neuron crates, one file per domain. Each crate's own `error.rs` maps into them.
 
 mod agent_loop;
 mod approval;

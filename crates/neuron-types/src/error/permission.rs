@@ -1,23 +1,23 @@
-//! What is wrong with a rule that permits or forbids tool calls.
+//! The error of invalid permission rules.
 
-/// What is wrong with rules that permit or forbid tool calls.
+/// The error of invalid permission rules.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PermissionRuleError {
-    /// A rule makes no sense.
+    /// A rule is invalid.
     #[error("permission rule `{rule}`: {reason}")]
     InvalidRule {
-        /// The rule's name, or what it says.
+        /// The rule's name or text.
         rule: String,
-        /// What is wrong with it.
+        /// The reason why it is invalid.
         reason: String,
     },
-    /// The directory that relative paths start from is not one.
+    /// The base directory of relative paths is invalid.
     #[error("the directory `{directory}` of permission rules {reason}")]
     InvalidDirectory {
         /// The directory.
         directory: String,
-        /// What is wrong with it.
+        /// The reason why it is invalid.
         reason: String,
     },
 }

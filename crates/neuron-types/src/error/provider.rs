@@ -1,60 +1,60 @@
-//! What keeps a provider from answering.
+//! Errors of providers.
 
 use std::time::Duration;
 
 use crate::BoxError;
 
-/// What keeps a provider from answering.
+/// The error of a provider.
 ///
-/// The text of a variant holds the HTTP status, the vendor's code and message, and its request id
-/// where there are such things.
+/// The text of a variant contains the HTTP status, the vendor's error code and message, and its request id, as far as
+/// they exist.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProviderError {
-    /// The connection failed: DNS, TLS, reset. Retryable.
+    /// The connection failed, for example because of DNS, TLS or a reset. Retryable.
     #[error("network error: {0}")]
     Network(#[source] BoxError),
     /// The provider limits the rate of requests. Retryable.
     #[error("rate limited{}", retry_hint(.retry_after))]
     RateLimit {
-        /// How long the provider asks to wait.
+        /// Delay that the provider requests.
         retry_after: Option<Duration>,
     },
-    /// The model is being loaded. Retryable.
+    /// The provider is loading the model. Retryable.
     #[error("model loading: {0}")]
     ModelLoading(String),
-    /// No answer came within this time. Retryable.
+    /// No response arrived within this time. Retryable.
     #[error("timeout after {0:?}")]
     Timeout(Duration),
     /// The provider is down or overloaded. Retryable.
     #[error("service unavailable: {0}")]
     ServiceUnavailable(String),
-    /// The key is missing, wrong, or lacks a permission.
+    /// The key is missing or wrong, or lacks a permission.
     #[error("authentication failed: {0}")]
     Authentication(String),
-    /// The request is malformed or asks for what the model cannot do.
+    /// The request is malformed, or requests a feature that the model does not have.
     #[error("invalid request: {0}")]
     InvalidRequest(String),
-    /// The request is longer than the model's context window, with the room for the answer. A shorter
-    /// conversation may succeed.
+    /// The request and the space for the response exceed the model's context window. A shorter conversation may
+    /// succeed.
     #[error("context window exceeded: {0}")]
     ContextWindowExceeded(String),
-    /// The provider has no such model.
+    /// The provider does not have the model.
     #[error("model not found: {0}")]
     ModelNotFound(String),
-    /// A quota or a spending limit is used up.
+    /// A quota or a spending limit is exhausted.
     #[error("insufficient resources: {0}")]
     InsufficientResources(String),
-    /// A stream broke after it had begun.
+    /// A stream broke after it had started.
     #[error("stream error: {0}")]
     StreamError(String),
-    /// Anything else.
+    /// Any other error.
     #[error(transparent)]
     Other(BoxError),
 }
 
 impl ProviderError {
-    /// Whether the same request may succeed later.
+    /// Returns `true` if the same request may succeed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(
@@ -67,10 +67,10 @@ impl ProviderError {
         )
     }
 
-    /// Returns how long the provider asks to wait, if it does.
+    /// Returns the delay that the provider requests, if any.
     ///
-    /// A [`RateLimit`](Self::RateLimit) has a field for it. The text of a [`ServiceUnavailable`](Self::ServiceUnavailable)
-    /// and of a [`ModelLoading`](Self::ModelLoading) ends with it, as written by
+    /// [`RateLimit`](Self::RateLimit) has a field for it. For [`ServiceUnavailable`](Self::ServiceUnavailable) and
+    /// [`ModelLoading`](Self::ModelLoading), the delay is at the end of the text, in the format of
     /// [`with_retry_after`](Self::with_retry_after). Other errors have none.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
@@ -81,12 +81,12 @@ impl ProviderError {
         }
     }
 
-    /// Adds how long the provider asks to wait.
+    /// Sets the delay that the provider requests.
     ///
-    /// A [`ServiceUnavailable`](Self::ServiceUnavailable) and a [`ModelLoading`](Self::ModelLoading) hold nothing but a
-    /// text, so the text gets it at its end: `503: busy, retry after 1.5s`. It stays with the text in journals and in
-    /// errors made from this one. Replaces an earlier delay. An error that is neither of these nor a
-    /// [`RateLimit`](Self::RateLimit) is returned unchanged.
+    /// [`ServiceUnavailable`](Self::ServiceUnavailable) and [`ModelLoading`](Self::ModelLoading) hold only a text, so
+    /// the delay is appended to it: `503: busy, retry after 1.5s`. The delay is thereby kept in journals and in
+    /// converted errors. An earlier delay is replaced. Errors other than these two and [`RateLimit`](Self::RateLimit)
+    /// are returned unchanged.
     ///
     /// # Example
     ///
@@ -109,19 +109,20 @@ impl ProviderError {
         }
     }
 
-    /// Whether the request may have reached the provider. `false` for a [`Network`](Self::Network) error that holds an
-    /// [`Unsent`]: then the request took no tokens.
+    /// Returns `true` if the request may have reached the provider. Returns `false` for a [`Network`](Self::Network)
+    /// error with an [`Unsent`] source. Such a request used no tokens.
     #[must_use]
     pub fn was_sent(&self) -> bool {
         let Self::Network(error) = self else {
             return true;
         };
         let error: &(dyn std::error::Error + 'static) = &**error;
+        // HTTP clients wrap their errors, so look at all sources.
         !std::iter::successors(Some(error), |error| error.source())
             .any(|error| error.is::<Unsent>())
     }
 
-    /// Whether the call took no tokens: the provider refused it, or it was not [sent](Self::was_sent).
+    /// Returns `true` if the call used no tokens, because the provider refused it or it was not [sent](Self::was_sent).
     #[must_use]
     pub fn takes_no_tokens(&self) -> bool {
         let is_refused = matches!(
@@ -138,7 +139,7 @@ impl ProviderError {
         is_refused || !self.was_sent()
     }
 
-    /// Returns the variant's name, stable over versions: retry policies and journals use it.
+    /// Returns the name of the variant. It is stable across versions, because retry policies and journals use it.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -158,15 +159,15 @@ impl ProviderError {
     }
 }
 
-/// The end of a rate limit's text: ", retry after 2s", or nothing.
+/// Returns the end of a rate limit's text, `, retry after 2s`, or an empty text.
 pub(super) fn retry_hint(retry_after: &Option<Duration>) -> String {
     retry_after.map(|delay| format!(", retry after {delay:?}")).unwrap_or_default()
 }
 
-/// Stands before the delay at the end of a text.
+/// Separates the delay from the text before it.
 const DELAY: &str = ", retry after ";
 
-/// Ends a text with a delay in seconds.
+/// Appends a delay in seconds. It replaces an earlier delay.
 fn write_delay(mut text: String, delay: Duration) -> String {
     if read_delay(&text).is_some() {
         text.truncate(text.rfind(DELAY).unwrap_or(text.len()));
@@ -174,13 +175,13 @@ fn write_delay(mut text: String, delay: Duration) -> String {
     format!("{text}{DELAY}{}s", delay.as_secs_f64())
 }
 
-/// Reads the delay at the end of a text.
+/// Parses the delay at the end of a text.
 pub(super) fn read_delay(text: &str) -> Option<Duration> {
     let (_, delay) = text.rsplit_once(DELAY)?;
     Duration::try_from_secs_f64(delay.strip_suffix('s')?.parse().ok()?).ok()
 }
 
-/// The cause of a [`ProviderError::Network`] for a request that did not leave: no connection could be made.
+/// The source of a [`ProviderError::Network`] whose request was not sent, because no connection could be established.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct Unsent(pub BoxError);

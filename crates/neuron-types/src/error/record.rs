@@ -1,4 +1,4 @@
-//! Errors as data: what a journal keeps of a failed call, and the error made from it on replay.
+//! The serialisable form of errors, for journals and replay.
 
 use std::time::Duration;
 
@@ -6,11 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{BoxError, ProviderError, ToolError, UncertainEffect};
 
-/// A provider's or a tool's error in a form that can be stored.
+/// A serialisable provider or tool error.
 ///
-/// A durable engine journals a failure that the model or the loop must see as a value; replay
-/// turns it back into an error of the same kind with the same text. A boxed source comes back as
-/// its text.
+/// A durable engine journals a failure that the model or the loop must see. Replay turns the record back into an error
+/// of the same kind with the same text. A boxed source becomes its text.
 ///
 /// # Example
 ///
@@ -26,15 +25,15 @@ use crate::{BoxError, ProviderError, ToolError, UncertainEffect};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ErrorRecord {
-    /// The error's stable name: [`ProviderError::kind`] or [`ToolError::kind`].
+    /// Stable name of the error, from [`ProviderError::kind`] or [`ToolError::kind`].
     pub kind: String,
-    /// The text inside the error, without the words that its kind adds.
+    /// The error's own text, without the prefix of its kind.
     #[serde(default)]
     pub detail: String,
-    /// Milliseconds: the delay of a rate limit, or how long a timeout took.
+    /// Delay of a rate limit, or duration of a timeout, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub millis: Option<u64>,
-    /// Set if the call may have had its effect all the same: [`ToolError::is_uncertain`].
+    /// Set if the call may have had its effect. See [`ToolError::is_uncertain`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_uncertain: bool,
 }
@@ -49,7 +48,7 @@ impl ErrorRecord {
         }
     }
 
-    /// Returns the provider error that this record was made from.
+    /// Converts the record back into a provider error.
     #[must_use]
     pub fn into_provider_error(self) -> ProviderError {
         use ProviderError as E;
@@ -70,7 +69,7 @@ impl ErrorRecord {
         }
     }
 
-    /// Returns the tool error that this record was made from.
+    /// Converts the record back into a tool error.
     #[must_use]
     pub fn into_tool_error(self) -> ToolError {
         match self.kind.as_str() {
@@ -84,6 +83,8 @@ impl ErrorRecord {
                 Ok(pending) => ToolError::ApprovalRequired(pending),
                 Err(error) => ToolError::ExecutionFailed(Box::new(error)),
             },
+            // The type of the source is lost, but the uncertainty decides whether the call may run
+            // again.
             _ if self.is_uncertain => {
                 ToolError::ExecutionFailed(Box::new(UncertainEffect(self.detail)))
             }
@@ -123,7 +124,7 @@ impl From<&ToolError> for ErrorRecord {
             }
             ToolError::Cancelled => Self::new(error.kind(), ""),
             ToolError::ApprovalRequired(pending) => {
-                // All its keys are strings: it can be written.
+                // Serialising cannot fail: all map keys are strings.
                 Self::new(error.kind(), serde_json::to_string(pending).unwrap_or_default())
             }
             ToolError::NotFound(detail)

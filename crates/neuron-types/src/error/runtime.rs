@@ -1,94 +1,94 @@
-//! What goes wrong in session storage and in sandboxes.
+//! Errors of session storage and of sandboxes.
 
 use crate::{BoxError, CommandOutput, SandboxLimit, ToolError};
 
-/// What goes wrong in a [`SessionStorage`](crate::SessionStorage).
+/// The error of a [`SessionStorage`](crate::SessionStorage).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StorageError {
-    /// There is no such session.
+    /// The session does not exist.
     #[error("session not found: {0}")]
     NotFound(String),
-    /// The session was changed by somebody else since it was read, or its id is taken: nothing was
-    /// written. Read it again and repeat the change.
+    /// Another writer changed the session since it was read, or its id exists already. Nothing was written. Load the
+    /// session again and repeat the change.
     #[error(
         "session {id} was changed or created by another writer; read it again and repeat the change"
     )]
     Conflict {
-        /// The session.
+        /// Id of the session.
         id: String,
     },
-    /// The id is not one that a session may have.
+    /// The session id is invalid.
     #[error("invalid session id {id:?}: {reason}")]
     InvalidId {
         /// The id, shortened.
         id: String,
-        /// What is wrong with it.
+        /// The reason why it is invalid.
         reason: String,
     },
-    /// What is stored there is no session, or not a whole one. It is left as it is.
+    /// The stored data is not a complete session. It is left unchanged.
     #[error("{location} is not a whole session: {reason}; it is left as it is")]
     Corrupt {
-        /// Where: a file, or a row.
+        /// The file or the row.
         location: String,
-        /// What is wrong with it.
+        /// The problem of the data.
         reason: String,
     },
-    /// What is stored there was written by a newer version. It is left as it is.
+    /// A newer version wrote the stored data. It is left unchanged.
     #[error("{location} has format version {found}, and this version reads up to {supported}")]
     UnsupportedVersion {
-        /// Where: a file, or a database.
+        /// The file or the database.
         location: String,
-        /// Its version.
+        /// Version of the data.
         found: u64,
-        /// The newest that can be read.
+        /// The newest supported version.
         supported: u64,
     },
-    /// The session could not be written or read as data.
+    /// The session could not be serialised or deserialised.
     #[error("serialization error: {0}")]
     Serialization(String),
-    /// The file system failed.
+    /// An I/O operation failed.
     #[error("I/O error: {0}")]
     Io(#[from] std::io::Error),
-    /// Anything else.
+    /// Any other error.
     #[error(transparent)]
     Other(BoxError),
 }
 
-/// What cannot be written as JSON, or read from it.
+/// A failure to serialise or to parse JSON.
 impl From<serde_json::Error> for StorageError {
     fn from(error: serde_json::Error) -> Self {
         Self::Serialization(error.to_string())
     }
 }
 
-/// What goes wrong in a [`Sandbox`](crate::Sandbox).
+/// The error of a [`Sandbox`](crate::Sandbox).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SandboxError {
-    /// The tool's own error, which a caller gets as it is.
+    /// The tool's own error. Callers receive it unchanged.
     #[error(transparent)]
     Tool(#[from] ToolError),
     /// The tool failed inside the sandbox.
     #[error("execution failed in the sandbox: {0}")]
     ExecutionFailed(String),
-    /// The tool was stopped, and everything that it had started.
+    /// The tool and all processes that it had started were stopped.
     #[error("stopped: it needed more than {limit}")]
     LimitExceeded {
-        /// What it exceeded.
+        /// The exceeded limit.
         limit: SandboxLimit,
-        /// What it had written until then.
+        /// The output until then.
         output: Box<CommandOutput>,
     },
-    /// The sandbox could not be set up or taken down, or cannot confine the tool and refuses it.
+    /// The sandbox could not be set up or torn down, or refuses a tool that it cannot confine.
     #[error("sandbox setup failed: {0}")]
     SetupFailed(String),
-    /// Anything else.
+    /// Any other error.
     #[error(transparent)]
     Other(BoxError),
 }
 
-/// A tool's own error as it is; any other as the source of [`ToolError::ExecutionFailed`].
+/// Returns a tool's own error unchanged. Any other error becomes the source of [`ToolError::ExecutionFailed`].
 impl From<SandboxError> for ToolError {
     fn from(error: SandboxError) -> Self {
         match error {

@@ -1,4 +1,4 @@
-//! The error inside a stream of events: cheap to clone, and it keeps what it was made from.
+//! The error of an event stream.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use crate::{BoxError, ContextError, LoopError, ProviderError};
 
-/// The error that ends a stream of events.
+/// The error that ends an event stream.
 ///
-/// It can be cloned, and it keeps the error that it was made from, so that a caller can tell
-/// errors apart.
+/// It can be cloned, and gives access to the original error.
 ///
 /// # Example
 ///
@@ -31,12 +30,12 @@ enum Cause {
 }
 
 impl StreamError {
-    /// Builds an error after which the same request may succeed.
+    /// Creates an error after which the same request may succeed.
     pub fn retryable(message: impl Into<String>) -> Self {
         Self(Arc::new(Cause::Text { message: message.into(), retryable: true }))
     }
 
-    /// Builds an error after which the same request fails again.
+    /// Creates an error after which the same request would fail again.
     pub fn non_retryable(message: impl Into<String>) -> Self {
         Self(Arc::new(Cause::Text { message: message.into(), retryable: false }))
     }
@@ -47,7 +46,7 @@ impl StreamError {
         self.to_string()
     }
 
-    /// Whether the same request may succeed later.
+    /// Returns `true` if the same request may succeed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match &*self.0 {
@@ -57,22 +56,23 @@ impl StreamError {
         }
     }
 
-    /// Whether the error says of itself that the same call fails again. That of a provider that lost its
-    /// connection does not: it is not [retryable](Self::is_retryable) because a part of the answer was
-    /// shown, and whoever can take that back may call again.
+    /// Returns `true` if the error is not [retryable](Self::is_retryable) and does not come from a provider.
+    ///
+    /// A provider's error is never final. After a lost connection, for example, it is only not retryable because the
+    /// reader has seen a part of the response. A caller that can discard this part may repeat the call.
     #[must_use]
     pub fn is_final(&self) -> bool {
         !self.is_retryable() && self.as_provider().is_none()
     }
 
-    /// Returns how long the provider asks to wait, if it does.
+    /// Returns the delay that the provider requests, if any.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.as_provider().and_then(ProviderError::retry_after)
     }
 
-    /// Returns the stable name of the error's kind: that of [`LoopError::kind`] or
-    /// [`ProviderError::kind`], or `StreamError` for one that was built from a text.
+    /// Returns the stable name of the error, from [`LoopError::kind`] or [`ProviderError::kind`]. An error that was
+    /// created from a text returns `StreamError`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match &*self.0 {
@@ -82,7 +82,7 @@ impl StreamError {
         }
     }
 
-    /// Returns the provider's error behind this one, if there is one.
+    /// Returns the underlying error of the provider, if any.
     #[must_use]
     pub fn as_provider(&self) -> Option<&ProviderError> {
         match &*self.0 {
@@ -94,7 +94,7 @@ impl StreamError {
         }
     }
 
-    /// Returns the loop's error behind this one, if the stream was an agent's run.
+    /// Returns the underlying error of the loop, if the stream was an agent's run.
     #[must_use]
     pub fn as_loop(&self) -> Option<&LoopError> {
         match &*self.0 {
@@ -150,9 +150,10 @@ impl From<LoopError> for StreamError {
     }
 }
 
-/// Gives the provider's error back, with its class and text.
+/// Converts back into the provider's error, with its class and text.
 impl From<StreamError> for ProviderError {
     fn from(error: StreamError) -> Self {
+        // The sole owner gets the original error, with its sources.
         let shared = match Arc::try_unwrap(error.0) {
             Ok(
                 Cause::Provider(error)
@@ -174,10 +175,10 @@ impl From<StreamError> for ProviderError {
     }
 }
 
-/// Copies an error that others still hold; a boxed source stays shared behind the stream error.
+/// Copies an error that other clones still hold. A boxed source stays shared.
 fn copy_of(error: &ProviderError, shared: &StreamError) -> ProviderError {
     use ProviderError as E;
-    let source = || -> BoxError { Box::new(SourceOf(shared.clone())) };
+    let source = || -> BoxError { Box::new(SharedSource(shared.clone())) };
     match error {
         E::Network(_) => E::Network(source()),
         E::RateLimit { retry_after } => E::RateLimit { retry_after: *retry_after },
@@ -194,11 +195,11 @@ fn copy_of(error: &ProviderError, shared: &StreamError) -> ProviderError {
     }
 }
 
-/// Stands for the boxed source of a shared provider error, so that no text is doubled.
+/// The boxed source of a shared provider error, without its outer text.
 #[derive(Debug)]
-struct SourceOf(StreamError);
+struct SharedSource(StreamError);
 
-impl SourceOf {
+impl SharedSource {
     fn get(&self) -> &(dyn std::error::Error + 'static) {
         match self.0.as_provider() {
             Some(ProviderError::Network(source) | ProviderError::Other(source)) => &**source,
@@ -207,13 +208,13 @@ impl SourceOf {
     }
 }
 
-impl fmt::Display for SourceOf {
+impl fmt::Display for SharedSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self.get(), f)
     }
 }
 
-impl std::error::Error for SourceOf {
+impl std::error::Error for SharedSource {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.get().source()
     }

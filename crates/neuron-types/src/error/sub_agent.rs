@@ -1,8 +1,8 @@
-//! What keeps a sub-agent from giving an answer.
+//! Errors of sub-agents.
 
 use crate::{LoopError, RegistryError, ToolError};
 
-/// What keeps a sub-agent from giving an answer.
+/// The error of a sub-agent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubAgentError {
@@ -11,10 +11,10 @@ pub enum SubAgentError {
     UnknownAgent {
         /// The name.
         name: String,
-        /// The agents that there are.
+        /// The names of all agents.
         known: Vec<String>,
     },
-    /// The agent is to have a tool that is not among those that there are for it.
+    /// The agent is configured with a tool that is not among the given tools.
     #[error("the agent `{agent}` is to have the tool `{tool}`, which is not among the tools given")]
     UnknownTool {
         /// The agent.
@@ -22,31 +22,31 @@ pub enum SubAgentError {
         /// The tool.
         tool: String,
     },
-    /// There are too many agents around this one already.
+    /// The agents are nested too deeply.
     #[error("the agent `{agent}` would run at depth {depth}, and may at {max_depth} at the most")]
     DepthExceeded {
         /// The agent.
         agent: String,
-        /// How many agents would be around it, at least one.
+        /// The depth of the agent, which is the number of agents around it, at least one.
         depth: usize,
-        /// How many may be.
+        /// The maximum depth.
         max_depth: usize,
     },
-    /// The agents cannot be tools beside those that there are.
+    /// The agents cannot be registered next to the other tools.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// The agent's run ended without an answer.
+    /// The agent's run failed.
     #[error("the agent `{agent}` failed: {source}")]
     Run {
         /// The agent.
         agent: String,
-        /// What ended its run.
+        /// The error of the run.
         source: Box<LoopError>,
     },
 }
 
 impl SubAgentError {
-    /// Returns what ended the agent's run, if it began.
+    /// Returns the error of the agent's run, if the run started.
     #[must_use]
     pub fn run_error(&self) -> Option<&LoopError> {
         match self {
@@ -60,7 +60,7 @@ fn listed(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// As the error of the tool call inside which the agent ran: see the conversion of [`LoopError`].
+/// Converts into the error of the tool call inside which the agent ran. See the conversion of [`LoopError`].
 impl From<SubAgentError> for ToolError {
     fn from(error: SubAgentError) -> Self {
         match error {

@@ -1,42 +1,41 @@
-//! What keeps a tool from giving a result.
+//! Errors of tools and of their registration.
 
 use crate::{BoxError, LoopError, PendingApproval};
 
-/// What keeps a tool from giving a result.
+/// The error of a tool call.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolError {
     /// No tool has this name.
     #[error("tool not found: {0}")]
     NotFound(String),
-    /// The arguments are not what the tool takes, and the model should not try again.
+    /// The arguments are invalid, and the model should not retry.
     #[error("invalid input: {0}")]
     InvalidInput(String),
     /// The tool ran and failed.
     #[error("execution failed: {0}")]
     ExecutionFailed(#[source] BoxError),
-    /// A policy forbids the call.
+    /// A policy denies the call.
     #[error("permission denied: {0}")]
     PermissionDenied(String),
     /// The call was cancelled.
     #[error("cancelled")]
     Cancelled,
-    /// Not a failure: the model should call again with other arguments. The text tells it how.
+    /// The model should call again with other arguments. The text is the hint for it. This is not a failure.
     #[error("{0}")]
     ModelRetry(String),
-    /// Not a failure: an agent that runs inside the call waits for an approval. A loop that pauses
-    /// for approvals stops with it, and calls the tool again with a
-    /// [`ResumedApproval`](crate::ResumedApproval) in the context's extensions.
+    /// An agent inside the call waits for an approval. This is not a failure. A loop that pauses for approvals stops,
+    /// and later calls the tool again with a [`ResumedApproval`](crate::ResumedApproval) in the context's extensions.
     #[error("an agent inside the call needs an approval")]
     ApprovalRequired(Box<PendingApproval>),
-    /// A hook ended an agent that runs inside the call. It ends the run around it too, with
-    /// [`LoopError::HookTerminated`], whatever failures of tools mean there.
+    /// A hook ended an agent inside the call. The parent run ends with [`LoopError::HookTerminated`] too, regardless of
+    /// its policy for tool errors.
     #[error("terminated by hook: {0}")]
     HookTerminated(String),
 }
 
-/// What ends an agent that runs inside a tool call, as that tool's error: what waits for an approval
-/// still does, what is cancelled is cancelled, and what a hook ended is ended.
+/// The result of a nested agent as the error of its tool call. A pending approval, a cancellation and a termination by
+/// a hook keep their meaning. Other errors are failures of the tool.
 impl From<LoopError> for ToolError {
     fn from(error: LoopError) -> Self {
         match error {
@@ -48,14 +47,14 @@ impl From<LoopError> for ToolError {
     }
 }
 
-/// The source of a [`ToolError::ExecutionFailed`] whose call may have had its effect, wholly or in part.
+/// The source of a [`ToolError::ExecutionFailed`] whose call may have had its effect completely or in part.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UncertainEffect(pub String);
 
 impl ToolError {
-    /// Returns `true` if the call may have had its effect all the same: its source is an [`UncertainEffect`], or a
-    /// [time limit](std::io::ErrorKind::TimedOut) that was over.
+    /// Returns `true` if the call may have had its effect although it failed. The source is then an [`UncertainEffect`]
+    /// or an [I/O timeout](std::io::ErrorKind::TimedOut).
     #[must_use]
     pub fn is_uncertain(&self) -> bool {
         let Self::ExecutionFailed(source) = self else {
@@ -65,7 +64,7 @@ impl ToolError {
         source.is::<UncertainEffect>() || source.downcast_ref().is_some_and(is_late)
     }
 
-    /// Returns the variant's name, stable over versions.
+    /// Returns the name of the variant. It is stable across versions.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -81,17 +80,17 @@ impl ToolError {
     }
 }
 
-/// What keeps a registry from taking a tool.
+/// The error of registering a tool.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {
-    /// Another tool has the name already.
+    /// Another tool has the same name.
     #[error("a tool named `{name}` is registered already")]
     NameTaken {
         /// The name.
         name: String,
     },
-    /// The name is not one that every vendor takes.
+    /// The name is not valid for all vendors.
     #[error("a tool's name has 1 to 64 ASCII letters, digits, `_` or `-`, but one is `{name}`")]
     InvalidName {
         /// The name.
@@ -102,7 +101,7 @@ pub enum RegistryError {
     CannotRun {
         /// The name.
         name: String,
-        /// Text that says what is missing or refuses it.
+        /// The missing precondition, or the refusal.
         reason: String,
     },
 }

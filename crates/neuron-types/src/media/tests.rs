@@ -1,4 +1,4 @@
-//! Each type, and content and files that are not accepted.
+//! Tests of all types, and of content and files that are refused.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use super::*;
 use crate::ModelContent;
 
-/// The beginnings of images as their formats define them: <https://www.w3.org/TR/png-3/>, ITU-T T.81,
-/// <https://www.w3.org/Graphics/GIF/spec-gif89a.txt>, RFC 9649.
+/// Signatures of images, as defined by <https://www.w3.org/TR/png-3/>, ITU-T T.81,
+/// <https://www.w3.org/Graphics/GIF/spec-gif89a.txt> and RFC 9649.
 const IMAGES: [(&[u8], &str); 6] = [
     (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "image/png"),
     (b"\xff\xd8\xff\xe0\0\x10JFIF\0", "image/jpeg"),
@@ -69,7 +69,7 @@ fn documents_of_each_accepted_type() {
 }
 
 #[test]
-fn other_types_are_named() {
+fn other_types_are_named_in_the_error() {
     for (bytes, found) in [
         (&b"\0\0\0\x18ftypheic\0\0\0\0mif1"[..], "image/heic"),
         (b"\0\0\0\x18ftyphevc\0\0\0\0", "image/heic"),
@@ -83,7 +83,7 @@ fn other_types_are_named() {
     ] {
         check_refused(bytes, &format!("{found} is not accepted"));
     }
-    // Video, sound, text in UTF-16 and in Latin-1, and a text that is cut in a character.
+    // Video, audio, UTF-16 and Latin-1 text, and a text that ends within a character.
     for bytes in [
         &b"\0\0\0\x18ftypmp42"[..],
         b"RIFF\x1a\0\0\0WAVEfmt ",
@@ -97,8 +97,8 @@ fn other_types_are_named() {
 }
 
 #[test]
-fn content_without_bytes_is_empty() {
-    // A byte order mark alone is an empty text.
+fn content_without_text_or_bytes_is_empty() {
+    // Content with only a byte order mark is an empty text.
     for bytes in [&b""[..], b"\xef\xbb\xbf"] {
         for error in [
             ImageSource::from_bytes(bytes).unwrap_err(),
@@ -111,7 +111,7 @@ fn content_without_bytes_is_empty() {
 }
 
 #[test]
-fn signature_that_is_cut_is_no_image() {
+fn truncated_signature_is_no_image() {
     for (bytes, media_type) in IMAGES {
         let whole = (0..=bytes.len()).find(|end| ImageSource::from_bytes(&bytes[..*end]).is_ok());
         let signature = match media_type {
@@ -129,7 +129,7 @@ fn signature_that_is_cut_is_no_image() {
 }
 
 #[test]
-fn content_of_a_file_counts_and_not_its_name() {
+fn type_of_a_file_follows_its_content_not_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, bytes: &[u8]| -> PathBuf {
         let path = folder.path().join(name);
@@ -155,7 +155,7 @@ fn content_of_a_file_counts_and_not_its_name() {
 }
 
 #[test]
-fn file_that_cannot_be_read_is_named_with_the_cause() {
+fn read_error_names_path_and_cause() {
     let folder = tempfile::tempdir().unwrap();
     for path in [folder.path().to_owned(), folder.path().join("missing.png")] {
         let cause = fs::read(&path).unwrap_err();

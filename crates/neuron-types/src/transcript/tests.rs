@@ -1,4 +1,4 @@
-//! Tables and properties of `validate` and `repair`.
+//! Table and property tests of `validate` and `repair`.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -46,7 +46,7 @@ fn check_repaired(history: Vec<Message>) -> Vec<Message> {
 }
 
 #[test]
-fn what_is_valid() {
+fn valid_histories_are_accepted() {
     let histories = [
         vec![],
         vec![Message::system("s")],
@@ -118,7 +118,7 @@ fn each_violation_is_named_and_repaired() {
 }
 
 #[test]
-fn repair_keeps_what_it_can() {
+fn repair_keeps_valid_parts() {
     let repaired = check_repaired(vec![
         Message::assistant("How can I help?"),
         assistant(vec![text("a"), call("1"), call("2")]),
@@ -138,7 +138,7 @@ fn repair_keeps_what_it_can() {
 }
 
 #[test]
-fn repair_moves_a_real_result_to_its_place_rather_than_losing_it() {
+fn repair_moves_a_late_result_to_its_place() {
     let between = [Message::system("s"), Message::user("wait")];
     for between in between {
         let repaired = check_repaired(vec![
@@ -159,7 +159,7 @@ fn repair_moves_a_real_result_to_its_place_rather_than_losing_it() {
 }
 
 #[test]
-fn a_result_after_the_assistants_next_message_is_not_taken_for_an_earlier_call() {
+fn result_after_the_next_assistant_message_does_not_match_an_earlier_call() {
     let repaired = check_repaired(vec![
         Message::user("u"),
         assistant(vec![call("1")]),
@@ -174,7 +174,7 @@ fn a_result_after_the_assistants_next_message_is_not_taken_for_an_earlier_call()
 }
 
 #[test]
-fn a_raw_tool_call_needs_a_result_like_any_other() {
+fn raw_tool_call_needs_a_result() {
     let raw = ContentBlock::Raw {
         provider: "vendor".into(),
         json: json!({"type": "tool_use", "caller": "x"}),
@@ -187,12 +187,12 @@ fn a_raw_tool_call_needs_a_result_like_any_other() {
 }
 
 #[test]
-fn a_message_that_was_empty_is_kept() {
+fn empty_message_is_kept() {
     let history = vec![Message::user("u"), assistant(vec![]), user(vec![result("1")])];
     assert_eq!(check_repaired(history), vec![Message::user("u"), assistant(vec![])]);
 }
 
-/// Histories of valid rounds: texts, calls with all their results, system messages between.
+/// Generates valid rounds of texts and calls with all their results, with system messages between them.
 fn valid_history() -> impl Strategy<Value = Vec<Message>> {
     let round = (0_usize..4, 0_usize..4, any::<bool>(), any::<bool>());
     prop::collection::vec(round, 0..8).prop_map(|rounds| {
@@ -220,7 +220,7 @@ fn valid_history() -> impl Strategy<Value = Vec<Message>> {
 
 proptest! {
     #[test]
-    fn any_subsequence_of_a_valid_history_can_be_repaired(
+    fn subsequence_of_a_valid_history_can_be_repaired(
         history in valid_history(),
         keep in prop::collection::vec(any::<bool>(), 40),
         keep_block in prop::collection::vec(any::<bool>(), 40),
@@ -267,10 +267,10 @@ proptest! {
     }
 }
 
-/// The pin of a result without its call was left alone in its message, which providers reject as
+/// Regression test. The pin of a result without its call was left alone in its message, which providers reject as
 /// empty.
 #[test]
-fn a_pin_does_not_keep_a_message_that_is_empty() {
+fn empty_message_with_a_pin_is_removed() {
     let question = Message::user("go");
     let orphan = Message { role: Role::User, content: vec![result("lost")] }.pinned();
     let repaired = repair(vec![question.clone(), orphan]);

@@ -1,4 +1,4 @@
-//! Strategies and embedding providers behind a pointer.
+//! Tests of boxed strategies and embedding providers.
 
 use neuron_types::{
     BoxedEmbeddingProvider, BoxedStrategy, CompletionRequest, ContextError, ContextStrategy,
@@ -6,7 +6,7 @@ use neuron_types::{
     RequestRef, TokenUsage,
 };
 
-/// Keeps `0` messages, and reports that it took tokens.
+/// Keeps `0` messages, and reports usage.
 struct Keep(usize);
 
 fn one_token() -> TokenUsage {
@@ -60,7 +60,7 @@ impl ContextStrategy for Keep {
 }
 
 #[tokio::test]
-async fn a_boxed_strategy_forwards_every_method() {
+async fn boxed_strategy_forwards_every_method() {
     let boxed = BoxedStrategy::new(Keep(1));
     let messages = || vec![Message::user("1"), Message::assistant("2")];
     for strategy in [boxed.clone(), BoxedStrategy::new(boxed)] {
@@ -88,7 +88,7 @@ async fn a_boxed_strategy_forwards_every_method() {
 }
 
 #[tokio::test]
-async fn a_strategy_that_reports_no_usage_took_none() {
+async fn strategy_without_usage_reports_zero_tokens() {
     struct All;
     impl ContextStrategy for All {
         fn should_compact(&self, _messages: &[Message], _token_count: usize) -> bool {
@@ -107,7 +107,7 @@ async fn a_strategy_that_reports_no_usage_took_none() {
 }
 
 #[tokio::test]
-async fn a_boxed_embedding_provider_forwards() {
+async fn boxed_embedding_provider_forwards_every_method() {
     struct Length;
     impl EmbeddingProvider for Length {
         async fn embed(

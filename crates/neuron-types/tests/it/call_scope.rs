@@ -1,4 +1,4 @@
-//! The scopes around a call that a durable context runs: clones share them, and calls stay apart.
+//! Tests of the scopes around a call in a durable context.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll, Waker};
@@ -6,10 +6,10 @@ use std::task::{Context, Poll, Waker};
 use futures_util::FutureExt;
 use neuron_types::{CallScope, LoopError, Outcome};
 
-use crate::scope::{Log, Manner, open, two_polls};
+use crate::scope::{Log, PollMode, open, two_polls};
 
 fn scope(log: &Log) -> CallScope {
-    CallScope::new(open([Manner::Once], log))
+    CallScope::new(open([PollMode::Once], log))
 }
 
 fn context() -> Context<'static> {
@@ -19,12 +19,12 @@ fn context() -> Context<'static> {
 const CANCELLED: Outcome<'static> = Outcome::Error(&LoopError::Cancelled);
 
 #[tokio::test]
-async fn every_poll_is_inside_and_the_end_is_told_once() {
+async fn every_poll_is_inside_the_scopes_and_end_is_called_once() {
     let log = Log::default();
-    let scope = CallScope::new(open([Manner::Once, Manner::Once], &log));
+    let scope = CallScope::new(open([PollMode::Once, PollMode::Once], &log));
     assert_eq!(scope.run(two_polls(log.clone())).await, 7);
     assert_eq!(log.take(), "a( b( work )b )a a( b( work )b )a");
-    // Another attempt at the same call.
+    // A retry of the same call.
     scope.clone().run(two_polls(log.clone())).await;
     assert_eq!(log.take(), "a( b( work )b )a a( b( work )b )a");
     let other = scope.clone();
@@ -35,7 +35,7 @@ async fn every_poll_is_inside_and_the_end_is_told_once() {
 }
 
 #[test]
-fn calls_that_run_at_the_same_time_stay_apart() {
+fn parallel_calls_have_separate_scopes() {
     let (first, second) = (Log::default(), Log::default());
     let (one, two) = (scope(&first), scope(&second));
     let mut one = Box::pin(one.run(two_polls(first.clone())));
@@ -48,9 +48,9 @@ fn calls_that_run_at_the_same_time_stay_apart() {
     assert_eq!((first.take().as_str(), second.take().as_str()), ("a( work )a", ""));
 }
 
-/// A context around another one may run the same call within itself.
+/// A durable context around another one may run the same call inside itself.
 #[tokio::test]
-async fn a_run_within_the_same_scopes_enters_them_once() {
+async fn nested_run_enters_the_scopes_once() {
     let log = Log::default();
     let scope = scope(&log);
     assert_eq!(scope.run(scope.clone().run(two_polls(log.clone()))).await, 7);
@@ -58,7 +58,7 @@ async fn a_run_within_the_same_scopes_enters_them_once() {
 }
 
 #[test]
-fn after_a_panic_the_scopes_still_take_another_attempt_and_the_end() {
+fn scopes_are_usable_after_a_panic() {
     let log = Log::default();
     let scope = scope(&log);
     let mut panics = Box::pin(scope.run(async { panic!("the work panics") }));
@@ -72,7 +72,7 @@ fn after_a_panic_the_scopes_still_take_another_attempt_and_the_end() {
 }
 
 #[test]
-fn what_runs_on_after_the_end_is_in_no_scope() {
+fn polls_after_the_end_are_in_no_scope() {
     let log = Log::default();
     let scope = scope(&log);
     let mut work = Box::pin(scope.run(two_polls(log.clone())));
@@ -84,7 +84,7 @@ fn what_runs_on_after_the_end_is_in_no_scope() {
 }
 
 #[test]
-fn without_an_end_the_last_clone_drops_the_scopes() {
+fn last_clone_drops_the_scopes_without_an_end() {
     let log = Log::default();
     let scope = scope(&log);
     let mut work = Box::pin(scope.run(two_polls(log.clone())));
@@ -96,7 +96,7 @@ fn without_an_end_the_last_clone_drops_the_scopes() {
 }
 
 #[tokio::test]
-async fn the_default_has_no_scopes() {
+async fn default_has_no_scopes() {
     let log = Log::default();
     let none = CallScope::default();
     assert_eq!(none.run(two_polls(log.clone())).await, 7);

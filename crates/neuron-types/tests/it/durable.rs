@@ -1,4 +1,4 @@
-//! Durable contexts behind a pointer, and what the provided methods do.
+//! Tests of boxed durable contexts and of the default methods.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -63,11 +63,11 @@ impl DeltaSink for Log {
     }
 }
 
-/// The required methods only.
+/// Implements only the required methods.
 #[derive(Default)]
 struct Plain {
     log: Log,
-    /// What comes as a signal.
+    /// The value of the next signal.
     signal: Value,
     replaying: bool,
 }
@@ -78,7 +78,7 @@ impl Plain {
     }
 }
 
-/// The bodies that `Plain` and `Full` share.
+/// The methods that `Plain` and `Full` share.
 macro_rules! required_methods {
     ($self:ident => $plain:expr) => {
         async fn execute_llm_call(
@@ -153,7 +153,7 @@ fn effect() -> KnownEffect {
     KnownEffect { tool: "pay".into(), key: "17".into(), output: None }
 }
 
-/// All methods.
+/// Implements all methods.
 #[derive(Default)]
 struct Full(Plain);
 
@@ -205,7 +205,7 @@ impl DurableContext for Full {
 }
 
 #[tokio::test]
-async fn the_handle_forwards_every_method() {
+async fn durability_forwards_every_method() {
     let full = Full(Plain { signal: json!(5), ..Default::default() });
     let log = full.0.log.clone();
     let handle = Durability::new(full);
@@ -249,7 +249,7 @@ async fn the_handle_forwards_every_method() {
 }
 
 #[tokio::test]
-async fn tools_run_one_after_another_in_call_order_and_an_error_does_not_stop_the_rest() {
+async fn default_batch_runs_in_call_order_and_continues_after_an_error() {
     let plain = Plain::default();
     let log = plain.log.clone();
     for context in [
@@ -278,10 +278,10 @@ async fn tools_run_one_after_another_in_call_order_and_an_error_does_not_stop_th
     }
 }
 
-/// The scope of a call, as what happens around it.
-struct Noting(String, Log);
+/// Logs the polls around a call.
+struct LoggingScope(String, Log);
 
-impl OperationScope for Noting {
+impl OperationScope for LoggingScope {
     fn around(&mut self, poll: &mut dyn FnMut()) {
         self.1.push(format!("in {}", self.0));
         poll();
@@ -296,12 +296,12 @@ impl ObservabilityHook for Log {
 
     fn scope(&self, operation: &Operation<'_>) -> Option<Box<dyn OperationScope>> {
         let call = operation.scope.call_id?.to_owned();
-        Some(Box::new(Noting(call, self.clone())))
+        Some(Box::new(LoggingScope(call, self.clone())))
     }
 }
 
 #[tokio::test]
-async fn each_tool_runs_in_the_scope_of_its_call_unless_it_is_replayed() {
+async fn tool_runs_in_the_scope_of_its_call_unless_replayed() {
     let in_scope = |id: &str, log: &Log| {
         let invocation = invocation(id);
         let kind = OperationKind::ToolCall { call: &invocation.call, offered: &[] };
@@ -326,7 +326,7 @@ async fn each_tool_runs_in_the_scope_of_its_call_unless_it_is_replayed() {
 }
 
 #[tokio::test]
-async fn a_streamed_call_sends_one_delta_a_block_once_the_answer_is_there() {
+async fn default_stream_sends_one_delta_per_block() {
     let plain = Plain::default();
     let log = plain.log.clone();
     let request = CompletionRequest::default();
@@ -336,7 +336,7 @@ async fn a_streamed_call_sends_one_delta_a_block_once_the_answer_is_there() {
 }
 
 #[tokio::test]
-async fn a_replayed_stream_sends_no_deltas() {
+async fn replayed_stream_sends_no_deltas() {
     let plain = Plain { replaying: true, ..Default::default() };
     let request = CompletionRequest::default();
     plain.execute_llm_stream(request.view(), options(1), &plain.log).await.unwrap();
@@ -344,7 +344,7 @@ async fn a_replayed_stream_sends_no_deltas() {
 }
 
 #[tokio::test]
-async fn the_call_by_reference_is_the_call_with_a_copy() {
+async fn default_call_by_reference_copies_the_request() {
     let plain = Plain::default();
     let request = CompletionRequest { model: "m".into(), ..Default::default() };
     let answer = plain.execute_llm_call_ref(request.view(), options(2)).await;
@@ -354,7 +354,7 @@ async fn the_call_by_reference_is_the_call_with_a_copy() {
 }
 
 #[tokio::test]
-async fn a_signal_of_another_type_is_an_error() {
+async fn signal_of_another_type_is_an_error() {
     let context =
         Durability::new(Plain { signal: json!({ "approved": true }), ..Default::default() });
     let wait = Duration::ZERO;
@@ -368,9 +368,9 @@ async fn a_signal_of_another_type_is_an_error() {
     assert!(matches!(error, DurableError::SignalTimeout));
 }
 
-/// An engine's context lives for one invocation; the handle may borrow it.
+/// An engine's context lives for one invocation, so the handle may borrow it.
 #[tokio::test]
-async fn a_handle_may_borrow_an_engine_for_one_invocation() {
+async fn durability_may_borrow_an_engine() {
     struct Borrowing<'e>(&'e Plain, &'e mut u32);
     impl DurableContext for Borrowing<'_> {
         required_methods!(self => self.0);
@@ -389,7 +389,7 @@ async fn a_handle_may_borrow_an_engine_for_one_invocation() {
 }
 
 #[test]
-fn calls_through_the_handle_can_be_spawned() {
+fn calls_through_durability_are_send() {
     fn is_send<T: Send>(_: T) {}
     let (handle, request) = (Durability::new(Plain::default()), CompletionRequest::default());
     let log = Log::default();

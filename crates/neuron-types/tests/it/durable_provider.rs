@@ -1,4 +1,4 @@
-//! A provider over a durable context: whose model answers, and what errors become.
+//! Tests of the provider over a durable context.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use neuron_types::{
 };
 use serde_json::Value;
 
-/// Answers with the seconds that an attempt may take, or fails.
+/// Responds with the seconds of the attempt's timeout, or fails.
 struct Engine(Option<fn() -> DurableError>);
 
 impl DurableContext for Engine {
@@ -71,7 +71,7 @@ fn request() -> CompletionRequest {
 }
 
 #[tokio::test]
-async fn the_context_answers_in_every_form() {
+async fn all_methods_call_the_context() {
     let options =
         ActivityOptions { start_to_close_timeout: Duration::from_secs(7), ..Default::default() };
     let provider = DurableProvider::new(Durability::new(Engine(None))).with_options(options);
@@ -85,7 +85,7 @@ async fn the_context_answers_in_every_form() {
 }
 
 #[tokio::test]
-async fn the_providers_error_is_itself_and_the_engines_is_kept() {
+async fn provider_error_is_unchanged_and_engine_error_is_the_source() {
     let provider = DurableProvider::new(Engine(Some(|| {
         DurableError::Provider(ProviderError::RateLimit { retry_after: None })
     })));

@@ -1,4 +1,4 @@
-//! Embedding errors: which are worth another try, and how they follow from a provider's.
+//! Tests of embedding errors, their retries and their conversion from provider errors.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn check(error: ProviderError, kind: &str, retryable: bool, text: &str) {
 }
 
 #[test]
-fn a_providers_error_keeps_its_class_and_text() {
+fn converted_provider_error_keeps_class_and_text() {
     use ProviderError as E;
     check(E::Network("reset".into()), "Network", true, "network error: reset");
     check(E::RateLimit { retry_after: None }, "RateLimit", true, "rate limited");
@@ -43,7 +43,7 @@ fn a_providers_error_keeps_its_class_and_text() {
 }
 
 #[test]
-fn how_long_to_wait_is_kept() {
+fn converted_provider_error_keeps_the_delay() {
     let retry_after = Some(Duration::from_secs(7));
     let error = EmbeddingError::from(ProviderError::RateLimit { retry_after });
     assert_eq!(error.retry_after(), retry_after);

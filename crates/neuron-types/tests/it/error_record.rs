@@ -1,4 +1,4 @@
-//! Every error's way into a journal and back.
+//! Tests of errors that are journaled and replayed.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn stored(record: ErrorRecord) -> ErrorRecord {
 }
 
 #[test]
-fn every_provider_error_comes_back_with_its_kind_text_and_class() {
+fn provider_errors_keep_kind_text_and_class() {
     use ProviderError as E;
     let wait = Duration::from_millis(2500);
     for error in [
@@ -44,7 +44,7 @@ fn every_provider_error_comes_back_with_its_kind_text_and_class() {
 }
 
 #[test]
-fn every_tool_error_comes_back_with_its_kind_and_text() {
+fn tool_errors_keep_kind_and_text() {
     use ToolError as E;
     for error in [
         E::NotFound("t".into()),
@@ -63,7 +63,7 @@ fn every_tool_error_comes_back_with_its_kind_and_text() {
 }
 
 #[test]
-fn a_kind_of_a_newer_version_becomes_the_catch_all() {
+fn unknown_kind_becomes_the_catch_all() {
     let record = || -> ErrorRecord {
         serde_json::from_str(r#"{"kind":"Weather","detail":"rain","cloud":9}"#).unwrap()
     };
@@ -73,7 +73,7 @@ fn a_kind_of_a_newer_version_becomes_the_catch_all() {
 }
 
 #[test]
-fn tool_error_with_an_uncertain_effect_is_uncertain_on_replay() {
+fn uncertain_tool_error_is_uncertain_on_replay() {
     use neuron_types::UncertainEffect;
     use std::io;
     let late =

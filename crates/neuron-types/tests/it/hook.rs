@@ -1,4 +1,4 @@
-//! Hooks behind a pointer, and what a hook is told by default.
+//! Tests of boxed hooks and of the default methods.
 
 use std::sync::{Arc, Mutex};
 
@@ -39,8 +39,8 @@ impl ObservabilityHook for Full {
     }
 
     fn scope(&self, operation: &Operation<'_>) -> Option<Box<dyn OperationScope>> {
-        struct Noted(Log);
-        impl OperationScope for Noted {
+        struct LoggingScope(Log);
+        impl OperationScope for LoggingScope {
             fn around(&mut self, poll: &mut dyn FnMut()) {
                 self.0.push("around".into());
                 poll();
@@ -53,7 +53,7 @@ impl ObservabilityHook for Full {
             return None;
         };
         self.0.push(format!("scope {old_tokens} in {}", operation.scope.run_id));
-        Some(Box::new(Noted(self.0.clone())))
+        Some(Box::new(LoggingScope(self.0.clone())))
     }
 }
 
@@ -67,7 +67,7 @@ fn scope() -> HookScope<'static> {
 }
 
 #[tokio::test]
-async fn a_boxed_hook_forwards_events_their_place_and_scopes() {
+async fn boxed_hook_forwards_events_and_scopes() {
     let log = Log::default();
     let boxed = BoxedHook::new(Full(log.clone()));
     for hook in [boxed.clone(), BoxedHook::new(boxed)] {
@@ -99,7 +99,7 @@ async fn a_boxed_hook_forwards_events_their_place_and_scopes() {
 }
 
 #[tokio::test]
-async fn a_hook_that_only_takes_events_gets_them_from_every_place_and_opens_no_scope() {
+async fn minimal_hook_receives_all_events_and_opens_no_scope() {
     struct Plain(Log);
     impl ObservabilityHook for Plain {
         async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
@@ -117,7 +117,7 @@ async fn a_hook_that_only_takes_events_gets_them_from_every_place_and_opens_no_s
 }
 
 #[test]
-fn a_place_in_a_run_is_built_step_by_step() {
+fn hook_scope_builder_sets_all_fields() {
     let place = HookScope::new("run-1", 2, "anthropic", "m");
     assert_eq!((place.call_id, place.replaying), (None, false));
     assert_eq!(scope().call_id, Some("c1"));
@@ -126,14 +126,14 @@ fn a_place_in_a_run_is_built_step_by_step() {
 }
 
 #[test]
-fn a_boxed_hook_brings_the_layer_of_its_hook() {
-    struct Brings;
-    impl ObservabilityHook for Brings {
+fn boxed_hook_forwards_its_layer() {
+    struct WithLayer;
+    impl ObservabilityHook for WithLayer {
         async fn on_event(&self, _: HookEvent<'_>) -> Result<HookAction, HookError> {
             Ok(HookAction::Continue)
         }
         fn layer(&self) -> Option<BoxedLayer> {
-            Some(BoxedLayer::new(Through))
+            Some(BoxedLayer::new(PassThrough))
         }
     }
     struct Plain;
@@ -142,13 +142,13 @@ fn a_boxed_hook_brings_the_layer_of_its_hook() {
             Ok(HookAction::Continue)
         }
     }
-    assert!(BoxedHook::new(BoxedHook::new(Brings)).layer().is_some());
+    assert!(BoxedHook::new(BoxedHook::new(WithLayer)).layer().is_some());
     assert!(BoxedHook::new(Plain).layer().is_none());
 }
 
-struct Through;
+struct PassThrough;
 
-impl ModelLayer for Through {
+impl ModelLayer for PassThrough {
     async fn call(
         &self,
         call: ModelCall<'_>,

@@ -1,4 +1,4 @@
-//! Layers around a call of a model: their order, their sinks, and held-back text.
+//! Tests of layers around a model call, with their order, sinks and buffered text.
 
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -35,7 +35,7 @@ impl DeltaSink for Log {
     }
 }
 
-/// Fails the first calls, and then answers.
+/// Fails the first calls, and then responds.
 struct Endpoint(Log, Mutex<usize>);
 
 impl ModelEndpoint for Endpoint {
@@ -65,7 +65,7 @@ impl ModelEndpoint for Endpoint {
     }
 }
 
-/// Says when it comes and goes.
+/// Logs when it starts and ends.
 struct Named(&'static str, Log);
 
 impl ModelLayer for Named {
@@ -82,10 +82,10 @@ impl ModelLayer for Named {
     }
 }
 
-/// Holds text back, and tries once more.
-struct Holds;
+/// Buffers deltas, and retries once.
+struct BufferAndRetry;
 
-impl ModelLayer for Holds {
+impl ModelLayer for BufferAndRetry {
     async fn call(
         &self,
         call: ModelCall<'_>,
@@ -111,9 +111,9 @@ impl ModelLayer for Holds {
 }
 
 /// Rejects its input.
-struct Rejects;
+struct RejectInput;
 
-impl ModelLayer for Rejects {
+impl ModelLayer for RejectInput {
     async fn call(
         &self,
         call: ModelCall<'_>,
@@ -135,7 +135,7 @@ async fn run(layers: &[BoxedLayer], failures: usize, tool_calls: usize) -> (Vec<
 }
 
 #[tokio::test]
-async fn the_first_layer_is_outermost_and_the_innermost_request_is_sent() {
+async fn first_layer_is_outermost_and_innermost_request_is_sent() {
     let log = Log::default();
     let layers = ["a", "b"].map(|name| BoxedLayer::new(Named(name, log.clone())));
     assert_eq!(run(&layers, 0, 0).await, (vec!["call b".into(), "hi".into()], "hi".into()));
@@ -144,14 +144,14 @@ async fn the_first_layer_is_outermost_and_the_innermost_request_is_sent() {
 }
 
 #[tokio::test]
-async fn held_back_text_is_shown_once_and_text_of_a_broken_call_never() {
-    let (told, answer) = run(&[BoxedLayer::new(Holds)], 1, 0).await;
-    assert_eq!(told, ["call ", "Reset", "call ", "hi"]);
+async fn buffered_text_is_sent_once_and_text_of_a_broken_call_never() {
+    let (lines, answer) = run(&[BoxedLayer::new(BufferAndRetry)], 1, 0).await;
+    assert_eq!(lines, ["call ", "Reset", "call ", "hi"]);
     assert_eq!(answer, "hi");
 }
 
 #[tokio::test]
-async fn a_rejection_says_what_ran_before() {
+async fn rejection_reports_earlier_tool_calls() {
     for (tool_calls, ran) in [
         (0, ""),
         (
@@ -163,8 +163,8 @@ async fn a_rejection_says_what_ran_before() {
             " (before that, 2 tool calls ran; the latest results are removed from the conversation)",
         ),
     ] {
-        let (told, answer) = run(&[BoxedLayer::new(Rejects)], 0, tool_calls).await;
-        assert_eq!(told, ["take back Input { with_tool_results: true }"]);
+        let (lines, answer) = run(&[BoxedLayer::new(RejectInput)], 0, tool_calls).await;
+        assert_eq!(lines, ["take back Input { with_tool_results: true }"]);
         assert_eq!(answer, format!("terminated by hook: no{ran}"));
     }
 }

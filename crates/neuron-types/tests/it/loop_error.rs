@@ -1,5 +1,4 @@
-//! What is told of a run's error: its innermost kind, whether its text may quote the conversation, and
-//! whether the run only waits.
+//! Tests of the classification of a run's error by kind, quotation of the conversation, and waiting.
 
 use std::time::Duration;
 
@@ -25,7 +24,7 @@ fn waits(error: impl Into<LoopError>, may_quote: bool) {
 }
 
 #[test]
-fn errors_of_the_loop_itself() {
+fn own_errors_are_classified() {
     check(LoopError::MaxTurns(3), "MaxTurns", false);
     check(LoopError::UsageLimitExceeded("tokens".into()), "UsageLimitExceeded", false);
     check(LoopError::HookTerminated("no".into()), "HookTerminated", false);
@@ -41,7 +40,7 @@ fn errors_of_the_loop_itself() {
 }
 
 #[test]
-fn errors_of_a_provider_wherever_they_are() {
+fn provider_errors_are_classified_at_every_level() {
     use ProviderError as E;
     let every = || {
         [
@@ -73,7 +72,7 @@ fn errors_of_a_provider_wherever_they_are() {
 }
 
 #[test]
-fn errors_of_a_tool_may_all_quote_its_arguments() {
+fn tool_errors_may_quote_arguments() {
     use ToolError as E;
     for wrap in [LoopError::Tool, |error| LoopError::Durable(DurableError::Tool(error))] {
         for error in [
@@ -92,7 +91,7 @@ fn errors_of_a_tool_may_all_quote_its_arguments() {
 }
 
 #[test]
-fn errors_of_a_strategy_and_of_an_engine() {
+fn strategy_and_engine_errors_are_classified() {
     check(ContextError::CompactionFailed("why".into()), "Context", false);
     check(ContextError::InvalidSetting("zero".into()), "Context", false);
     let summary =
@@ -110,7 +109,7 @@ fn errors_of_a_strategy_and_of_an_engine() {
 }
 
 #[test]
-fn a_run_that_waits_for_an_approval_is_no_failure() {
+fn pending_approval_is_waiting() {
     let pending = || Box::new(PendingApproval::new("run", Vec::new()));
     waits(LoopError::ApprovalRequired(pending()), false);
     waits(ToolError::ApprovalRequired(pending()), true);

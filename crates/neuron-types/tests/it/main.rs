@@ -1,4 +1,4 @@
-//! What the types of this crate store, forward and keep.
+//! Tests of storing, forwarding and preserving the types.
 
 mod boxed;
 mod call_scope;

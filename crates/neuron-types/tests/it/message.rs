@@ -1,4 +1,4 @@
-//! Messages as text, and what a provider's own block means to everyone else.
+//! Tests of messages as text, and of the portable form of provider blocks.
 
 use neuron_types::{
     ContentBlock, ContentItem, DocumentSource, EmbeddedResource, ImageSource, Message,
@@ -23,7 +23,7 @@ fn image() -> ImageSource {
 }
 
 #[test]
-fn blocks_print_their_text_or_a_short_form() {
+fn blocks_display_text_or_a_short_form() {
     #[track_caller]
     fn check(block: ContentBlock, text: &str) {
         assert_eq!(block.to_string(), text);
@@ -52,7 +52,7 @@ fn blocks_print_their_text_or_a_short_form() {
 }
 
 #[test]
-fn pieces_of_results_print_what_a_model_that_reads_text_is_told() {
+fn result_items_display_a_text_form() {
     #[track_caller]
     fn check(item: ContentItem, text: &str) {
         assert_eq!(item.to_string(), text);
@@ -82,7 +82,7 @@ fn pieces_of_results_print_what_a_model_that_reads_text_is_told() {
 }
 
 #[test]
-fn a_messages_text_and_calls_include_those_in_blocks_of_the_provider() {
+fn text_and_calls_include_provider_blocks() {
     let message = Message {
         role: Role::Assistant,
         content: vec![
@@ -101,7 +101,7 @@ fn a_messages_text_and_calls_include_those_in_blocks_of_the_provider() {
 }
 
 #[test]
-fn a_system_prompt_is_empty_if_there_is_nothing_to_send() {
+fn system_prompt_without_text_is_empty() {
     let block = |text: &str| SystemBlock { text: text.into(), cache_control: None };
     for (prompt, is_empty) in [
         (SystemPrompt::default(), true),

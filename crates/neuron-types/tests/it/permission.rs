@@ -1,10 +1,10 @@
-//! What a policy that only knows names and arguments says of a whole call.
+//! Test of the default method of permission policies.
 
 use neuron_types::{PermissionDecision, PermissionPolicy, ToolCall};
 use serde_json::{Value, json};
 
 #[test]
-fn the_whole_call_is_decided_by_its_name_and_arguments() {
+fn default_check_call_uses_name_and_arguments() {
     struct Echo;
     impl PermissionPolicy for Echo {
         fn check(&self, tool_name: &str, input: &Value) -> PermissionDecision {

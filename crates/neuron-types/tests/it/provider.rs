@@ -1,5 +1,4 @@
-//! Providers behind pointers: every call reaches the same method, and a borrowed request is not
-//! copied on the way.
+//! Tests of boxed providers and of the default methods. A borrowed request must not be copied on the way.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,7 +8,7 @@ use neuron_types::{
     ProviderInfo, RequestRef, StopReason, StreamEvent, StreamHandle, StreamReceiver, TokenUsage,
 };
 
-/// Says which method was called, and at which address the request was.
+/// Records which method was called, and the address of the request.
 #[derive(Clone, Default)]
 struct Direct(Arc<Mutex<Vec<(&'static str, usize)>>>);
 
@@ -73,8 +72,7 @@ impl Provider for Direct {
     }
 }
 
-/// Every method of the wrapper calls the method of the same name, once, and the borrowed request
-/// arrives where it is.
+/// Every method of the wrapper calls the method of the same name once, with the request at the same address.
 async fn check<P: Provider>(wrapper: P, direct: &Direct) {
     let request = CompletionRequest { messages: vec![Message::user("hi")], ..Default::default() };
     let here = request.messages.as_ptr().addr();
@@ -98,7 +96,7 @@ async fn check<P: Provider>(wrapper: P, direct: &Direct) {
 }
 
 #[tokio::test]
-async fn pointers_forward_every_method_and_copy_no_request() {
+async fn pointers_forward_every_method_without_a_copy() {
     let direct = Direct::default();
     check(&direct, &direct).await;
     check(&&direct, &direct).await;
@@ -113,7 +111,7 @@ async fn pointers_forward_every_method_and_copy_no_request() {
 }
 
 #[tokio::test]
-async fn the_provided_forms_copy_the_request_and_name_nobody() {
+async fn default_methods_copy_the_request_and_have_no_info() {
     #[derive(Default)]
     struct Plain(AtomicUsize);
     impl Provider for Plain {
@@ -143,7 +141,7 @@ async fn the_provided_forms_copy_the_request_and_name_nobody() {
 }
 
 #[test]
-fn a_call_through_a_pointer_can_be_spawned() {
+fn calls_through_a_pointer_are_send() {
     fn is_send<T: Send>(_: T) {}
     fn generic<P: Provider>(provider: P, request: &CompletionRequest) {
         let shared = Arc::new(&provider);

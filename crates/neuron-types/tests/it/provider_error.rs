@@ -1,11 +1,11 @@
-//! How long a provider asks to wait, in each error that can hold it.
+//! Tests of the delay that a provider requests, in each error that can have one.
 
 use std::time::Duration;
 
 use neuron_types::{ProviderError, StreamError};
 
 #[test]
-fn a_delay_is_kept_by_every_error_that_passes_with_time() {
+fn transient_errors_keep_the_delay() {
     for millis in [0, 1, 250, 1_000, 1_500, 86_400_000] {
         let delay = Duration::from_millis(millis);
         for error in [
@@ -25,7 +25,7 @@ fn a_delay_is_kept_by_every_error_that_passes_with_time() {
 }
 
 #[test]
-fn a_later_delay_replaces_the_earlier_and_the_text_stays() {
+fn later_delay_replaces_the_earlier_one() {
     let error = ProviderError::ServiceUnavailable("busy".into());
     let error = error.with_retry_after(Duration::from_secs(3));
     let error = error.with_retry_after(Duration::from_millis(1500));
@@ -34,7 +34,7 @@ fn a_later_delay_replaces_the_earlier_and_the_text_stays() {
 }
 
 #[test]
-fn an_error_that_does_not_pass_has_no_delay() {
+fn permanent_errors_have_no_delay() {
     let error = ProviderError::InvalidRequest("bad, retry after 3s".into());
     assert_eq!(error.retry_after(), None);
     let error = error.with_retry_after(Duration::from_secs(4));

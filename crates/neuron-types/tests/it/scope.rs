@@ -1,4 +1,4 @@
-//! Scopes around a future: each poll is inside all of them, whatever one of them does.
+//! Tests of scopes around a future. Each poll is inside all of them, even if a scope is faulty.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,9 +12,9 @@ use neuron_types::{
     OperationKind, OperationScope, Outcome, RequestRef, Scopes,
 };
 
-/// How often a scope calls the poll that it is given.
+/// Number of times that a scope calls `poll`.
 #[derive(Clone, Copy)]
-pub(super) enum Manner {
+pub(super) enum PollMode {
     Once,
     Never,
     Twice,
@@ -34,7 +34,7 @@ impl Log {
     }
 }
 
-struct Hook(&'static str, Manner, Log);
+struct Hook(&'static str, PollMode, Log);
 
 impl ObservabilityHook for Hook {
     async fn on_event(&self, _event: HookEvent<'_>) -> Result<HookAction, HookError> {
@@ -46,19 +46,19 @@ impl ObservabilityHook for Hook {
     }
 }
 
-struct Scope(&'static str, Manner, Log);
+struct Scope(&'static str, PollMode, Log);
 
 impl OperationScope for Scope {
     fn around(&mut self, poll: &mut dyn FnMut()) {
         self.2.push(format!("{}(", self.0));
         match self.1 {
-            Manner::Once => poll(),
-            Manner::Never => {}
-            Manner::Twice => {
+            PollMode::Once => poll(),
+            PollMode::Never => {}
+            PollMode::Twice => {
                 poll();
                 poll();
             }
-            Manner::Panics => panic!("the scope panics"),
+            PollMode::Panics => panic!("the scope panics"),
         }
         self.2.push(format!("){}", self.0));
     }
@@ -79,17 +79,16 @@ impl Drop for Scope {
     }
 }
 
-/// Scopes `a`, `b`, … with these manners.
-pub(super) fn open<const N: usize>(manners: [Manner; N], log: &Log) -> Scopes {
+/// Creates scopes `a`, `b`, … with these modes.
+pub(super) fn open<const N: usize>(modes: [PollMode; N], log: &Log) -> Scopes {
     let names = ["a", "b", "c"];
-    let hooks: Vec<_> = std::iter::zip(names, manners)
-        .map(|(name, manner)| Hook(name, manner, log.clone()))
-        .collect();
+    let hooks: Vec<_> =
+        std::iter::zip(names, modes).map(|(name, mode)| Hook(name, mode, log.clone())).collect();
     let kind = OperationKind::Run { session_id: "", request: &RequestRef::default() };
     Scopes::open(&hooks, &Operation::new(HookScope::default(), kind))
 }
 
-/// Work that is done at its second poll.
+/// A future that is ready at its second poll.
 pub(super) async fn two_polls(log: Log) -> u8 {
     let mut polls = 0;
     poll_fn(|cx| {
@@ -104,42 +103,42 @@ pub(super) async fn two_polls(log: Log) -> u8 {
     .await
 }
 
-async fn run<const N: usize>(manners: [Manner; N]) -> String {
+async fn run<const N: usize>(modes: [PollMode; N]) -> String {
     let log = Log::default();
-    let mut scopes = open(manners, &log);
+    let mut scopes = open(modes, &log);
     assert_eq!(scopes.run(two_polls(log.clone())).await, 7);
     std::mem::forget(scopes);
     log.take()
 }
 
 #[tokio::test]
-async fn every_poll_is_inside_all_scopes_the_first_hooks_outermost() {
-    use Manner::Once;
+async fn every_poll_is_inside_all_scopes_in_hook_order() {
+    use PollMode::Once;
     assert_eq!(run([]).await, "work work");
     assert_eq!(run([Once]).await, "a( work )a a( work )a");
     assert_eq!(run([Once, Once, Once]).await, "a( b( c( work )c )b )a a( b( c( work )c )b )a");
 }
 
 #[tokio::test]
-async fn a_scope_that_forgets_the_work_does_not_stop_it() {
-    use Manner::{Never, Once};
+async fn scope_without_poll_does_not_stop_the_work() {
+    use PollMode::{Never, Once};
     assert_eq!(run([Never]).await, "a( )a work a( )a work");
     assert_eq!(run([Never, Once]).await, "a( )a work a( )a work");
     assert_eq!(run([Once, Never]).await, "a( b( )b )a work a( b( )b )a work");
 }
 
 #[tokio::test]
-async fn a_scope_that_calls_twice_polls_the_work_once() {
-    use Manner::{Once, Twice};
+async fn scope_that_polls_twice_polls_the_work_once() {
+    use PollMode::{Once, Twice};
     assert_eq!(run([Twice]).await, "a( work )a a( work )a");
-    // Those inside it see its second call, with nothing in it.
+    // Inner scopes see the second call, which polls nothing.
     assert_eq!(run([Twice, Once]).await, "a( b( work )b b( )b )a a( b( work )b b( )b )a");
 }
 
 #[test]
-fn a_panic_in_a_scope_reaches_the_caller_and_the_work_is_not_lost() {
+fn panic_in_a_scope_unwinds_and_keeps_the_work() {
     let log = Log::default();
-    let mut scopes = open([Manner::Once, Manner::Panics], &log);
+    let mut scopes = open([PollMode::Once, PollMode::Panics], &log);
     let mut cx = Context::from_waker(Waker::noop());
     let mut work = pin!(two_polls(log.clone()));
     {
@@ -156,9 +155,9 @@ fn a_panic_in_a_scope_reaches_the_caller_and_the_work_is_not_lost() {
 }
 
 #[test]
-fn a_panic_of_the_work_passes_through_the_scopes() {
+fn panic_of_the_work_unwinds_through_the_scopes() {
     let log = Log::default();
-    let mut scopes = open([Manner::Once], &log);
+    let mut scopes = open([PollMode::Once], &log);
     let mut inside = pin!(scopes.run(async { panic!("the work panics") }));
     let mut cx = Context::from_waker(Waker::noop());
     let polled = catch_unwind(AssertUnwindSafe(|| inside.poll_unpin(&mut cx)));
@@ -167,18 +166,18 @@ fn a_panic_of_the_work_passes_through_the_scopes() {
 }
 
 #[test]
-fn the_end_is_told_innermost_first() {
+fn end_is_called_innermost_first() {
     let log = Log::default();
-    let scopes = open([Manner::Once, Manner::Never, Manner::Once], &log);
+    let scopes = open([PollMode::Once, PollMode::Never, PollMode::Once], &log);
     assert_eq!(format!("{scopes:?}"), "Scopes { len: 3 }");
     scopes.end(Outcome::Error(&LoopError::Cancelled));
     assert_eq!(log.take(), "c:cancelled drop-c b:cancelled drop-b a:cancelled drop-a");
 }
 
 #[test]
-fn scopes_of_dropped_work_are_dropped_without_an_end() {
+fn dropped_work_drops_its_scopes_without_an_end() {
     let log = Log::default();
-    let mut scopes = open([Manner::Once], &log);
+    let mut scopes = open([PollMode::Once], &log);
     {
         let mut inside = Box::pin(scopes.run(two_polls(log.clone())));
         assert_eq!(format!("{inside:?}"), "InScopes { scopes: 1, .. }");
@@ -190,13 +189,13 @@ fn scopes_of_dropped_work_are_dropped_without_an_end() {
 }
 
 #[tokio::test]
-async fn an_operation_in_several_parts_keeps_its_scopes() {
+async fn scopes_can_run_several_futures() {
     let log = Log::default();
-    let mut scopes = open([Manner::Once], &log);
+    let mut scopes = open([PollMode::Once], &log);
     scopes.run(async {}).await;
     scopes.run(async {}).await;
     scopes.end(Outcome::Compacted { new_tokens: 3 });
     assert_eq!(log.take(), "a( )a a( )a a:3 drop-a");
-    // Without hooks it is the work alone.
+    // Without hooks only the work is polled.
     assert_eq!(Scopes::default().run(async { 1 }).await, 1);
 }

@@ -1,7 +1,7 @@
-//! The stored form of every type that sessions, journals and payloads hold, as literal JSON.
+//! The stored form of every type in sessions, journals and payloads, as literal JSON.
 //!
-//! A line that must change here means that stored documents of released versions can no longer be
-//! read: give the document a new version instead.
+//! If a line must change here, stored documents of released versions can no longer be read. Then increment the version
+//! of the document instead.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// The value is written as `stored`, and `stored` is read as the value: also with a field that this
-/// version does not know, and with its tag at the end.
+/// Checks that the value serialises to `stored`, and that `stored` deserialises to the value. Unknown fields and a tag
+/// at the end must not matter.
 #[track_caller]
 fn check<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: T, stored: &str) {
     assert_eq!(serde_json::to_string(&value).unwrap(), stored);
@@ -23,7 +23,7 @@ fn check<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: T, stored: 
         let mut newer = json.clone();
         newer["added_later"] = json!({ "by": ["a", "newer", "version"] });
         reads(&newer.to_string(), &value);
-        // Other writers order fields as they like.
+        // Other writers may order the fields differently.
         if let Some(fields) = newer.as_object_mut()
             && let Some(tag) = fields.shift_remove("type")
         {
@@ -35,14 +35,14 @@ fn check<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: T, stored: 
     assert_eq!(from_value, value);
 }
 
-/// `stored` is read as the value.
+/// Checks that `stored` deserialises to the value.
 #[track_caller]
 fn reads<T: DeserializeOwned + PartialEq + Debug>(stored: &str, value: &T) {
     let read: Result<T, _> = serde_json::from_str(stored);
     assert_eq!(&read.expect(stored), value, "{stored}");
 }
 
-/// `stored` is no `T`.
+/// Checks that `stored` is not a valid `T`.
 #[track_caller]
 fn rejects<T: DeserializeOwned + Debug>(stored: &str, error: &str) {
     let read: Result<T, _> = serde_json::from_str(stored);
@@ -88,7 +88,7 @@ fn content_blocks() {
         ContentBlock::ToolUse {
             id: "call_1".into(),
             name: "get_weather".into(),
-            // In the order in which the model wrote them.
+            // Keep the model's order of the arguments.
             input: json!({ "unit": "C", "city": "Tokyo" }),
         },
         r#"{"type":"tool_use","id":"call_1","name":"get_weather","input":{"unit":"C","city":"Tokyo"}}"#,
@@ -333,7 +333,7 @@ fn tools() {
 }
 
 #[test]
-fn arguments_that_are_no_json() {
+fn arguments_with_invalid_json() {
     let input = ToolCall::invalid_json_input("{\"city\": \"To");
     assert_eq!(input.to_string(), r#"{"invalid_json":"{\"city\": \"To"}"#);
     assert_eq!(ToolCall::invalid_json(&input), Some("{\"city\": \"To"));

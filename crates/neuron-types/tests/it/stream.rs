@@ -1,4 +1,4 @@
-//! Streams: what a receiver is made of, and how a response is found at a stream's end.
+//! Tests of receivers, and of the response at a stream's end.
 
 use std::task::{Context, Poll, Waker};
 
@@ -31,7 +31,7 @@ fn usage(input_tokens: usize) -> TokenUsage {
 }
 
 #[tokio::test]
-async fn a_receiver_is_made_of_a_channel_a_boxed_stream_or_a_stream() {
+async fn receiver_converts_from_channel_and_streams() {
     let (sender, channel) = tokio::sync::mpsc::channel(2);
     for text in ["a", "b"] {
         sender.try_send(delta(text)).unwrap();
@@ -44,7 +44,7 @@ async fn a_receiver_is_made_of_a_channel_a_boxed_stream_or_a_stream() {
         StreamReceiver::new(stream::iter([delta("a"), delta("b")])),
     ] {
         let mut events = vec![receiver.recv().await.unwrap()];
-        // The rest as a stream: both see the same events.
+        // Read the rest as a stream. Both interfaces share the position.
         events.extend((&mut receiver).collect::<Vec<_>>().await);
         assert_eq!(texts(events), ["a", "b"]);
         assert!(receiver.recv().await.is_none(), "the end is no hang");
@@ -52,7 +52,7 @@ async fn a_receiver_is_made_of_a_channel_a_boxed_stream_or_a_stream() {
 }
 
 #[tokio::test]
-async fn a_dropped_recv_loses_no_event() {
+async fn dropped_recv_loses_no_event() {
     let (sender, channel) = tokio::sync::mpsc::channel(1);
     let mut receiver = StreamReceiver::from(channel);
     {
@@ -65,7 +65,7 @@ async fn a_dropped_recv_loses_no_event() {
 }
 
 #[tokio::test]
-async fn dropping_the_receiver_drops_what_it_streams() {
+async fn dropped_receiver_drops_its_stream() {
     let (sender, channel) = tokio::sync::mpsc::channel::<StreamEvent>(1);
     let handle = StreamHandle::from(channel);
     drop(handle);
@@ -79,11 +79,11 @@ async fn dropping_the_receiver_drops_what_it_streams() {
 }
 
 #[test]
-fn a_receiver_is_send_sync_and_unpin_whatever_it_holds() {
+fn receiver_is_send_sync_and_unpin() {
     fn check<T: Send + Sync + Unpin>() {}
     check::<StreamReceiver>();
     check::<StreamHandle>();
-    // Not `Sync`, and never locked: the receiver is.
+    // The stream is not `Sync`, but the receiver is.
     let cell = std::cell::Cell::new(0);
     let counting = stream::poll_fn(move |_| {
         cell.set(cell.get() + 1);
@@ -98,7 +98,7 @@ fn a_receiver_is_send_sync_and_unpin_whatever_it_holds() {
 }
 
 #[tokio::test]
-async fn the_response_is_the_last_event() {
+async fn response_is_the_last_event() {
     let response = CompletionResponse {
         id: "msg_1".into(),
         model: "m".into(),
@@ -118,7 +118,7 @@ async fn the_response_is_the_last_event() {
 }
 
 #[tokio::test]
-async fn without_a_response_it_is_made_of_the_message_and_the_last_usage() {
+async fn missing_response_is_assembled_from_message_and_last_usage() {
     let call = Message {
         role: Role::Assistant,
         content: vec![ContentBlock::ToolUse {
@@ -147,7 +147,7 @@ async fn without_a_response_it_is_made_of_the_message_and_the_last_usage() {
 }
 
 #[tokio::test]
-async fn a_stream_that_ends_early_is_an_error_and_no_short_answer() {
+async fn stream_that_ends_early_is_an_error() {
     for events in [vec![], vec![delta("The answer is")], vec![StreamEvent::Usage(usage(1))]] {
         let error = handle(events).into_response().await.unwrap_err();
         assert!(matches!(error, ProviderError::StreamError(_)));
@@ -159,7 +159,7 @@ async fn a_stream_that_ends_early_is_an_error_and_no_short_answer() {
 }
 
 #[tokio::test]
-async fn a_streams_error_keeps_its_class() {
+async fn stream_error_keeps_its_class() {
     let retry_after = Some(std::time::Duration::from_secs(3));
     for (error, kind) in [
         (StreamError::from(ProviderError::RateLimit { retry_after }), "RateLimit"),
@@ -181,7 +181,7 @@ async fn a_streams_error_keeps_its_class() {
 }
 
 #[test]
-fn a_finished_message_streams_one_delta_for_each_text_thought_and_call() {
+fn complete_message_streams_one_delta_per_block() {
     let message = Message {
         role: Role::Assistant,
         content: vec![

@@ -1,4 +1,4 @@
-//! Provider errors through a stream: class, text and sources survive, whoever else holds the error.
+//! Tests of provider errors in a stream. Class, text and sources are kept, even for shared errors.
 
 use std::error::Error;
 use std::time::Duration;
@@ -13,7 +13,7 @@ fn reset() -> Box<Reset> {
     Box::new(Reset(std::io::Error::other("errno 104")))
 }
 
-/// One of each.
+/// Returns an error of each variant.
 fn provider_errors() -> Vec<ProviderError> {
     use ProviderError as E;
     let wait = Duration::from_secs(2);
@@ -33,7 +33,7 @@ fn provider_errors() -> Vec<ProviderError> {
     ]
 }
 
-/// The texts of an error and of its sources.
+/// Returns the texts of an error and of its sources.
 fn chain(error: &(dyn Error + 'static)) -> Vec<String> {
     let sources = std::iter::successors(Some(error), |&error| error.source());
     sources.map(ToString::to_string).collect()
@@ -48,7 +48,7 @@ fn check_same(error: &ProviderError, original: &ProviderError) {
 }
 
 #[test]
-fn a_stream_error_tells_what_its_provider_error_tells() {
+fn stream_error_matches_its_provider_error() {
     for (error, original) in provider_errors().into_iter().zip(provider_errors()) {
         let error = StreamError::from(error);
         assert_eq!(error.kind(), original.kind());
@@ -62,7 +62,7 @@ fn a_stream_error_tells_what_its_provider_error_tells() {
 }
 
 #[test]
-fn the_only_holder_gets_the_provider_error_itself_back() {
+fn sole_owner_recovers_the_original_provider_error() {
     for (error, original) in provider_errors().into_iter().zip(provider_errors()) {
         let error = ProviderError::from(StreamError::from(error));
         check_same(&error, &original);
@@ -73,11 +73,11 @@ fn the_only_holder_gets_the_provider_error_itself_back() {
 }
 
 #[test]
-fn a_holder_beside_others_gets_one_of_the_same_class_text_and_sources() {
+fn shared_error_converts_to_an_equal_copy() {
     for (error, original) in provider_errors().into_iter().zip(provider_errors()) {
         let shared = StreamError::from(error);
         check_same(&ProviderError::from(shared.clone()), &original);
-        // And once more from what the first conversion made.
+        // Convert the result of the first conversion once more.
         let again = StreamError::from(ProviderError::from(shared.clone()));
         check_same(&ProviderError::from(again.clone()), &original);
         assert_eq!(shared.message(), again.message());
@@ -85,7 +85,7 @@ fn a_holder_beside_others_gets_one_of_the_same_class_text_and_sources() {
 }
 
 #[test]
-fn the_provider_error_of_an_agents_run_comes_out_of_its_wrapping() {
+fn provider_error_of_a_run_is_unwrapped() {
     let wrappings: [fn(ProviderError) -> LoopError; 2] =
         [LoopError::Provider, |error| LoopError::Context(ContextError::Provider(error))];
     for wrap in wrappings {
@@ -108,7 +108,7 @@ fn provider_error_like(original: &ProviderError) -> ProviderError {
 }
 
 #[test]
-fn other_errors_of_a_run_are_kept_whole() {
+fn other_errors_of_a_run_stay_intact() {
     for alive in [false, true] {
         let run = StreamError::from(LoopError::Tool(ToolError::ExecutionFailed(reset())));
         assert_eq!(run.kind(), "Tool");
@@ -129,7 +129,7 @@ fn other_errors_of_a_run_are_kept_whole() {
 }
 
 #[test]
-fn texts_become_errors_of_their_class() {
+fn text_errors_keep_their_class() {
     let error = StreamError::retryable("the line broke");
     assert_eq!((error.kind(), error.message()), ("StreamError", "the line broke".into()));
     assert!(error.source().is_none());
@@ -146,7 +146,7 @@ fn texts_become_errors_of_their_class() {
 }
 
 #[test]
-fn debug_shows_what_is_inside() {
+fn debug_shows_the_inner_error() {
     assert_eq!(
         format!("{:?}", StreamError::retryable("x")),
         r#"StreamError { message: "x", retryable: true }"#

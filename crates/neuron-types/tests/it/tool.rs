@@ -1,4 +1,4 @@
-//! From a typed tool to an erased one: arguments, results, errors, effects.
+//! Tests of typed tools behind `ToolDyn`, with arguments, results, errors and effects.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ struct NoWeather {
     cell: std::cell::Cell<u8>,
 }
 
-/// Leaves everything to the provided methods.
+/// Uses all default methods.
 struct Plain;
 
 impl Tool for Plain {
@@ -68,7 +68,7 @@ async fn call(tool: impl Tool + 'static, kind: &str) -> Result<ToolOutput, ToolE
 }
 
 #[tokio::test]
-async fn results_become_text_and_objects_and_arrays_structured_content_too() {
+async fn results_become_text_and_structured_content() {
     for (json, text, is_structured) in [
         (r#""plain text""#, "plain text", false),
         ("7", "7", false),
@@ -93,7 +93,7 @@ async fn results_become_text_and_objects_and_arrays_structured_content_too() {
 }
 
 #[tokio::test]
-async fn arguments_that_do_not_fit_name_the_tool_and_the_fault() {
+async fn invalid_arguments_name_tool_and_reason() {
     let tool: Arc<dyn ToolDyn> = Arc::new(Plain);
     let ctx = ToolContext::default();
     for (input, text) in [
@@ -108,7 +108,7 @@ async fn arguments_that_do_not_fit_name_the_tool_and_the_fault() {
 }
 
 #[tokio::test]
-async fn a_tools_error_becomes_the_source_even_if_it_is_not_sync() {
+async fn error_becomes_the_source_even_without_sync() {
     let error = call(Plain, "error").await.unwrap_err();
     assert_eq!(error.to_string(), "execution failed: no weather for Atlantis");
     let source = error.source().unwrap();
@@ -117,7 +117,7 @@ async fn a_tools_error_becomes_the_source_even_if_it_is_not_sync() {
     assert!(source.source().unwrap().source().is_none());
 }
 
-/// Overrides all three.
+/// Overrides all three default methods.
 struct Own;
 
 struct Picture;
@@ -160,7 +160,7 @@ impl Tool for Own {
 }
 
 #[tokio::test]
-async fn a_tool_may_map_its_results_and_errors_itself() {
+async fn tool_may_map_results_and_errors() {
     let output = call(Own, "picture").await.unwrap();
     assert!(matches!(output.content[..], [ContentItem::Image { .. }]));
     let error = call(Own, "").await.unwrap_err();
@@ -170,7 +170,7 @@ async fn a_tool_may_map_its_results_and_errors_itself() {
 }
 
 #[tokio::test]
-async fn a_result_that_is_no_json_is_a_failure_of_the_tool() {
+async fn unserialisable_result_is_a_failure() {
     struct Broken;
     impl Tool for Broken {
         const NAME: &'static str = "broken";
@@ -189,13 +189,13 @@ async fn a_result_that_is_no_json_is_a_failure_of_the_tool() {
     }
     let error = call(Broken, "").await.unwrap_err();
     assert_eq!(error.to_string(), "execution failed: a picture is no JSON");
-    // And a `ToolError` of the tool is the one that the caller sees.
+    // A `ToolError` of the tool is returned unchanged.
     let error = call(Broken, "denied").await.unwrap_err();
     assert!(matches!(error, ToolError::PermissionDenied(reason) if reason == "no"));
 }
 
 #[test]
-fn a_tool_says_what_running_it_twice_would_do() {
+fn effect_defaults_to_at_most_once_and_can_be_overridden() {
     let effects = [ToolDyn::effect(&Plain), ToolDyn::effect(&Own), ToolEffect::default()];
     assert_eq!(effects, [ToolEffect::AtMostOnce, ToolEffect::Pure, ToolEffect::AtMostOnce]);
     assert_eq!((ToolDyn::name(&Own), ToolDyn::definition(&Own)), ("own", definition("own")));

@@ -1,4 +1,4 @@
-//! Adding usage up.
+//! Tests of adding usage.
 
 use neuron_types::{TokenUsage, UsageIteration};
 
@@ -27,7 +27,7 @@ fn counts_add_up_and_saturate() {
 }
 
 #[test]
-fn a_count_that_only_one_side_knows_is_kept() {
+fn counter_of_one_side_is_kept() {
     let known = TokenUsage { cache_read_tokens: Some(5), ..Default::default() };
     let unknown = TokenUsage::default();
     assert_eq!(sum([known.clone(), unknown.clone()]), known);
@@ -35,7 +35,7 @@ fn a_count_that_only_one_side_knows_is_kept() {
 }
 
 #[test]
-fn the_passes_of_all_calls_are_collected() {
+fn iterations_are_concatenated() {
     let call = TokenUsage {
         input_tokens: 1,
         iterations: Some(vec![UsageIteration::default()]),

@@ -1,9 +1,9 @@
-//! What keys look like: the formats that vendors document, and private keys.
+//! Formats of vendors' keys, as documented by the vendors, and of private keys.
 
 use super::REDACTED;
 
-/// How keys begin, and how many characters follow at least. What follows is letters, digits, `_`
-/// and `-`.
+/// Prefixes of keys, with the minimum number of characters after the prefix. Keys consist of letters, digits, `_` and
+/// `-`.
 const KEYS: &[(&str, usize)] = &[
     // Anthropic, OpenAI and others.
     ("sk-", 20),
@@ -34,7 +34,7 @@ const KEYS: &[(&str, usize)] = &[
 
 const PRIVATE_KEY: &str = "PRIVATE KEY";
 
-/// Hides what has the format of a key.
+/// Redacts all text in the format of a key.
 pub(super) fn redact(text: String) -> String {
     let is_suspect =
         KEYS.iter().any(|(start, _)| text.contains(start)) || text.contains(PRIVATE_KEY);
@@ -63,15 +63,15 @@ pub(super) fn redact(text: String) -> String {
     redacted
 }
 
-/// Whether a key that begins after this text would be the end of a longer word, as in `task-list`.
-/// Escape sequences end with letters too, and are no words; nor do all languages part words by blanks.
+/// Returns `true` if a key after this text would be the end of a longer word, as in `task-list`. Escape sequences also
+/// end with letters but are not words, and not all languages separate words by spaces.
 fn ends_with_word(text: &str) -> bool {
     let text = text.as_bytes();
     let is_word = text.last().is_some_and(u8::is_ascii_alphanumeric);
     is_word && !ends_with_json_escape(text) && !ends_with_url_escape(text) && !ends_with_color(text)
 }
 
-/// `\n`, `\u001b`.
+/// Matches `\n` and `\u001b`.
 fn ends_with_json_escape(text: &[u8]) -> bool {
     match text {
         [.., b'\\', b'b' | b'f' | b'n' | b'r' | b't'] => true,
@@ -82,12 +82,12 @@ fn ends_with_json_escape(text: &[u8]) -> bool {
     }
 }
 
-/// `%3D`.
+/// Matches `%3D`.
 fn ends_with_url_escape(text: &[u8]) -> bool {
     matches!(text, [.., b'%', high, low] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
 }
 
-/// What a terminal makes colors of: an escape character, `[1;32m`. The escape may be written as in JSON.
+/// Matches a terminal color, which is an escape character and `[1;32m`. The escape may be written as in JSON.
 fn ends_with_color(text: &[u8]) -> bool {
     let Some(text) = text.strip_suffix(b"m") else {
         return false;
@@ -98,7 +98,7 @@ fn ends_with_color(text: &[u8]) -> bool {
     before.ends_with(b"\x1b[") || before.ends_with(b"\\u001b[") || before.ends_with(b"\\u001B[")
 }
 
-/// Returns how long the key is with which the text begins.
+/// Returns the length of the key at the start of the text.
 fn key(text: &str) -> Option<usize> {
     KEYS.iter().find_map(|(start, least)| {
         let rest = text.strip_prefix(start)?;
@@ -108,10 +108,9 @@ fn key(text: &str) -> Option<usize> {
     })
 }
 
-/// Returns how long the private key is with which the text begins; one that is cut off goes to the
-/// text's end.
+/// Returns the length of the private key at the start of the text. A truncated key extends to the end of the text.
 fn private_key(text: &str) -> Option<usize> {
-    // Of the kind `RSA PRIVATE KEY`, `OPENSSH PRIVATE KEY`, `PGP PRIVATE KEY BLOCK`.
+    // The kind is for example `RSA PRIVATE KEY`, `OPENSSH PRIVATE KEY` or `PGP PRIVATE KEY BLOCK`.
     let (kind, body) = text.strip_prefix("-----BEGIN ")?.split_once("-----")?;
     if kind.len() > 40 || !kind.contains(PRIVATE_KEY) {
         return None;
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_hidden_whole_and_what_only_begins_like_one_is_not() {
+    fn keys_are_redacted_and_shorter_text_is_not() {
         for (start, least) in KEYS {
             let key = format!("{start}{}", "a1".repeat(least.div_ceil(2)));
             check(&key, "[redacted]");
@@ -147,11 +146,10 @@ mod tests {
         check("", "");
     }
 
-    /// The letter with which an escape sequence ends was taken for the beginning of a word, and so
-    /// was one of a language that writes no blanks: what a tool printed as JSON or in colors kept its
-    /// keys.
+    /// Regression test. The letter at the end of an escape sequence, or of a language without spaces, was taken for the
+    /// start of a word, so keys in JSON or colored output were not redacted.
     #[test]
-    fn a_key_is_found_after_an_escape_sequence_and_in_every_language() {
+    fn key_after_escape_sequence_or_without_space_is_redacted() {
         let key = "sk-0123456789abcdefghijkl";
         for before in [
             r"\n",
@@ -180,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn private_keys_are_hidden_to_their_end() {
+    fn private_keys_are_redacted_to_their_end() {
         check("x-----BEGIN PRIVATE KEY-----\nabc", "x[redacted]");
         let key =
             "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nabc\n-----END PGP PRIVATE KEY BLOCK-----";

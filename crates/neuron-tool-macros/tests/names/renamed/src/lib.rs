@@ -1,4 +1,4 @@
-//! Tools in a crate that calls `neuron-tool` something else, and has neither serde nor schemars.
+//! Tools in a crate that renames `neuron-tool` and has no serde or schemars.
 
 use std::io::Error;
 
@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_macro_finds_the_crate_under_its_name() {
+    async fn macro_finds_the_renamed_crate() {
         let mut registry = ToolRegistry::new();
         register(&mut registry);
         let input = r#"{ "a": 1 }"#.parse().unwrap();

@@ -1,4 +1,4 @@
-//! Tools in a crate that knows the umbrella alone, by another name.
+//! Tools in a crate that depends only on the renamed umbrella crate.
 
 use agents::prelude::*;
 
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_macros_find_the_crate_within_the_umbrella() {
+    async fn macros_find_the_crate_in_the_umbrella() {
         let mut registry = ToolRegistry::new();
         register(&mut registry);
         for (name, input, expected) in

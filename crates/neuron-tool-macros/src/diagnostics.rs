@@ -1,15 +1,15 @@
-//! What is wrong with the input: everything is said at once.
+//! Collected errors about the input, reported together.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::Error;
 
-/// Errors so far.
+/// The errors so far.
 #[derive(Default)]
-pub(crate) struct Problems(Option<Error>);
+pub(crate) struct Diagnostics(Option<Error>);
 
-impl Problems {
-    /// Adds an error that points at these tokens.
+impl Diagnostics {
+    /// Adds an error at these tokens.
     pub(crate) fn add(&mut self, tokens: impl ToTokens, message: impl std::fmt::Display) {
         self.push(Error::new_spanned(tokens, message));
     }
@@ -22,7 +22,7 @@ impl Problems {
         }
     }
 
-    /// The value, or all errors so far.
+    /// Returns the value if there are no errors. Otherwise returns all errors.
     pub(crate) fn or(
         self,
         value: impl FnOnce() -> syn::Result<TokenStream>,
