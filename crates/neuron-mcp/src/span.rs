@@ -266,7 +266,7 @@ impl RequestSpan {
         let (span, server) = (&self.span, route.server.as_ref());
         span.record("mcp.method.name", "tools/call");
         span.record("mcp.protocol.version", version.as_str());
-        span.record("mcp.session.id", route.session.get().map(|id| session_prefix(id)));
+        span.record("mcp.session.id", route.session.get().map(session_prefix));
         span.record("jsonrpc.request.id", self.id.get().map(String::as_str));
         span.record("network.transport", route.transport);
         span.record("network.protocol.name", route.protocol);
