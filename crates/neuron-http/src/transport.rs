@@ -15,7 +15,7 @@ pub(crate) fn network_error(uri: &Uri, error: &Cause) -> ProviderError {
     ProviderError::Network(if is_unsent { Box::new(Unsent(described)) } else { described })
 }
 
-/// Converts the error of a second attempt. It is never [`Unsent`](neuron_types::Unsent), because the first attempt may
+/// Converts the error of a second attempt. It is never [`Unsent`], because the first attempt may
 /// have reached the server.
 #[cfg(not(target_family = "wasm"))]
 pub(crate) fn second_attempt_error(uri: &Uri, error: &Cause) -> ProviderError {
