@@ -1,4 +1,5 @@
-//! The API's lines as our events: bytes in, [`StreamEvent`]s out.
+//! Decoding of streams into [`StreamEvent`]s.
+//!
 //! <https://docs.ollama.com/api/streaming>
 
 use std::collections::VecDeque;
@@ -12,14 +13,14 @@ use serde::de::IgnoredAny;
 use crate::error;
 use crate::response::{Collected, WireLine};
 
-/// An answer as far as it has come.
+/// A decoder of a streamed response.
 #[derive(Default)]
-pub(crate) struct ChatAnswer {
+pub(crate) struct ChatDecoder {
     collected: Collected,
     has_message: bool,
 }
 
-impl Answer for ChatAnswer {
+impl Answer for ChatDecoder {
     type Framing = LineDecoder;
 
     fn take(
@@ -28,7 +29,7 @@ impl Answer for ChatAnswer {
         secret: &Secret,
         out: &mut VecDeque<StreamEvent>,
     ) -> Result<bool, ProviderError> {
-        if let Ok(PieceLine { message, done: false, .. }) = read_frame(data) {
+        if let Ok(DeltaLine { message, done: false, .. }) = read_frame(data) {
             self.has_message = true;
             self.extend(message.thinking, message.content, out);
             return Ok(false);
@@ -60,7 +61,7 @@ impl Answer for ChatAnswer {
     }
 }
 
-impl ChatAnswer {
+impl ChatDecoder {
     fn extend(&mut self, thinking: String, text: String, out: &mut VecDeque<StreamEvent>) {
         if !thinking.is_empty() {
             self.collected.thinking.push_str(&thinking);
@@ -73,17 +74,16 @@ impl ChatAnswer {
     }
 }
 
-/// The line of which a stream has thousands: a piece of text or of reasoning, and nothing else that is
-/// read.
+/// The most frequent line, with a delta of text or of reasoning and no other relevant field.
 ///
-/// It is read first and alone: a struct with few fields is read much faster than [`WireLine`] with its
-/// many (`benches/README.md`). Whatever has another form is read again as that.
+/// It is tried first, because a struct with few fields is deserialised much faster than [`WireLine`]
+/// (`benches/README.md`). Any other line is then deserialised as a `WireLine`.
 #[derive(Deserialize)]
-struct PieceLine {
-    message: PieceMessage,
+struct DeltaLine {
+    message: DeltaMessage,
     #[serde(default)]
     done: bool,
-    /// Only `null`.
+    /// Must be `null`.
     #[serde(default, rename = "error")]
     _error: (),
     #[serde(default, rename = "logprobs")]
@@ -92,7 +92,7 @@ struct PieceLine {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PieceMessage {
+struct DeltaMessage {
     #[serde(default, rename = "role")]
     _role: IgnoredAny,
     #[serde(default)]
@@ -101,7 +101,7 @@ struct PieceMessage {
     thinking: String,
 }
 
-/// The API sends calls whole: all their events come at once.
+/// Emits all events of a call. The API sends calls whole.
 fn announce(call: &ContentBlock, out: &mut VecDeque<StreamEvent>) {
     let Some(call) = call.as_tool_use() else {
         return;
