@@ -1,4 +1,4 @@
-//! What spans tell of a request to a model.
+//! The attributes of a request to a model.
 
 use neuron_types::{ReasoningEffort, RequestRef, ResponseFormat};
 use serde_json::Value;
@@ -9,8 +9,8 @@ use crate::content;
 use crate::record::Record;
 use crate::run_state::RunState;
 
-/// Tells the settings. Of those that only some vendors have, what stands in the request's `extra` under the
-/// names that they are known by.
+/// Records the settings. Settings that only some vendors have are taken from the request's `extra`, under their usual
+/// names.
 pub(crate) fn settings(record: &Record<'_>, request: &RequestRef<'_>) {
     if let Some(tokens) = request.max_tokens {
         record.count("gen_ai.request.max_tokens", tokens);
@@ -47,7 +47,7 @@ pub(crate) fn settings(record: &Record<'_>, request: &RequestRef<'_>) {
     }
 }
 
-/// Tells the settings that only calls of the model have.
+/// Records the settings that only model calls have.
 pub(crate) fn settings_of_call(record: &Record<'_>, request: &RequestRef<'_>, config: &Config) {
     let top_k = request.extra.and_then(|extra| extra.get("top_k"));
     if config.conventions.is_latest() {
@@ -69,7 +69,7 @@ pub(crate) fn settings_of_call(record: &Record<'_>, request: &RequestRef<'_>, co
     }
 }
 
-/// Tells what the model is sent, where spans may.
+/// Records the content of the request, if spans contain content.
 pub(crate) fn content(
     record: &Record<'_>,
     run: Option<&RunState>,
@@ -80,7 +80,7 @@ pub(crate) fn content(
         return;
     }
     let tell = |name, kind, value| {
-        if let Some(text) = config.content.told(kind, value) {
+        if let Some(text) = config.content.captured(kind, value) {
             record.text(name, &text);
         }
     };
@@ -97,7 +97,7 @@ pub(crate) fn content(
     }
 }
 
-/// A number as it was written: 0.7, and not what a wider type makes of it.
+/// Converts a number through its shortest decimal form, so that 0.7 stays 0.7 in a wider type.
 fn short(number: f32) -> f64 {
     number.to_string().parse().unwrap_or_else(|_| number.into())
 }
