@@ -128,11 +128,12 @@ impl OtelHook {
         OtelProvider::new(provider, self.clone())
     }
 
+    // Instruments are created again, because they depend on the conventions and on the source.
     fn with(self, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config {
             conventions: self.config.conventions,
             content: self.config.content.clone(),
-            instruments: self.config.instruments.again(),
+            instruments: self.config.instruments.fresh_copy(),
             unsampled: self.config.unsampled,
         };
         change(&mut config);
@@ -176,6 +177,7 @@ impl ObservabilityHook for OtelHook {
             OperationKind::ToolCall { call, offered } => {
                 let run = RunState::current(config);
                 let called = tool::CalledTool::new(call, offered);
+                // A durable context decides whether the call runs, so its span begins with the first poll.
                 if scope.replaying {
                     return Some(Box::new(tool::ReplayedCall::new(
                         config,
@@ -210,6 +212,7 @@ impl OtelHook {
             return;
         };
         run.end_turn();
+        // A replayed turn has no span. Its first new operation becomes a child of the run.
         if !scope.replaying {
             let span = run.span();
             if !span.is_disabled() {

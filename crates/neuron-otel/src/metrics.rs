@@ -44,7 +44,7 @@ const CALLS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
 #[derive(Debug)]
 pub(crate) struct Instruments {
     source: Source,
-    made: OnceLock<Option<CreatedInstruments>>,
+    created: OnceLock<Option<CreatedInstruments>>,
 }
 
 #[derive(Debug, Clone)]
@@ -72,11 +72,11 @@ impl Instruments {
     }
 
     fn from(source: Source) -> Self {
-        Self { source, made: OnceLock::new() }
+        Self { source, created: OnceLock::new() }
     }
 
     /// Returns instruments with the same source that have not been created yet.
-    pub(crate) fn again(&self) -> Self {
+    pub(crate) fn fresh_copy(&self) -> Self {
         Self::from(self.source.clone())
     }
 
@@ -86,6 +86,7 @@ impl Instruments {
     }
 
     pub(crate) fn get(&self, conventions: SemanticConventions) -> Option<&CreatedInstruments> {
+        // Created lazily, because the application may install its meter provider after the hook was created.
         let make = || {
             let meter = match &self.source {
                 Source::Global => global::meter_with_scope(scope()),
@@ -94,7 +95,7 @@ impl Instruments {
             };
             Some(CreatedInstruments::new(&meter, conventions.is_latest()))
         };
-        self.made.get_or_init(make).as_ref()
+        self.created.get_or_init(make).as_ref()
     }
 }
 
@@ -260,6 +261,7 @@ impl CreatedInstruments {
         call: &mut Attributes,
     ) {
         with(call, failure.map(error_type), |ended| self.operation.record(seconds, ended));
+        // Since 1.41 no metric counts the tokens of embeddings.
         if let (Tokens::Together(histogram), Some(tokens)) = (&self.tokens, tokens) {
             with(call, Some(token_type("input")), |call| histogram.record(wide(tokens), call));
         }

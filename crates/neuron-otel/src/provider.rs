@@ -67,13 +67,14 @@ impl<P> fmt::Debug for OtelProvider<P> {
 
 impl<P: Provider> OtelProvider<P> {
     fn open(&self, request: RequestRef<'_>, streaming: bool) -> Scopes {
+        // A run that is replaying is not recorded, so a model call within it is not recorded either.
         let config = &self.hook.config;
-        // In a run that is replaying, the caller of the model is not recorded, so its call is not recorded either.
         let is_repeated = RunState::current(config).is_some_and(|run| run.begun().is_none());
         if is_repeated || Activity::is_model_call(config) {
             return Scopes::default();
         }
         let info = self.provider.info();
+        // The provider has no run, so the agent is empty and the turn is 0.
         let scope = HookScope::new("", 0, info.name, info.default_model)
             .at_server(info.server_address, info.server_port);
         let kind = OperationKind::ModelCall { request: &request, streaming };
@@ -168,6 +169,7 @@ impl futures_core::Stream for Answer {
         let next = poll_fn(|cx| {
             let polled = Pin::new(&mut *events).poll_next(cx);
             if let Poll::Ready(Some(event)) = &polled
+                // An error before the first chunk is not a chunk.
                 && !matches!(event, StreamEvent::Error(_))
             {
                 Activity::record_first_chunk();
@@ -176,7 +178,7 @@ impl futures_core::Stream for Answer {
         });
         let polled = pin!(scopes.run(next)).poll(cx);
         if let Poll::Ready(event) = &polled {
-            this.note(event.as_ref());
+            this.end_on_last_event(event.as_ref());
         }
         polled
     }
@@ -184,7 +186,8 @@ impl futures_core::Stream for Answer {
 
 impl Answer {
     /// Ends the scopes if the event is the last one.
-    fn note(&mut self, event: Option<&StreamEvent>) {
+    fn end_on_last_event(&mut self, event: Option<&StreamEvent>) {
+        // Only the last event has the result.
         let result = match event {
             Some(delta) if delta.is_delta() => return,
             Some(StreamEvent::ResponseComplete(response)) => Ok((**response).clone()),

@@ -259,6 +259,7 @@ impl Activity {
         let mut next = CURRENT.with_borrow(|current| current.activity.clone());
         while let Some(activity) = next {
             if Arc::ptr_eq(&activity.config, config) {
+                // An operation of another run of this hook does not enclose operations of `run`.
                 let is_of_run = match (&activity.run, run) {
                     (Some(one), Some(other)) => Arc::ptr_eq(one, other),
                     (one, other) => one.is_none() && other.is_none(),
@@ -289,6 +290,7 @@ impl Activity {
     /// Records the time of the first chunk for the current model call, in all hooks that record the call.
     pub(crate) fn record_first_chunk() {
         let mut next = CURRENT.with_borrow(|current| current.activity.clone());
+        // Each hook has an activity for the call. They are directly nested.
         while let Some(call) = next.filter(|activity| activity.kind == Kind::ModelCall) {
             let _ = call.first_chunk.set(Instant::now());
             next = call.outer.get().cloned().flatten();

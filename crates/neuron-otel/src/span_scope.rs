@@ -65,6 +65,7 @@ pub(crate) struct Polls {
 
 impl Polls {
     pub(crate) fn around(&mut self, poll: impl FnOnce()) {
+        // Remains set if `poll` panics.
         self.is_inside = true;
         poll();
         self.is_inside = false;
@@ -95,6 +96,7 @@ impl<W: Recorder> SpanScope<W> {
     }
 
     fn conclude(&mut self, ending: &Ending<'_>) {
+        // `end` is followed by `drop`, which must not record again.
         let Some(work) = self.work.take() else {
             return;
         };

@@ -56,6 +56,7 @@ pub(crate) fn of(request: RequestRef<'_>) -> Vec<&'static str> {
     if blocks.any(is_fallback) {
         needed.push(FALLBACK);
     }
+    // Sorted, so that equal requests have equal headers.
     needed.sort_unstable();
     needed.dedup();
     needed

@@ -214,6 +214,7 @@ impl Anthropic {
         headers.insert(API_KEY, self.endpoint.secret().header("")?);
         headers.insert(API_VERSION, header_value("anthropic-version", &self.api_version)?);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        // The names of the client come first, and each name is sent once.
         let mut names: Vec<&str> = self.betas.iter().map(String::as_str).collect();
         for needed in betas::of(request) {
             if !names.contains(&needed) {

@@ -35,6 +35,7 @@ pub(crate) fn without_abandoned(content: &mut Vec<ContentBlock>) {
     let results = content.iter().filter_map(|block| text(block, "tool_use_id"));
     let answered: HashSet<String> = results.map(str::to_owned).collect();
     let mut index = 0;
+    // Later blocks belong to the model that generated the response.
     content.retain(|block| {
         index += 1;
         index > last || !is_abandoned(block, &answered)

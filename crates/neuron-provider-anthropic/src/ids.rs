@@ -43,6 +43,7 @@ impl<'a> Ids<'a> {
                 ContentBlock::Raw { provider, .. } if provider == PROVIDER => call.id.into(),
                 _ => self.unique(allowed(call.id)),
             };
+            // An id that is sent unchanged ends an earlier replacement of the same id.
             match &id {
                 Cow::Borrowed(_) => drop(self.renamed.remove(call.id)),
                 Cow::Owned(id) => drop(self.renamed.insert(call.id, id.clone())),

@@ -53,6 +53,7 @@ pub(crate) fn container(request: RequestRef<'_>) -> Option<Value> {
     tools.iter().find(|tool| text_of(tool, "type").starts_with("code_execution"))?;
     let is_answer = |message: &&Message| message.role == Role::Assistant;
     let container = request.messages.iter().rfind(is_answer)?.metadata()?.container?;
+    // A container without a valid expiry is sent, and the API decides.
     let expiry = DateTime::parse_from_rfc3339(text_of(&container, "expires_at"));
     if expiry.is_ok_and(|expiry| expiry < Utc::now()) {
         return None;

@@ -50,6 +50,7 @@ pub(crate) fn write(
             "Anthropic has no free JSON mode: use ResponseFormat::JsonSchema".into(),
         ));
     }
+    // The API has separate fields for both, and rejects a request with both.
     if edits(request).any(is_summarize) && edits(request).count() > 1 {
         return Err(ProviderError::InvalidRequest(
             "the API summarises on request (`summarize`) or edits by rules, not both at once"
@@ -103,6 +104,7 @@ fn max_tokens(request: RequestRef<'_>, settings: Settings<'_>) -> usize {
     match (request.max_tokens, request.thinking) {
         (Some(max_tokens), _) => max_tokens,
         (None, Some(ThinkingConfig::Enabled { budget_tokens })) => {
+            // The limit of the API includes the thinking, so the budget must not reduce the output.
             settings.max_tokens.saturating_add(budget_tokens)
         }
         (None, _) => settings.max_tokens,
@@ -118,6 +120,7 @@ enum Thinking {
 }
 
 fn thinking(request: RequestRef<'_>) -> Option<Thinking> {
+    // An explicit `thinking` takes precedence over the effort.
     if request.thinking.is_none() && request.reasoning_effort == Some(ReasoningEffort::None) {
         return Some(Thinking::Disabled);
     }
@@ -171,6 +174,7 @@ fn conversation_cache(request: RequestRef<'_>, settings: Settings<'_>) -> Option
     });
     let tools = request.tools.iter().filter(|tool| tool.cache_control.is_some()).count();
     let marks = tools + blocks.iter().filter(|block| block.cache_control.is_some()).count();
+    // The client's setting is explicit and always sent. The request's wish is dropped at the maximum.
     settings.cache.copied().or(request.cache.filter(|_| marks < MAX_BREAKPOINTS))
 }
 
@@ -309,6 +313,7 @@ impl Serialize for System<'_> {
             cache_control: Option<Cache>,
         }
         let plain = |text| Block { r#type: "text", text, cache_control: None };
+        // A single text is sent as a string, the shortest form.
         if let (Some(SystemPrompt::Text(text)), None) = (self.prompt, self.leading_texts().next()) {
             return serializer.serialize_str(text);
         }
@@ -341,6 +346,7 @@ impl Serialize for Messages<'_> {
             role: &'static str,
             content: Content<'a>,
         }
+        // An id depends on earlier messages, so ids are assigned in order.
         let mut ids = Ids::new(self.0);
         let mut sequence = serializer.serialize_seq(None)?;
         for message in self.0 {
@@ -450,6 +456,7 @@ fn block<'a>(block: &'a ContentBlock, ids: &'a Ids<'_>) -> Option<Block<'a>> {
         ContentBlock::Image { source } => Block::Image { source: image(source)? },
         ContentBlock::Document { source } => Block::Document { source: document(source)? },
         ContentBlock::Compaction { content } => Block::Compaction { content },
+        // The API rejects blank texts even in raw blocks that it sent itself.
         ContentBlock::Raw { provider, json, .. } if provider == PROVIDER => match block.as_text() {
             Some(text) if is_blank(text) => return None,
             _ => Block::Raw(Echo::new(block, json)),
@@ -473,11 +480,13 @@ impl Items<'_> {
     fn items(&self) -> impl Iterator<Item = Block<'_>> {
         let is_blank =
             |item: &ContentItem| matches!(item, ContentItem::Text(text) if is_blank(text));
+        // The API rejects a failed result without content.
         let says_nothing = self.is_error && self.content.iter().all(is_blank);
         let items = self.content.iter().filter(move |item| !is_blank(item)).map(|item| match item
             .for_model()
         {
             ModelContent::Text(text) => Block::Text { text },
+            // The API accepts only texts in failed results.
             _ if self.is_error => Block::ItemText { text: ItemText(item) },
             ModelContent::Image { media_type, data } => {
                 Block::Image { source: Source::Base64 { media_type, data } }

@@ -19,6 +19,7 @@ use crate::{error, fallback};
 ///
 /// [`ProviderError::Other`] if the body is not a message, and the error that a server sends in its place.
 pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
+    // Proxies send errors with a successful status.
     let wire: WireMessage = serde_json::from_slice(body).map_err(|error| {
         if let Some(error) = error::find_in(body) {
             return error;
@@ -59,7 +60,7 @@ pub(crate) struct MessageHead {
     pub(crate) model: Option<String>,
     pub(crate) usage: Option<WireUsage>,
     #[serde(flatten)]
-    pub(crate) facts: WireMetadata,
+    pub(crate) wire_metadata: WireMetadata,
 }
 
 impl MessageHead {
@@ -71,7 +72,7 @@ impl MessageHead {
     ) -> CompletionResponse {
         fallback::without_abandoned(&mut content);
         let mut usage = self.usage.unwrap_or_default();
-        let metadata = self.facts.into_metadata(&mut usage);
+        let metadata = self.wire_metadata.into_metadata(&mut usage);
         let message = Message { role: Role::Assistant, content }.with_metadata(&metadata);
         CompletionResponse {
             id: self.id.unwrap_or_default(),
@@ -113,6 +114,7 @@ pub(crate) fn block(json: Value) -> ContentBlock {
         Some("compaction") => (read_compaction(fields), &["type", "content"]),
         _ => (None, &[]),
     };
+    // Null and an empty list of citations carry no information, so the block stays portable.
     let says_more = |(key, value): (&String, &Value)| {
         let no_citations = || key == "citations" && value.as_array().is_some_and(Vec::is_empty);
         !known.contains(&key.as_str()) && !value.is_null() && !no_citations()
@@ -201,6 +203,7 @@ impl WireUsage {
     /// Returns the model that generated the response, if it is not the requested model.
     pub(crate) fn fallback_model(&self) -> Option<&str> {
         let passes = self.iterations.iter().flatten();
+        // The last fallback generated the response.
         let served = passes.rev().find(|pass| pass.r#type == "fallback_message");
         served?.model.as_deref()
     }
@@ -227,6 +230,7 @@ impl From<WireUsage> for TokenUsage {
     fn from(wire: WireUsage) -> Self {
         let reasoning_tokens =
             wire.output_tokens_details.and_then(|details| details.thinking_tokens);
+        // With iterations the totals of the API are incomplete, so they are replaced with the sum.
         let passes = wire.iterations.unwrap_or_default();
         if passes.is_empty() {
             let (read, created) = (wire.cache_read_input_tokens, wire.cache_creation_input_tokens);

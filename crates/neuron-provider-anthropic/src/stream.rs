@@ -97,7 +97,7 @@ struct WireDelta {
     #[serde(default)]
     stop_reason: Option<String>,
     #[serde(flatten)]
-    facts: WireMetadata,
+    wire_metadata: WireMetadata,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -169,6 +169,7 @@ impl Answer for MessageDecoder {
             return Ok(false);
         }
         if let Ok(DeltaEvent { kind: "content_block_delta", index, delta }) = read_frame(data)
+            // Unknown deltas, and deltas of blocks that are not open, are decoded in full.
             && let Some(block) = self.open.get_mut(&index)
             && block.extend_by(delta, out)
         {
@@ -193,6 +194,7 @@ impl Answer for MessageDecoder {
             }
             EventKind::ContentBlockStart => {
                 if let Some(mut fields) = event.content_block {
+                    // Some servers reuse the index of a block that has not ended.
                     self.close(event.index, out);
                     self.ids.complete(&mut fields, self.head.id.as_deref().unwrap_or_default());
                     // `message_start` has the model that declined.
@@ -220,8 +222,9 @@ impl Answer for MessageDecoder {
             }
             EventKind::MessageDelta => {
                 if let Some(delta) = event.delta {
+                    // A later `message_delta` without a value keeps the earlier value.
                     self.stop_reason = delta.stop_reason.or(self.stop_reason.take());
-                    self.head.facts.update(delta.facts);
+                    self.head.wire_metadata.update(delta.wire_metadata);
                 }
                 if let Some(usage) = event.usage {
                     self.head.usage.get_or_insert_default().update(usage);
@@ -268,13 +271,16 @@ impl MessageDecoder {
             let text = "the stream ends an answer that it did not begin";
             return Err(ProviderError::StreamError(text.into()));
         }
+        // Some servers end the stream without `content_block_stop` events.
         for (index, block) in std::mem::take(&mut self.open) {
             self.done.push((index, block.stop(out)));
         }
         let mut done = std::mem::take(&mut self.done);
+        // Blocks are stored in the order in which they ended.
         done.sort_by_key(|(index, _)| *index);
         let content = done.into_iter().map(|(_, block)| block).collect();
         let mut head = std::mem::take(&mut self.head);
+        // `usage.iterations` also names the model that generated the response.
         let served = head.usage.as_ref().and_then(WireUsage::fallback_model);
         if let Some(model) = served.map(str::to_owned) {
             head.model = Some(model);
@@ -311,6 +317,7 @@ impl OpenBlock {
         }
         let (is_text, is_thinking) = (field("type") == "text", field("type") == "thinking");
         let (text, thinking) = (field("text").to_owned(), field("thinking").to_owned());
+        // Compatible servers put the beginning of the text into the first event.
         if is_text && !text.is_empty() {
             out.push_back(StreamEvent::TextDelta(text.clone()));
         }
@@ -390,6 +397,7 @@ impl OpenBlock {
     }
 
     fn stop(mut self, out: &mut VecDeque<StreamEvent>) -> ContentBlock {
+        // Without deltas, the arguments may be in the first event.
         if let (Some(id), true) = (&self.call_id, self.arguments.trim().is_empty())
             && let Some(delta) = input_at_start(&self.fields)
         {
@@ -419,6 +427,7 @@ impl OpenBlock {
         let block = response::block(Value::Object(self.fields));
         if let Some(id) = self.call_id {
             out.push_back(StreamEvent::ToolUseEnd { id });
+            // A call with truncated arguments must not run.
             if let Some(call) = block.as_tool_use()
                 && ToolCall::invalid_json(call.input).is_none()
             {

@@ -216,6 +216,7 @@ impl Ollama {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let secret = self.endpoint.secret();
+        // A local server has no key.
         if !secret.is_empty() {
             headers.insert(AUTHORIZATION, secret.header("Bearer ")?);
         }

@@ -117,6 +117,7 @@ impl fmt::Display for ResultText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_error {
             f.write_str("Error: ")?;
+            // An empty result would not show that the call failed.
             if self.texts().all(|text| text.trim().is_empty()) {
                 return f.write_str("the tool failed without a message");
             }
@@ -203,6 +204,7 @@ impl Serialize for OwnMessage<'_> {
         if !calls.is_empty() {
             fields.serialize_entry("tool_calls", &calls)?;
         }
+        // The fields above take precedence over raw fields of the same name.
         for (key, value) in self.fields().into_iter().flatten() {
             let is_there = match key.as_str() {
                 "type" | "role" | "content" | "thinking" | "tool_calls" => true,

@@ -197,6 +197,7 @@ fn think(request: RequestRef<'_>) -> Option<Think> {
         _ => None,
     };
     match (request.thinking, level) {
+        // Disabled thinking takes precedence over an effort.
         (Some(ThinkingConfig::Disabled), _) => Some(Think::Whether(false)),
         (_, Some(level)) => Some(Think::Level(level)),
         (Some(ThinkingConfig::Enabled { .. } | ThinkingConfig::Adaptive), None) => {

@@ -33,6 +33,7 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
         return Err(error::from_answer(error));
     }
     let message = line.message.take().ok_or_else(|| unreadable("missing field `message`"))?;
+    // Such a body is a line of a stream.
     if line.done == Some(false) {
         return Err(unreadable("it is not done"));
     }

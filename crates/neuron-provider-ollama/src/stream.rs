@@ -29,6 +29,7 @@ impl Answer for ChatDecoder {
         secret: &Secret,
         out: &mut VecDeque<StreamEvent>,
     ) -> Result<bool, ProviderError> {
+        // The last line is decoded in full, because it has the usage.
         if let Ok(DeltaLine { message, done: false, .. }) = read_frame(data) {
             self.has_message = true;
             self.extend(message.thinking, message.content, out);
@@ -50,9 +51,11 @@ impl Answer for ChatDecoder {
             }
         }
         if line.done != Some(true) {
+            // The log probabilities of the last line are added by `into_response`.
             self.collected.add_logprobs(&line);
             return Ok(false);
         }
+        // A stream of another API has no `message`, and would be an empty response.
         if !self.has_message {
             return Err(ProviderError::StreamError("the stream ended without a message".into()));
         }
@@ -107,6 +110,7 @@ fn announce(call: &ContentBlock, out: &mut VecDeque<StreamEvent>) {
         return;
     };
     let (id, name) = (call.id.to_owned(), call.name.to_owned());
+    // Invalid arguments are emitted as the model wrote them.
     let delta = match ToolCall::invalid_json(call.input) {
         Some(text) => text.to_owned(),
         None => call.input.to_string(),
@@ -114,6 +118,7 @@ fn announce(call: &ContentBlock, out: &mut VecDeque<StreamEvent>) {
     out.push_back(StreamEvent::ToolUseStart { id: id.clone(), name: name.clone() });
     out.push_back(StreamEvent::ToolUseInputDelta { id: id.clone(), delta });
     out.push_back(StreamEvent::ToolUseEnd { id: id.clone() });
+    // A call with invalid arguments must not run.
     if ToolCall::invalid_json(call.input).is_none() {
         out.push_back(StreamEvent::ToolUse { id, name, input: call.input.clone() });
     }

@@ -64,6 +64,7 @@ fn without_references(schema: &Value) -> Cow<'_, Value> {
         let mut references = References { definitions, open: Vec::new(), depth, left: MAX_OBJECTS };
         references.object(fields, &DEFINITIONS)
     });
+    // Even depth 0 may exceed the limit. The schema is then sent unchanged.
     resolved.map_or(Cow::Borrowed(schema), Cow::Owned)
 }
 
@@ -97,12 +98,14 @@ impl<'a> References<'a> {
     }
 
     fn object(&mut self, fields: &'a Map<String, Value>, but: &[&str]) -> Option<Value> {
+        // Only objects within definitions count towards the limit.
         if !self.open.is_empty() {
             self.left = self.left.checked_sub(1)?;
         }
         let mut result = Map::new();
         if let Some(name) = fields.get("$ref").and_then(Value::as_str).and_then(definition_name)
             && let Some(definition) = self.definitions.get(name)
+            // A recursive reference is dropped, so that it accepts any value.
             && !self.open.contains(&name)
             && self.open.len() < self.depth
         {
@@ -135,6 +138,7 @@ impl Serialize for Schema<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let schema = match self.0 {
             Value::Object(schema) => schema,
+            // `false` is widened to a schema that accepts any value, too.
             Value::Bool(_) => return serializer.serialize_map(Some(0))?.end(),
             other => return other.serialize(serializer),
         };

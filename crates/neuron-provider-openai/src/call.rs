@@ -85,6 +85,7 @@ impl From<WireCall> for CallFields {
         let WireFunction { name, more, .. } = function;
         let mut fields =
             Self { id: wire.id, name, arguments, is_custom, more: wire.more, function_more: more };
+        // Stubs of absent fields are dropped, so that they do not turn a plain call into a raw block.
         for more in [&mut fields.more, &mut fields.function_more] {
             more.retain(|_, value| !lenient::is_blank(value));
         }
@@ -163,6 +164,7 @@ impl CallFields {
         if !self.is_custom && self.more.is_empty() && self.function_more.is_empty() {
             return ContentBlock::ToolUse { id: self.id, name: self.name, input };
         }
+        // The stored arguments must be valid, because raw fields are sent back unchanged.
         if !self.is_custom {
             self.arguments = arguments_text(Some(&self.arguments), &input).into_owned();
         }
@@ -242,6 +244,7 @@ pub(crate) fn is_call(json: &Map<String, Value>) -> bool {
 
 impl Serialize for Call<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // The input of a custom call is free text, so it needs no repair.
         if let Some(own) = self.own.filter(|own| own.contains_key("custom")) {
             return own.serialize(serializer);
         }

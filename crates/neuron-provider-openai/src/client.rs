@@ -98,6 +98,7 @@ impl OpenAi {
     /// Set the model with [`model`](Self::model). The default is OpenAI's default model.
     pub fn compatible(dialect: Dialect, api_key: impl Into<String>) -> Self {
         let endpoint = Endpoint::new(&*dialect.base_url, Secret::new(api_key));
+        // The model is still OpenAI's default. `model` sets another.
         Self { endpoint, dialect, prefix: "", ..Self::new("") }
     }
 
@@ -134,6 +135,7 @@ impl OpenAi {
         organization: Option<String>,
     ) -> Result<Self, ProviderError> {
         let set = |value: Option<String>| {
+            // An empty variable counts as not set.
             let value = value?.trim().to_owned();
             (!value.is_empty()).then_some(value)
         };
@@ -265,6 +267,7 @@ impl OpenAi {
         let path = format!("{}{path}", self.prefix);
         let reject = |rejection: &Rejection| {
             let error = self.dialect.explain(rejection);
+            // Servers may echo the headers, whose values may be secrets.
             self.headers.iter().fold(error, |error, (_, value)| value.redact_error(error))
         };
         self.endpoint.post(&path, self.headers()?, body, reject).await
@@ -343,6 +346,7 @@ impl OpenAi {
             KeyHeader::Bearer => (AUTHORIZATION, "Bearer "),
             KeyHeader::Named(name) => (header_name(name)?, ""),
         };
+        // A local server has no key.
         if !self.endpoint.secret().is_empty() {
             headers.insert(key, self.endpoint.secret().header(prefix)?);
         }
@@ -353,6 +357,7 @@ impl OpenAi {
             headers.insert(PROJECT, header_value("OpenAI-Project", project)?);
         }
         let own = self.headers.iter().map(|(name, value)| (name.as_str(), value.expose()));
+        // Custom headers come last, so that they replace the dialect's headers of the same name.
         for (name, value) in self.dialect.headers.iter().copied().chain(own) {
             let mut value = header_value(name, value)?;
             value.set_sensitive(true);

@@ -213,6 +213,7 @@ impl Dialect {
         use ProviderError as E;
         let vendor = rejection.vendor_error();
         let error = rejection.error_of(&vendor, vendor.message());
+        // Other classes follow from the status or from the error code, which are more reliable than phrases.
         let (E::InvalidRequest(text) | E::ServiceUnavailable(text)) = &error else {
             return error;
         };

@@ -51,6 +51,7 @@ pub(crate) fn read(
         ProviderError::Other(text.into())
     };
     let wire: WireEmbeddings = serde_json::from_slice(body).map_err(|error| foreign(&error))?;
+    // Some servers send errors with a successful status.
     let no_vectors = wire.data.as_ref().is_none_or(Vec::is_empty) && count > 0;
     if let Some(error) = no_vectors.then(|| ApiError::find_in(body)).flatten() {
         return Err(error::from_answer(&error));

@@ -90,7 +90,7 @@
 //! |---|---|
 //! | `client.rs` | [`OpenAi`], with settings, headers and calls |
 //! | `dialect.rs`, `dialect/servers.rs` | [`Dialect`] and the predefined dialects |
-//! | `facts.rs` | metadata of responses |
+//! | `metadata.rs` | metadata of responses |
 //! | `request.rs`, `message.rs` | requests of Chat Completions |
 //! | `response.rs` | responses of Chat Completions |
 //! | `stream.rs`, `stream/` | streams of Chat Completions |
@@ -112,10 +112,10 @@ mod call;
 mod client;
 mod dialect;
 mod error;
-mod facts;
 mod lenient;
 mod message;
 mod message_fields;
+mod metadata;
 mod request;
 mod response;
 mod stream;

@@ -190,6 +190,7 @@ impl<'a> UserContent<'a> {
 impl Serialize for UserContent<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut parts = self.parts();
+        // A single text is sent as a string, the shortest form.
         match (parts.next(), parts.next()) {
             (Some(Part::Text { text }), None) => serializer.serialize_str(text),
             _ => serializer.collect_seq(self.parts()),
@@ -250,6 +251,7 @@ impl Display for ToolText<'_> {
                 f.write_str("\n")?;
             }
             match item_image(item) {
+                // Only users may send images, so the image is in the next message.
                 Some(_) => f.write_str("[the image follows]")?,
                 None => item.fmt(f)?,
             }
@@ -313,6 +315,7 @@ impl<'a> AssistantMessage<'a> {
         let is_sent_back = self.dialect.reasoning.is_sent_back(self.message);
         let blocks = if is_sent_back { self.message.content.as_slice() } else { &[] };
         blocks.iter().filter_map(|block| match block {
+            // Signed reasoning belongs to another vendor.
             ContentBlock::Thinking { thinking, signature } if signature.is_empty() => {
                 Some(thinking.as_str())
             }
@@ -327,6 +330,7 @@ impl Serialize for AssistantMessage<'_> {
         map.serialize_entry("role", "assistant")?;
         let mut texts = self.texts().filter(|text| !text.is_empty());
         match (texts.next(), texts.next()) {
+            // The API requires `content`, unless calls, a refusal or speech replace it.
             (None, _) if self.may_lack_content() => {}
             (None, _) => map.serialize_entry("content", "")?,
             (Some(text), None) => map.serialize_entry("content", text)?,
@@ -347,6 +351,7 @@ impl Serialize for AssistantMessage<'_> {
         }
         for (key, value) in self.more() {
             match value.get("id") {
+                // The API accepts only the id of earlier speech, not its data.
                 Some(id) if key == "audio" => map.serialize_entry(key, &json!({"id": id}))?,
                 _ => map.serialize_entry(key, value)?,
             }

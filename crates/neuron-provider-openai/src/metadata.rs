@@ -12,7 +12,7 @@ use crate::usage::WireUsage;
 /// Metadata fields of a whole response, and of the chunks of a stream.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Facts {
+pub(crate) struct WireMetadata {
     #[serde(deserialize_with = "lenient::or_default")]
     service_tier: Option<String>,
     /// Perplexity. Cumulative in streams.
@@ -23,7 +23,7 @@ pub(crate) struct Facts {
     search_results: Vec<Value>,
 }
 
-impl Facts {
+impl WireMetadata {
     /// Merges the metadata of a later chunk.
     pub(crate) fn update(&mut self, later: Self) {
         self.service_tier = later.service_tier.or(self.service_tier.take());

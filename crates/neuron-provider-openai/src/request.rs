@@ -70,6 +70,7 @@ fn write_fields(
     fields.entry("model", model)?;
     let Settings { dialect, disables_parallel_calls } = settings;
     fields.leave_out(dialect.left_out);
+    // `stream` is omitted otherwise, because false is the default.
     if stream {
         fields.entry("stream", &true)?;
         fields.entry(STREAM_OPTIONS, &StreamOptions { include_usage: true })?;
@@ -84,6 +85,7 @@ fn write_fields(
     let tools = Tools { tools: request.tools, strict: dialect.strict_tools };
     fields.some("tools", (!request.tools.is_empty()).then_some(tools))?;
     fields.some("tool_choice", tool_choice(request))?;
+    // The API rejects `parallel_tool_calls` without tools.
     let one_call = disables_parallel_calls && has_tools(request);
     fields.some("parallel_tool_calls", one_call.then_some(false))?;
     fields.rest_but("messages")?;
@@ -207,7 +209,7 @@ impl Serialize for Parameters<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let fields = match &*self.0 {
             Value::Object(fields) => fields,
-            // A schema that accepts any value.
+            // `true` is a schema that accepts any value, but the API requires an object.
             Value::Bool(true) => return Map::new().serialize(serializer),
             other => return other.serialize(serializer),
         };

@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 
 use crate::call::{CallFields, generate_id, seed};
 use crate::error::{self, ApiError};
-use crate::facts::Facts;
 use crate::lenient;
 use crate::message_fields::{self, grow, keep_nameless, own_fields};
+use crate::metadata::WireMetadata;
 use crate::request::PROVIDER;
 use crate::usage::WireUsage;
 pub(crate) use crate::usage::{CompletionDetails, PromptDetails};
@@ -46,7 +46,7 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
         None => return Err(foreign(&"missing field `message`")),
     };
     let message = message(fields, &seed(&wire.id, wire.created));
-    let metadata = wire.facts.into_metadata(&wire.usage, choice.logprobs, &message);
+    let metadata = wire.wire_metadata.into_metadata(&wire.usage, choice.logprobs, &message);
     let message = message.with_metadata(&metadata);
     Ok(CompletionResponse {
         stop_reason: stop_reason(choice.finish_reason.as_deref(), &message),
@@ -72,7 +72,7 @@ struct WireCompletion {
     #[serde(default)]
     error: Value,
     #[serde(flatten)]
-    facts: Facts,
+    wire_metadata: WireMetadata,
 }
 
 #[derive(Deserialize)]

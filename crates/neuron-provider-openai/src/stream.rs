@@ -11,8 +11,8 @@ use serde_json::Value;
 use crate::call;
 use crate::dialect::Vendor;
 use crate::error::{self, ApiError};
-use crate::facts::{Facts, add_logprobs};
 use crate::message_fields::{grow, said};
+use crate::metadata::{WireMetadata, add_logprobs};
 use crate::response::{self, Parts};
 use crate::usage::WireUsage;
 
@@ -34,7 +34,7 @@ pub(crate) struct ChatDecoder {
     calls: OpenCalls,
     finish_reason: Option<String>,
     usage: WireUsage,
-    facts: Facts,
+    wire_metadata: WireMetadata,
     logprobs: Value,
     /// Set after the first choice.
     is_begun: bool,
@@ -65,6 +65,7 @@ impl Answer for ChatDecoder {
             }
             _ => {}
         }
+        // The first chunk is decoded in full, because it has the id and the model.
         if self.is_begun
             && let Ok(DeltaChunk { choices: [DeltaChoice { index: 0, delta, .. }], .. }) =
                 read_frame(data)
@@ -83,8 +84,9 @@ impl Answer for ChatDecoder {
         if let Some(error) = ApiError::read(chunk.error) {
             return Err(error::from_event(&error));
         }
+        // A usage chunk without choices is not an error, even if it has unknown fields.
         let is_counted = chunk.usage.is_some();
-        self.facts.update(chunk.facts);
+        self.wire_metadata.update(chunk.wire_metadata);
         self.count(chunk.x_groq.usage);
         self.count(chunk.usage);
         let Some(choices) = chunk.choices else {
@@ -180,6 +182,7 @@ impl ChatDecoder {
 
     /// Adds unknown fields. Emits the texts in them as text deltas.
     fn extend_more(&mut self, more: Vec<(String, Value)>, events: &mut VecDeque<StreamEvent>) {
+        // Only the texts that were added by this delta are emitted.
         let lengths = said(&self.parts.more).map(str::len);
         for (key, piece) in more {
             grow(&mut self.parts.more, key, piece);
@@ -199,8 +202,8 @@ impl ChatDecoder {
         }
         std::mem::take(&mut self.calls).finish(&mut parts, events);
         let message = parts.into_message();
-        let facts = std::mem::take(&mut self.facts);
-        let metadata = facts.into_metadata(&self.usage, self.logprobs.take(), &message);
+        let wire = std::mem::take(&mut self.wire_metadata);
+        let metadata = wire.into_metadata(&self.usage, self.logprobs.take(), &message);
         let mut message = message.with_metadata(&metadata);
         let stop_reason = response::stop_reason(self.finish_reason.as_deref(), &message);
         self.vendor.sign(&mut message);

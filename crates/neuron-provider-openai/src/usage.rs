@@ -92,6 +92,7 @@ impl WireUsage {
 
     /// Returns the cost in US dollars, if the server reports it.
     pub(crate) fn cost(&self) -> Option<f64> {
+        // Perplexity's `cost` is an object, OpenRouter's a number.
         let total = self.cost.get("total_cost").unwrap_or(&self.cost).as_f64();
         total.or_else(|| self.cost_in_usd_ticks.map(|ticks| ticks / TICKS))
     }
@@ -118,12 +119,14 @@ impl WireUsage {
         let details = self.completion_tokens_details.reasoning_tokens;
         let reasoning = most([details, self.reasoning_tokens]);
         let answer = self.completion_tokens.unwrap_or_default();
+        // Tokens in the total that neither input nor output contains.
         let beside = match (self.prompt_tokens, self.total_tokens) {
             (Some(prompt), Some(total)) => total.saturating_sub(prompt.saturating_add(answer)),
             _ => 0,
         };
         match reasoning {
             None if beside > 0 => (answer.saturating_add(beside), Some(beside)),
+            // Equal to the excess, so the output does not contain the reasoning.
             Some(reasoning) if reasoning == beside => {
                 (answer.saturating_add(reasoning), Some(reasoning))
             }

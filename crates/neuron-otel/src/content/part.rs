@@ -52,6 +52,7 @@ fn block(block: &ContentBlock) -> Value {
         ContentBlock::Image { source } => image(source),
         ContentBlock::Document { source } => document(source),
         ContentBlock::Compaction { content } => json!({ "type": "compaction", "content": content }),
+        // Only the type is captured, because the content of raw blocks may be secret, such as encrypted reasoning.
         ContentBlock::Raw { provider, json, .. } => {
             json!({ "type": raw_type(provider, json), "provider": provider })
         }
@@ -98,6 +99,7 @@ fn blob(mime_type: Option<&str>, modality: &str, base64: &str) -> Value {
 fn uri(mime_type: Option<&str>, modality: &str, uri: &str) -> Value {
     let held = uri.strip_prefix("data:").and_then(|data| data.split_once(";base64,"));
     match held {
+        // The media type in the URI is more precise than that of the resource.
         Some((held_type, base64)) => {
             let held_type = Some(held_type).filter(|held_type| !held_type.is_empty());
             blob(held_type.or(mime_type), modality, base64)
@@ -137,6 +139,7 @@ const TYPES_WITH_FIELDS: [&str; 9] = [
 /// Returns the type of a provider's own block. The rest of the block is not captured.
 fn raw_type(provider: &str, json: &Value) -> String {
     match json.get("type").and_then(Value::as_str) {
+        // The prefix keeps such a block from being taken for a standard part without its required fields.
         Some(name) if TYPES_WITH_FIELDS.contains(&name) => format!("{provider}.{name}"),
         Some(name) => name.to_owned(),
         None => "raw".to_owned(),

@@ -40,6 +40,7 @@ pub(crate) fn open(
         let (name, provider, model) =
             (scope.agent.to_owned(), scope.provider.to_owned(), model.to_owned());
         let session = session_id.to_owned();
+        // Without the conversation, because the span of a resumed run has no content.
         let settings = RequestRef { messages: &[], system: None, tools: &[], ..*request };
         let settings = settings.to_request();
         RunState::replaying(config.clone(), scope.agent, session_id, move || {
@@ -61,6 +62,7 @@ pub(crate) fn open(
             request_attributes::settings(&record, request);
             request_attributes::content(&record, None, request, config);
         }
+        // Nothing would be recorded.
         if span.is_disabled() && !config.instruments.is_enabled() {
             return None;
         }
@@ -146,6 +148,7 @@ impl Drop for RunScope {
 impl RunScope {
     fn conclude(&mut self, ending: &Ending<'_>) {
         self.has_ended = true;
+        // The turn of an abandoned run may have been polled last long ago.
         if ending.is_abandoned() {
             self.state.extend_turn();
         }

@@ -104,6 +104,7 @@ pub(crate) fn open(
             record.flag("gen_ai.conversation.compacted", true);
         }
         if let Some(tier) = request.extra.and_then(|extra| extra.get("service_tier"))
+            // The conventions require the tier only if it is not `auto`.
             && let Some(tier) = tier.as_str().filter(|tier| *tier != "auto")
             && target.provider == "openai"
         {
@@ -207,24 +208,26 @@ impl Recorder for ChatRecorder {
             _ => None,
         };
         let failure = ending.failure(self.config.captures_error_texts());
-        self.tell(span, answer, failure.as_ref(), seconds);
+        self.record_end(span, answer, failure.as_ref(), seconds);
     }
 }
 
 impl ChatRecorder {
     /// Records a call that ended with a response or a failure.
-    fn tell(
+    fn record_end(
         mut self,
         span: &Span,
         answer: Option<&CompletionResponse>,
         failure: Option<&Failure>,
         seconds: f64,
     ) {
+        // The first chunk is only defined for streamed calls.
         let first_chunk = self.call.first_chunk_after().filter(|_| self.streaming);
         if let Some(record) = Record::of(span).filter(Record::is_recorded) {
             self.record(&record, answer, failure, first_chunk);
         }
         if let Some(sent) = &self.sent {
+            // Inside the span, so that log exporters associate the event with it.
             span.in_scope(|| self.emit(sent, answer, failure));
         }
         if let Some(attributes) = self.attributes.take() {
@@ -245,6 +248,7 @@ impl ChatRecorder {
         }
         if let Some(failure) = failure {
             record.failure(failure);
+            // The latest conventions require a finish reason for a broken stream.
             if self.streaming && conventions.is_latest() {
                 record.texts("gen_ai.response.finish_reasons", ["error"]);
             }

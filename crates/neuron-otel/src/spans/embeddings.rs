@@ -32,6 +32,7 @@ impl Call {
         info: ProviderInfo<'_>,
         request: &EmbeddingRequest,
     ) -> Self {
+        // Embedding calls do not belong to a conversation.
         let target = CallTarget {
             provider: info.name,
             model: known(&request.model).unwrap_or(info.default_model),
@@ -68,10 +69,10 @@ impl Call {
             Ok(_) => None,
             Err(error) => Failure::of(error, self.config.captures_error_texts()),
         };
-        self.tell(result.ok(), failure.as_ref());
+        self.record_end(result.ok(), failure.as_ref());
     }
 
-    fn tell(&mut self, response: Option<&EmbeddingResponse>, failure: Option<&Failure>) {
+    fn record_end(&mut self, response: Option<&EmbeddingResponse>, failure: Option<&Failure>) {
         if let Some(record) = Record::of(&self.span).filter(Record::is_recorded) {
             if let Some(failure) = failure {
                 record.failure(failure);
@@ -100,7 +101,7 @@ impl Drop for Call {
         if !self.has_ended {
             // The last poll may be long ago, but the call ends now.
             extend_to_now(&self.span);
-            self.tell(None, Some(&Failure::dropped()));
+            self.record_end(None, Some(&Failure::dropped()));
         }
     }
 }

@@ -42,6 +42,7 @@ pub(crate) fn settings(record: &Record<'_>, request: &RequestRef<'_>) {
     if let Some(seed) = extra("seed").and_then(Value::as_i64) {
         record.integer("gen_ai.request.seed", seed);
     }
+    // The conventions require the number of choices only if it is not 1.
     if let Some(choices) = extra("n").and_then(Value::as_i64).filter(|choices| *choices != 1) {
         record.integer("gen_ai.request.choice.count", choices);
     }
@@ -50,6 +51,7 @@ pub(crate) fn settings(record: &Record<'_>, request: &RequestRef<'_>) {
 /// Records the settings that only model calls have.
 pub(crate) fn settings_of_call(record: &Record<'_>, request: &RequestRef<'_>, config: &Config) {
     let top_k = request.extra.and_then(|extra| extra.get("top_k"));
+    // `top_k` is an integer in the latest conventions and a double in 1.41.
     if config.conventions.is_latest() {
         if let Some(top_k) = top_k.and_then(Value::as_i64) {
             record.integer("gen_ai.request.top_k", top_k);
@@ -79,21 +81,21 @@ pub(crate) fn content(
     if !config.captures_in_spans() {
         return;
     }
-    let tell = |name, kind, value| {
+    let record_content = |name, kind, value| {
         if let Some(text) = config.content.captured(kind, value) {
             record.text(name, &text);
         }
     };
     if let Some(system) = request.system.filter(|system| !system.is_empty()) {
         let value = content::system_instructions(system);
-        tell("gen_ai.system_instructions", ContentKind::SystemInstructions, value);
+        record_content("gen_ai.system_instructions", ContentKind::SystemInstructions, value);
     }
     if let Some(messages) = config.content.input_messages(run, request) {
         record.text("gen_ai.input.messages", &messages);
     }
     if !request.tools.is_empty() {
         let value = content::tool_definitions(request.tools);
-        tell("gen_ai.tool.definitions", ContentKind::ToolDefinitions, value);
+        record_content("gen_ai.tool.definitions", ContentKind::ToolDefinitions, value);
     }
 }
 

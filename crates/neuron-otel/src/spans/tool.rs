@@ -31,6 +31,7 @@ pub(crate) fn open(
     provider: &str,
     called: &CalledTool<'_>,
 ) -> Option<SpanScope<ToolRecorder>> {
+    // Counted even without a span, because the metrics of the run contain the number.
     if let Some(run) = run {
         run.count_tool_call();
     }
@@ -133,6 +134,7 @@ impl Recorder for ToolRecorder {
             Ending::Outcome(Outcome::ToolOutput(output)) => Some(*output),
             _ => None,
         };
+        // A failed result is a failure of the call, but not of the run.
         let failure = match output {
             Some(output) => output.is_error.then(Failure::of_tool_result),
             None => ending.failure(self.config.captures_error_texts()),
@@ -142,6 +144,7 @@ impl Recorder for ToolRecorder {
                 record.failure(failure);
             }
             if let Some(output) = output {
+                // Only the book's conventions have this attribute. The others use `error.type`.
                 if self.config.conventions.is_book() {
                     record.flag("gen_ai.tool.is_error", output.is_error);
                 }

@@ -125,15 +125,18 @@ impl OpenItem {
     fn fit(&self, key: Key<'_>) -> Option<Fit> {
         let same = |known: &str, id: &str| !id.is_empty() && known == id;
         let has_id = same(&self.id, key.id)
+            // llama.cpp puts the `call_id` into the field for the item's id.
             || same(&self.call_id, key.id)
             || same(&self.call_id, key.call_id);
         let is_other_call = differ(&self.call_id, key.call_id);
         match (self.place, key.place) {
             (Some(known), Some(place)) if known == place && has_id => Some(Fit::Both),
+            // An equal id outweighs a different index, because some proxies send wrong indices.
             _ if has_id => Some(Fit::Id),
             _ if is_other_call => None,
             (Some(known), Some(place)) => (known == place).then_some(Fit::Place),
             _ => {
+                // Copilot changes the ids of other items in every event, so only the ids of calls are compared.
                 let is_other = self.kind == Kind::Call && differ(&self.id, key.id);
                 (!is_other).then_some(Fit::Unknown)
             }
@@ -209,6 +212,7 @@ impl OpenItems {
             open.filter_map(move |(index, item)| Some((item.fit(key)?, index)))
         };
         let best = fits().map(|(fit, _)| fit).max();
+        // Without an equal id or index, an event is assigned only if a single item is possible.
         let is_known = best != Some(Fit::Unknown) || fits().count() == 1;
         let best = best.filter(|_| is_known);
         fits().filter(move |(fit, _)| Some(*fit) == best).map(|(_, index)| index)
@@ -284,6 +288,7 @@ pub(crate) fn missing(done: &[DoneItem], output: Vec<Value>) -> Vec<(usize, Valu
         position.map(|position| known.remove(position)).is_some()
     };
     let mut items: Vec<_> = output.into_iter().enumerate().collect();
+    // Items are matched by id first, and the remaining items by index or by equal content.
     items.retain(|(_, item)| !take(&|done| done.has_id_of(item)));
     items.retain(|(place, item)| !take(&|done| done.place() == Some(*place) || done.json == *item));
     items

@@ -132,7 +132,8 @@ impl Serialize for Tools<'_> {
             name: &'a str,
             description: &'a str,
             parameters: Parameters<'a>,
-            /// OpenAI's default is true, which rejects most schemas, so it is always sent.
+            /// Always sent to OpenAI, whose default of true rejects most schemas. Omitted for dialects without strict
+            /// tools.
             #[serde(skip_serializing_if = "Option::is_none")]
             strict: Option<bool>,
             #[serde(flatten)]
@@ -188,6 +189,7 @@ impl Serialize for Input<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut items = serializer.serialize_seq(None)?;
         let dialect = self.settings.dialect;
+        // The latest assistant message, which contains the calls that tool results refer to.
         let mut before = None;
         for message in self.request.messages {
             match message.role {
@@ -260,6 +262,7 @@ fn assistant_items<'a>(
         let items = message.content.iter().filter_map(move |block| item(block, tools, vendor));
         items.filter(is_kept)
     };
+    // Everything after the last item that is not reasoning is omitted.
     let others = items().enumerate().filter(|(_, item)| !item.is_reasoning());
     let needed = others.last().map_or(0, |(last, _)| last + 1);
     items().take(needed)
@@ -309,6 +312,7 @@ fn write_user<S: SerializeSeq>(
     before: Option<&Message>,
     vendor: &str,
 ) -> Result<(), S::Error> {
+    // Tool results come first, because they answer the previous message.
     for block in &message.content {
         if let Some(ContentBlock::ToolResult { tool_use_id, content, is_error }) = block.portable()
         {
@@ -320,6 +324,7 @@ fn write_user<S: SerializeSeq>(
             })?;
         }
     }
+    // Raw parts belong to the content of the user's message. Raw items are siblings of that message.
     for block in &message.content {
         if let ContentBlock::Raw { provider, json, portable: None } = block
             && provider == PROVIDER
@@ -347,6 +352,7 @@ impl<'a> UserContent<'a> {
 
 impl Serialize for UserContent<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // A single text is sent as a string, the shortest form.
         let mut parts = self.parts();
         match (parts.next(), parts.next()) {
             (Some(Part::Text { text }), None) => serializer.serialize_str(text),

@@ -31,6 +31,7 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
     if let Some(error) = wire.error() {
         return Err(error::from_answer(&error));
     }
+    // Some servers send an error with a successful status and without a `status` field.
     if wire.output.is_none() {
         if let Some(error) = ApiError::find_in(body) {
             return Err(error::from_answer(&error));
@@ -101,12 +102,14 @@ impl WireResponse {
         let message = message.with_metadata(&metadata);
         let calls_tools = message.tool_uses().next().is_some();
         let stop_reason = match self.status.as_deref() {
+            // A refusal takes precedence over the status, which is `completed`.
             _ if has_refused => StopReason::Refusal,
             Some("incomplete") => match self.incomplete_details.reason.as_deref() {
                 Some("max_output_tokens") => StopReason::MaxTokens,
                 Some("content_filter") => StopReason::ContentFilter,
                 reason => StopReason::Other(reason.unwrap_or("incomplete").to_owned()),
             },
+            // Compatible servers may omit the status.
             Some("completed") | None if calls_tools => StopReason::ToolUse,
             Some("completed") | None => {
                 pending_item_type.map_or(StopReason::EndTurn, StopReason::Other)
@@ -142,6 +145,7 @@ fn pending_item_type(items: &[Value]) -> Option<&str> {
     };
     items.iter().find_map(|item| {
         let kind = text_of(item, "type");
+        // Calls of other types run on the server.
         let is_clients = match kind {
             "apply_patch_call" | "computer_call" | "local_shell_call" | "mcp_approval_request" => {
                 true
@@ -183,6 +187,7 @@ impl CallIds {
             "" => generate_id(self.given.len(), response_id, |id| self.given.contains(id)),
             id => id.to_owned(),
         };
+        // A repeated id gets a number, so that each result refers to one call.
         if self.given.contains(&id) {
             let numbered = (2_usize..).map(|number| format!("{id}_{number}"));
             id = numbered.into_iter().find(|id| !self.given.contains(id)).unwrap_or(id);
@@ -250,6 +255,7 @@ fn meaning(item: &Value) -> Option<ContentBlock> {
         }),
         "reasoning" => {
             let summary = texts(item, "summary", &["text"]);
+            // An item with both is shown by its summary.
             let thought =
                 if summary.is_empty() { texts(item, "content", &["text"]) } else { summary };
             let thinking = thought.join(PARAGRAPH);

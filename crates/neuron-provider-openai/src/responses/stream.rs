@@ -69,6 +69,7 @@ impl Answer for ResponsesDecoder {
         let key = Key { place, id: &event.item_id, call_id: "" };
         match &*event.kind {
             "response.created" | "response.in_progress" | "response.queued" => {
+                // Each of these events contains the whole response so far, so a later one may replace an earlier one.
                 if let Some(response) = event.response {
                     (self.id, self.model) = (response.id, response.model);
                 }
@@ -208,6 +209,7 @@ impl ResponsesDecoder {
         let number = self.items.number();
         let open = kind.and_then(|kind| self.items.end(kind, key));
         let order = (place, open.as_ref().map_or(number, |item| item.number));
+        // Items without a `response.output_item.added` event get the next number.
         // Some proxies end an item twice.
         let is_open = open.is_some();
         let is_repeated = !is_open && self.done.iter().any(|done| done.repeats(place, &json));
@@ -242,6 +244,7 @@ impl ResponsesDecoder {
         events: &mut VecDeque<StreamEvent>,
     ) {
         let mut json = sent.clone();
+        // The id must equal the id in the emitted start.
         match &announced {
             Some(call) => set_call_id(&mut json, &call.id),
             None => self.ids.complete(&mut json, &self.id),
@@ -249,6 +252,7 @@ impl ResponsesDecoder {
         let block = item(json.clone());
         if let Some(call) = block.as_tool_use() {
             let (id, name) = (call.id.to_owned(), call.name.to_owned());
+            // Deltas take precedence over the whole arguments, which would be emitted twice.
             let has_pieces = announced.as_ref().is_some_and(|call| !call.arguments.is_empty());
             if announced.is_none() {
                 events.push_back(StreamEvent::ToolUseStart { id: id.clone(), name: name.clone() });
@@ -257,6 +261,7 @@ impl ResponsesDecoder {
                 events.push_back(StreamEvent::ToolUseInputDelta { id: id.clone(), delta });
             }
             events.push_back(StreamEvent::ToolUseEnd { id: id.clone() });
+            // A call with truncated arguments must not run.
             if ToolCall::invalid_json(call.input).is_none() {
                 let name = announced.map_or(name, |call| call.name);
                 events.push_back(StreamEvent::ToolUse { id, name, input: call.input.clone() });
@@ -273,6 +278,7 @@ impl ResponsesDecoder {
                 self.finish_item(Some(place), item, events);
             }
         }
+        // Items without an end event are completed from their fragments.
         for mut item in self.items.take_open() {
             if let Some(mut call) = item.call.take() {
                 let json = call.whole();

@@ -47,6 +47,7 @@ impl OpenCalls {
         let begun = self.0.iter().filter(|call| call.begun.is_some()).count();
         let Some(call) = self.0.get_mut(place) else { return };
         call.extend(fragment, events);
+        // The start is emitted when the name is known.
         if call.begun.is_some() || call.fields.name.is_empty() {
             return;
         }
@@ -128,6 +129,7 @@ impl OpenCall {
             return Relation::Continues;
         }
         let has_id = !fragment.id.is_empty() && fragment.id == call.id;
+        // Only arguments that are a complete object show that the call is complete.
         let is_whole = fragment.arguments.starts_with('{')
             && call.arguments.starts_with('{')
             && serde_json::from_str::<IgnoredAny>(&call.arguments).is_ok();
@@ -160,6 +162,7 @@ impl OpenCall {
     fn finish(self, events: &mut VecDeque<StreamEvent>) -> ContentBlock {
         events.push_back(StreamEvent::ToolUseEnd { id: self.fields.id.clone() });
         let block = self.fields.into_block();
+        // A call with truncated arguments must not run.
         if let Some(call) = block.as_tool_use()
             && ToolCall::invalid_json(call.input).is_none()
         {

@@ -7,8 +7,8 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
 use crate::call::WireCall;
-use crate::facts::Facts;
 use crate::lenient;
+use crate::metadata::WireMetadata;
 use crate::response::{Pieces, REASONING};
 use crate::usage::{UsageHolder, WireUsage};
 
@@ -28,6 +28,7 @@ pub(super) struct DeltaChunk {
     _x_groq: (),
 }
 
+// The unit fields reject any value but `null`. A chunk with such a value is decoded in full.
 #[derive(Deserialize)]
 pub(super) struct DeltaChoice {
     #[serde(default)]
@@ -70,7 +71,7 @@ pub(super) struct WireChunk {
     #[serde(default)]
     pub(super) error: Value,
     #[serde(flatten)]
-    pub(super) facts: Facts,
+    pub(super) wire_metadata: WireMetadata,
 }
 
 #[derive(Deserialize)]
@@ -110,6 +111,7 @@ impl<'de> Deserialize<'de> for FirstChoice {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut choices: A) -> Result<FirstChoice, A::Error> {
                 let mut first = None;
+                // The whole list must be consumed, or else serde_json reports an error.
                 while let Some(choice) = choices.next_element::<WireChoice>()? {
                     if choice.index.unwrap_or(0) == 0 && first.is_none() {
                         first = Some(choice);
