@@ -1,4 +1,4 @@
-//! A streamed answer: bytes in, [`StreamEvent`]s out, whatever the vendor.
+//! The event stream of a response, decoded from a vendor's bytes.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -14,18 +14,17 @@ use neuron_types::{
 
 use crate::{Body, Framing, Secret};
 
-/// A vendor's answer as far as it has come: makes our events of the vendor's frames.
+/// A decoder of one vendor's streamed response. Decodes frames into [`StreamEvent`]s.
 pub trait Answer {
-    /// How the vendor cuts its stream.
+    /// The framing of the vendor's stream.
     type Framing: Framing + Default;
 
-    /// Takes a frame, appends its events to `events`, and says whether the answer is complete.
-    /// `secret` is for errors that show a part of the frame.
+    /// Decodes a frame and appends its events to `events`. Returns `true` if the response is complete. `secret` is
+    /// removed from errors that quote the frame.
     ///
     /// # Errors
     ///
-    /// The vendor's error in the stream, or [`ProviderError::StreamError`] for a frame that makes no
-    /// sense.
+    /// The vendor's error in the stream, or [`ProviderError::StreamError`] if the frame cannot be decoded.
     fn take(
         &mut self,
         frame: &[u8],
@@ -33,44 +32,45 @@ pub trait Answer {
         events: &mut VecDeque<StreamEvent>,
     ) -> Result<bool, ProviderError>;
 
-    /// The stream has ended without a frame that completes the answer.
+    /// Handles the end of a stream whose response is not complete yet.
     ///
     /// # Errors
     ///
-    /// Unless the vendor ends complete answers so: an answer that is cut is never a short answer.
+    /// Returns an error, unless the vendor ends complete responses without a final frame. A truncated response must
+    /// never pass for a short one.
     fn end(&mut self, events: &mut VecDeque<StreamEvent>) -> Result<(), ProviderError> {
         let _ = events;
         Err(ProviderError::StreamError("the stream ended before the answer was complete".into()))
     }
 }
 
-/// Appends the events that end a stream: the usage, the message, the response.
+/// Appends the events that end a stream, in the order usage, message and response.
 pub fn complete(response: CompletionResponse, events: &mut VecDeque<StreamEvent>) {
     events.push_back(StreamEvent::Usage(response.usage.clone()));
     events.push_back(StreamEvent::MessageComplete(response.message.clone()));
     events.push_back(StreamEvent::ResponseComplete(Box::new(response)));
 }
 
-/// An answer's events, made from its bytes as they are polled.
+/// A stream of the events of a response. Bytes are decoded as the stream is polled.
 pub struct AnswerStream<B, A: Answer> {
     body: B,
     framing: A::Framing,
     answer: A,
-    /// What the last bytes gave and the reader has not taken.
+    /// Decoded events that have not been polled yet.
     ready: VecDeque<StreamEvent>,
-    /// Nothing follows what is ready.
+    /// Set if no events follow those in `ready`.
     ended: bool,
-    /// Tells the body that only its end is missing, and says whether to wait for that.
+    /// Notifies the body that only its end is missing. Returns `true` if that end should be awaited.
     expect_end: fn(&mut B) -> bool,
-    /// The body's end is waited for before the last event.
+    /// Set while the end of the body is awaited, before the last event.
     awaits_end: bool,
-    /// The facts in the response's headers.
+    /// Metadata from the response's headers.
     metadata: AnswerMetadata,
     secret: Secret,
 }
 
 impl<A: Answer> AnswerStream<Body, A> {
-    /// Reads an answer from a response's body. Errors are without the secret.
+    /// Decodes the body of a response. `secret` is removed from errors.
     pub fn new(mut body: Body, answer: A, secret: Secret) -> Self {
         let metadata = std::mem::take(&mut body.metadata);
         Self { expect_end: Body::expect_end, metadata, ..Self::from_bytes(body, answer, secret) }
@@ -78,7 +78,7 @@ impl<A: Answer> AnswerStream<Body, A> {
 }
 
 impl<B, A: Answer> AnswerStream<B, A> {
-    /// Reads an answer from bytes that came some other way.
+    /// Decodes bytes from another source. `secret` is removed from errors.
     pub fn from_bytes(body: B, answer: A, secret: Secret) -> Self {
         Self {
             body,
@@ -93,7 +93,7 @@ impl<B, A: Answer> AnswerStream<B, A> {
         }
     }
 
-    /// Adds the facts in the headers to the events with the whole message, which are among the last.
+    /// Adds the metadata to the events that hold the whole message, which are among the last events.
     fn add_metadata(&mut self) {
         for event in &mut self.ready {
             let message = match event {
@@ -144,11 +144,11 @@ where
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
         loop {
             if self.awaits_end && self.ready.len() == 1 {
-                // The answer is complete, whatever this gives; but only a connection whose answer
-                // was read to its end serves the next request.
+                // The response is complete, so an error here is ignored. But a connection returns to the pool only if
+                // its body was read to the end.
                 let _ = ready!(Pin::new(&mut self.body).poll_next(cx));
                 self.awaits_end = false;
-                // See `give_way`.
+                // Lets the pool take the connection back. See `yield_now`.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -163,7 +163,7 @@ where
                     let fed = self.feed(&bytes);
                     if self.ended {
                         self.add_metadata();
-                        // What came after the last event cannot break the answer.
+                        // An error after the last event cannot break a complete response.
                         self.awaits_end = (self.expect_end)(&mut self.body);
                         continue;
                     }

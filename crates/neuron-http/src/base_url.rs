@@ -10,8 +10,8 @@ use http::{HeaderValue, Uri};
 use neuron_types::ProviderError;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
-/// The bytes that are escaped in a path or a query: those that RFC 3986 allows in neither. A `%` stays, because it
-/// begins an escape.
+/// The bytes that are escaped in a path or a query, because RFC 3986 allows them in neither. A `%` is not escaped,
+/// because it begins an escape.
 const ESCAPED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -80,10 +80,10 @@ impl BaseUrl {
         Some(parts.authority.port_u16().unwrap_or_else(|| default_port(&parts.scheme)))
     }
 
-    /// Returns the URL of an endpoint: `path` (for example `v1/messages`) below the base.
+    /// Returns the URL of `path` (for example `v1/messages`) below the base URL.
     ///
-    /// The base may end with a slash, or with the first segment of the path if that is a version such as `v1`, or `api`.
-    /// The base's query stays at the end. User name and password are left out.
+    /// The base may end with a slash, or with the first segment of `path` if that is a version such as `v1`, or `api`.
+    /// The base's query stays at the end. User name and password are removed.
     ///
     /// # Errors
     ///
@@ -120,13 +120,13 @@ impl BaseUrl {
         ProviderError::InvalidRequest(format!("the base URL `{}` {reason}", self.shown()))
     }
 
-    /// The URL without its query and without all that stands before an `@`, which may be secret.
+    /// Returns the URL without its query and without everything before an `@`, which may contain secrets.
     fn shown(&self) -> Cow<'_, str> {
         let (address, query) = match self.url.split_once('?') {
             Some((address, _)) => (address, "?[redacted]"),
             None => (self.url.as_str(), ""),
         };
-        // A password may have a question mark.
+        // A password may contain a question mark.
         let Some((before, host)) = self.url.rsplit_once('@') else {
             return if query.is_empty() {
                 address.into()
@@ -145,7 +145,7 @@ impl Parts {
     ///
     /// # Errors
     ///
-    /// Returns the end of the sentence "the base URL …".
+    /// Returns the reason, as the end of the sentence "the base URL …".
     fn parse(url: &str) -> Result<Self, String> {
         let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
         let scheme = match scheme.to_ascii_lowercase().as_str() {
@@ -167,7 +167,7 @@ impl Parts {
             let form = "an internationalised domain name is written in its ASCII form (`xn--…`)";
             return Err(format!("has a host that is not ASCII: {form}"));
         }
-        // An empty port is the scheme's.
+        // An empty port means the default port of the scheme.
         let authority = authority.strip_suffix(':').unwrap_or(authority).to_ascii_lowercase();
         if authority.is_empty() || authority.starts_with(':') {
             return Err("is not a URL: it has no host".into());
@@ -207,8 +207,8 @@ fn basic(user: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// Returns `true` for the segments with which the paths of an API begin. Other segments may be names in the base,
-/// for example of a deployment `chat`.
+/// Returns `true` for a segment with which the paths of an API begin. Another segment may be a name in the base, for
+/// example a deployment named `chat`.
 fn is_root(segment: &str) -> bool {
     let version = segment.strip_prefix('v').unwrap_or_default();
     let is_version = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit());
@@ -232,14 +232,14 @@ mod tests {
     }
 
     #[test]
-    fn the_version_at_the_end_of_a_base_is_not_doubled_and_a_host_that_ends_so_is_kept() {
+    fn join_removes_duplicate_version_from_path_but_not_from_host() {
         check("http://h/v1", "http://h/v1/messages");
         check("http://h/x/v1//", "http://h/x/v1/messages");
         check("http://apiv1", "http://apiv1/v1/messages");
         check("http://h/v2", "http://h/v2/v1/messages");
     }
 
-    /// The requests of deployments with these names lost a segment of their address.
+    /// Requests to deployments with these names once lost a segment of their URL.
     #[test]
     fn join_keeps_a_base_that_ends_like_the_endpoint() {
         for (base, path) in [
@@ -257,15 +257,15 @@ mod tests {
         assert_eq!(joined.to_string(), "http://h/api/chat");
     }
 
-    /// The path became a part of the query, and every request went to the base itself.
+    /// The path once became a part of the query, and every request went to the base URL itself.
     #[test]
-    fn a_query_stays_at_the_end() {
+    fn join_keeps_query_at_the_end() {
         check("http://h/v1?api-version=2", "http://h/v1/messages?api-version=2");
         check("http://h/?a=b/c", "http://h/v1/messages?a=b/c");
     }
 
     #[test]
-    fn the_server_is_the_host_without_brackets_and_the_port_or_that_of_the_scheme() {
+    fn host_has_no_brackets_and_port_defaults_to_scheme() {
         for (url, host, port) in [
             ("https://api.example.com", "api.example.com", Some(443)),
             ("http://api.example.com/v1/", "api.example.com", Some(80)),
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_url_is_an_error_with_its_reason() {
+    fn join_of_invalid_url_reports_reason() {
         for (url, reason) in [
             ("https://b\u{fc}cher.example", "xn--"),
             ("http://h:99999", "65535"),
@@ -322,7 +322,7 @@ mod tests {
 
     /// The expected values are from RFC 7617, section 2, and from its rule for escapes of UTF-8.
     #[test]
-    fn user_and_password_become_basic_authentication() {
+    fn user_and_password_are_sent_as_basic_authentication() {
         for (url, expected) in [
             ("http://Aladdin:open%20sesame@h", Some("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==")),
             ("http://test:123%C2%A3@h", Some("Basic dGVzdDoxMjPCow==")),
@@ -337,13 +337,13 @@ mod tests {
     }
 
     #[test]
-    fn a_password_is_never_shown() {
+    fn debug_of_base_url_hides_password_and_query() {
         for (url, shown) in [
             ("https://user:hunter2@h/x", "\"https://[redacted]@h/x\""),
             ("ftp://hunter2@h", "\"ftp://[redacted]@h\""),
             ("https://h/@x", "\"https://[redacted]@x\""),
             ("https://h", "\"https://h\""),
-            // The last four were shown as they are, and of `http` the scheme was hidden.
+            // Secrets in the URLs below were once shown, and of `http://http@h` the scheme was hidden.
             ("http://http@h", "\"http://[redacted]@h\""),
             ("user:hunter2@h:1", "\"[redacted]@h:1\""),
             ("http:/user:hunter2@h", "\"[redacted]@h\""),

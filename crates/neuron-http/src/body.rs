@@ -1,4 +1,4 @@
-//! Bodies: read whole, or as they arrive.
+//! Response bodies, read as a whole or in chunks.
 
 use std::fmt;
 #[cfg(not(target_family = "wasm"))]
@@ -18,16 +18,16 @@ use crate::deadline::Deadline;
 use crate::headers::metadata;
 use crate::transport;
 
-/// The most bytes that a body which is read whole may have. Answers of models stay far below it; the
-/// largest batch of embeddings (2,048 vectors of 3,072 numbers, as text) has 82 MB.
+/// Maximum size of a body that is read as a whole, in bytes. Responses of models are much smaller. The largest batch of
+/// embeddings (2,048 vectors of 3,072 numbers, as text) has 82 MB.
 const MAX_BODY_BYTES: usize = 256 * 1024 * 1024;
 
 /// Reads a whole body.
 ///
 /// # Errors
 ///
-/// [`ProviderError::Network`] or [`ProviderError::Timeout`]; [`ProviderError::Other`] for a body
-/// that does not end.
+/// [`ProviderError::Network`] or [`ProviderError::Timeout`], and [`ProviderError::Other`] if the body has more than 256
+/// MiB.
 pub(crate) async fn read_body(
     mut chunks: Chunks,
     uri: &Uri,
@@ -46,14 +46,14 @@ pub(crate) async fn read_body(
     };
     deadline.within(read).await??;
     #[cfg(not(target_family = "wasm"))]
-    give_way().await;
+    yield_now().await;
     Ok(body)
 }
 
-/// Lets others have a turn. Once a body has been read the client takes its connection back, in a task
-/// of its own: who asks again at once would come before it, and open another.
+/// Yields to the runtime once. After a body was read, a task of the client returns its connection to the pool. Without
+/// the yield, a request that follows at once would run before that task and open another connection.
 #[cfg(not(target_family = "wasm"))]
-async fn give_way() {
+async fn yield_now() {
     let mut given = false;
     poll_fn(|cx| {
         if std::mem::replace(&mut given, true) {
@@ -65,24 +65,24 @@ async fn give_way() {
     .await;
 }
 
-/// The length of the beginning of a body that explains something, in bytes.
-const ENOUGH: usize = 64 * 1024;
+/// Maximum length of the beginning of a body that explains an error, in bytes.
+const MAX_EXPLANATION_BYTES: usize = 64 * 1024;
 
-/// Reads the beginning of a body that explains a status: what comes of it is better than nothing.
+/// Reads the beginning of a body that explains an error. Returns the bytes received before an error or the deadline.
 pub(crate) async fn read_beginning(mut chunks: Chunks, deadline: Deadline) -> Vec<u8> {
     read_more(&mut chunks, Vec::new(), deadline).await
 }
 
-/// Reads on from the beginning of a body that has been read already.
+/// Continues to read the beginning of a body.
 async fn read_more(chunks: &mut Chunks, mut body: Vec<u8>, deadline: Deadline) -> Vec<u8> {
     let read = async {
-        while body.len() < ENOUGH
+        while body.len() < MAX_EXPLANATION_BYTES
             && let Some(Ok(chunk)) = next(chunks).await
         {
             body.extend_from_slice(&chunk);
         }
     };
-    // What had come by then is kept.
+    // A timeout keeps the bytes that arrived in time.
     let _ = deadline.within(read).await;
     body
 }
@@ -91,16 +91,16 @@ async fn next(chunks: &mut Chunks) -> Option<Result<Bytes, BoxError>> {
     poll_fn(|cx| chunks.poll_next(cx)).await
 }
 
-/// A response's body as it arrives, which must not stand still for longer than the idle limit.
+/// The body of a response, as a stream of chunks. Fails if no chunk arrives within the idle timeout.
 pub struct Body {
     /// Bytes that were read in advance.
     read: Bytes,
     chunks: Chunks,
     uri: Uri,
     idle: Duration,
-    /// The facts in the response's headers.
+    /// Metadata from the response's headers.
     pub(crate) metadata: AnswerMetadata,
-    /// Runs while a piece is waited for.
+    /// Runs while a chunk is awaited.
     #[cfg(not(target_family = "wasm"))]
     timer: Option<Pin<Box<tokio::time::Sleep>>>,
 }
@@ -118,10 +118,10 @@ impl Body {
         }
     }
 
-    /// Reads until `is_wanted` recognises the beginning, which remains a part of the body. Returns the beginning of a
-    /// body that is not wanted.
+    /// Reads until `is_wanted` accepts or rejects the beginning. An accepted beginning remains a part of the body.
+    /// Returns the beginning of a rejected body.
     ///
-    /// An empty body is wanted, because an answer that ends too early has an error of its own.
+    /// An empty body is accepted, because the decoder reports a response that ends too early.
     pub(crate) async fn check_beginning(
         &mut self,
         is_wanted: impl Fn(&[u8]) -> Option<bool>,
@@ -134,8 +134,8 @@ impl Body {
                     self.read = read.into();
                     return Ok(Ok(()));
                 }
-                // White space need not end.
-                None if read.len() < ENOUGH => {}
+                // The server may send white space without end.
+                None if read.len() < MAX_EXPLANATION_BYTES => {}
                 _ => return Ok(Err(read_more(&mut self.chunks, read, deadline()).await)),
             }
             match poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await {
@@ -149,8 +149,8 @@ impl Body {
         }
     }
 
-    /// Waits no longer than a moment for what comes now, which should be the end. Says whether there
-    /// is anything to wait for: the browser reads to the end by itself.
+    /// Shortens the idle timeout to at most 50 ms for the rest, which should only be the end of the body. Returns
+    /// `true` if the end should be awaited. A browser reads to the end by itself.
     pub(crate) fn expect_end(&mut self) -> bool {
         self.idle = Duration::from_millis(50).min(self.idle);
         cfg!(not(target_family = "wasm"))

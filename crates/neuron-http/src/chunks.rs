@@ -1,4 +1,4 @@
-//! The bytes of a response's body, from any client.
+//! The chunks of a response body, from any client.
 
 use std::fmt;
 #[cfg(not(target_family = "wasm"))]
@@ -11,7 +11,7 @@ use neuron_types::BoxError;
 /// The chunks of a body.
 #[cfg(not(target_family = "wasm"))]
 pub(crate) enum Chunks {
-    /// The body of our own client, without a box.
+    /// The body of our own client, which needs no allocation.
     Incoming(hyper::body::Incoming),
     Boxed(Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError> + Send>>),
 }
@@ -35,7 +35,7 @@ impl Chunks {
             match frame.map(|frame| frame.map(http_body::Frame::into_data)) {
                 None => return Poll::Ready(None),
                 Some(Ok(Ok(chunk))) => return Poll::Ready(Some(Ok(chunk))),
-                // Trailers.
+                // Trailers are ignored.
                 Some(Ok(Err(_))) => {}
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
             }

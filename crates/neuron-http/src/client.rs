@@ -1,4 +1,4 @@
-//! The client: one POST to one server.
+//! The HTTP client of an endpoint.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -24,14 +24,16 @@ use crate::transport;
 
 /// An HTTP client of your own, for [`Endpoint::with_client`](crate::Endpoint::with_client).
 ///
-/// With the feature `reqwest`, `reqwest::Client` converts into it. On wasm32 it always does, and is the only client.
+/// With the feature `reqwest`, `reqwest::Client` converts into this type. On wasm32 that conversion always exists, and
+/// `reqwest` is the only client.
 #[derive(Clone)]
 pub struct HttpClient(Arc<dyn Fn(Request<Full<Bytes>>) -> Sending + Send + Sync>);
 
 type Sending = Pin<Box<dyn Future<Output = Result<Response<Chunks>, BoxError>> + Send>>;
 
 impl HttpClient {
-    /// Creates a client of a service, such as the pooled client of `hyper-util` with a connector of your own.
+    /// Creates a client from a service, for example from the pooled client of `hyper-util` with a connector of your
+    /// own.
     ///
     /// # Example
     ///
@@ -72,7 +74,7 @@ impl From<reqwest::Client> for HttpClient {
             Box::pin(async move {
                 let request = request.map(reqwest::Body::wrap);
                 let response = client.execute(request.try_into()?).await;
-                // The caller names the server, without a path and secrets in it.
+                // The caller adds the origin to errors. The full URL may contain secrets.
                 let response: Response<reqwest::Body> =
                     response.map_err(reqwest::Error::without_url)?.into();
                 Ok(response.map(|body| Chunks::Boxed(Box::pin(body.map_err(Into::into)))))
@@ -91,16 +93,16 @@ impl fmt::Debug for HttpClient {
 #[derive(Debug, Clone)]
 pub(crate) enum Http {
     Own(Arc<Clients>),
-    /// The caller's client, which has its own rules for connections.
+    /// The caller's client, with a connection pool of its own.
     Given(HttpClient),
 }
 
-/// The clients of an endpoint. They are created with the first request, because that may fail and constructors of
-/// providers do not.
+/// The clients of an endpoint. They are created for the first request, because the creation may fail and the
+/// constructors of providers cannot.
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
     pooled: OnceLock<Client>,
-    /// Makes a connection for each request.
+    /// Opens a connection for each request.
     fresh: OnceLock<Client>,
 }
 
@@ -117,14 +119,14 @@ impl From<HttpClient> for Http {
 }
 
 impl Http {
-    /// Drops the connections after a change of a setting. The caller's client is not affected.
+    /// Drops the connections after a setting was changed. Does not affect the caller's client.
     pub(crate) fn reset(&mut self) {
         if let Self::Own(clients) = self {
             *clients = Arc::default();
         }
     }
 
-    /// Sends a JSON body. Returns the response as soon as its headers have arrived, whatever its status.
+    /// Sends a JSON body. Returns the response of any status as soon as its headers have arrived.
     ///
     /// # Errors
     ///
@@ -164,7 +166,7 @@ fn post(uri: &Uri, headers: HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
     request
 }
 
-/// Sends a request, and once more if the server closed the idle connection on which it was sent. A request that was sent
+/// Sends a request. Sends it once more if the server closed the idle connection that was used. A request that was sent
 /// twice is never reported as [`Unsent`](neuron_types::Unsent).
 async fn send(
     clients: &Clients,
@@ -182,13 +184,13 @@ async fn send(
         }
         Err(error) => error,
     };
-    if start.elapsed() >= idle::AT_ONCE || !idle::was_closed(&error) {
+    if start.elapsed() >= idle::CLOSE_WINDOW || !idle::was_closed(&error) {
         return Err(transport::network_error(uri, &error));
     }
     let client = self::client(&clients.fresh, uri, connect, 0)?;
     match client.send(post(uri, headers, body)).await {
         Ok(response) => Ok(response.map(Chunks::Incoming)),
-        Err(error) => Err(transport::lost(uri, &error)),
+        Err(error) => Err(transport::second_attempt_error(uri, &error)),
     }
 }
 

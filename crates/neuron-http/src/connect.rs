@@ -1,4 +1,4 @@
-//! Connections: direct or through a proxy, with TLS where the URL asks for it.
+//! Connections, direct or through a proxy, with TLS if the scheme of the URL is `https`.
 
 use std::fmt;
 use std::future::Future;
@@ -21,7 +21,7 @@ use tower_service::Service;
 
 use crate::idle::HasServed;
 
-/// Makes connections to one server.
+/// A connector to one server.
 #[derive(Debug, Clone)]
 pub(crate) struct Connector {
     tcp: HttpConnector,
@@ -31,7 +31,8 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    /// Creates a connector for the server of a URL. `timeout` limits a connection with its TLS handshake.
+    /// Creates a connector for the server of a URL. `timeout` limits the time for a connection, including the TLS
+    /// handshake.
     ///
     /// # Errors
     ///
@@ -44,14 +45,14 @@ impl Connector {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
-        // Recognises a peer that is gone while a long response is awaited.
+        // Detects a dead peer while a slow response is awaited.
         tcp.set_keepalive(Some(KEEPALIVE));
         tcp.set_keepalive_interval(Some(KEEPALIVE));
         tcp.set_keepalive_retries(Some(3));
         Ok(Self { tcp, tls, proxy, timeout })
     }
 
-    /// Returns the credentials for the proxy, if it forwards requests. A proxy that tunnels receives them from the
+    /// Returns the credentials for the proxy if it forwards requests. A proxy that tunnels receives them from the
     /// connector.
     pub(crate) fn proxy_authorization(&self, uri: &Uri) -> Option<&HeaderValue> {
         let proxy = self.proxy.as_ref().filter(|_| uri.scheme() == Some(&Scheme::HTTP))?;
@@ -97,7 +98,7 @@ impl Connector {
 
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
-/// Returns the proxy of the environment for a URL. A server on this machine has none.
+/// Returns the proxy that the environment variables set for a URL. Loopback addresses never use a proxy.
 fn proxy(uri: &Uri) -> Option<Intercept> {
     let host = uri.host().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']');
@@ -106,7 +107,7 @@ fn proxy(uri: &Uri) -> Option<Intercept> {
     if is_local { None } else { Matcher::from_env().intercept(uri) }
 }
 
-/// Returns a configuration of rustls with ring that trusts what the operating system trusts.
+/// Returns a TLS configuration with the ring provider and the root certificates of the operating system.
 fn tls_config(is_used: bool) -> Result<ClientConfig, rustls::Error> {
     use rustls_platform_verifier::BuilderVerifierExt;
 
@@ -116,7 +117,7 @@ fn tls_config(is_used: bool) -> Result<ClientConfig, rustls::Error> {
     let builder = if is_used {
         builder.with_platform_verifier()?
     } else {
-        // Plain HTTP works on a machine without certificates.
+        // Plain HTTP must work on a machine without certificates.
         builder.with_root_certificates(rustls::RootCertStore::empty())
     };
     Ok(builder.with_no_client_auth())
@@ -177,7 +178,7 @@ impl std::error::Error for ProxyError {
 /// A connection of any kind.
 pub(crate) struct Io {
     stream: Box<dyn Stream>,
-    /// Set if the peer is a proxy that forwards requests, so that requests name the whole URL.
+    /// Set if the peer is a proxy that forwards requests. Requests then contain the whole URL.
     is_forwarded: bool,
 }
 

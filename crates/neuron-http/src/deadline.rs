@@ -1,4 +1,4 @@
-//! One time limit for all parts of a call. On wasm32 there is none, because the browser limits its requests itself.
+//! The deadline of a call. On wasm32 there is none, because the browser limits its requests.
 
 #[cfg(not(target_family = "wasm"))]
 pub(crate) use native::Deadline;
@@ -16,40 +16,41 @@ mod native {
     use pin_project_lite::pin_project;
     use tokio::time::{Instant, Timeout, timeout_at};
 
-    /// The time at which a call ends.
+    /// The deadline of a call.
     #[derive(Debug, Clone, Copy)]
     pub(crate) struct Deadline {
-        /// The limit as it was set, for the error.
+        /// The configured limit, which errors report.
         limit: Duration,
         at: Instant,
     }
 
-    /// Stands for a limit that the clock cannot represent, about 30 years.
-    const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
+    /// Replaces a limit that the clock cannot represent, with about 30 years.
+    const MAX_LIMIT: Duration = Duration::from_secs(86_400 * 365 * 30);
 
     impl Deadline {
-        /// Sets a time limit that starts now.
+        /// Creates a deadline that is `limit` from now.
         #[must_use]
         pub(crate) fn after(limit: Duration) -> Self {
             let now = Instant::now();
-            Self { limit, at: now.checked_add(limit).unwrap_or_else(|| now + FAR) }
+            Self { limit, at: now.checked_add(limit).unwrap_or_else(|| now + MAX_LIMIT) }
         }
 
-        /// Sets a time limit that starts now, unless this deadline is earlier.
+        /// Returns this deadline, or `limit` from now if that is earlier.
         #[must_use]
         pub(crate) fn or_after(self, limit: Duration) -> Self {
             let other = Self::after(limit);
             if self.at <= other.at { self } else { other }
         }
 
-        /// Limits the time of `work`. The future returns [`ProviderError::Timeout`] with the whole limit.
+        /// Runs `work` until the deadline. Then the future returns [`ProviderError::Timeout`] with the configured
+        /// limit.
         pub(crate) fn within<F: Future>(self, work: F) -> Within<F> {
             Within { limit: self.limit, work: timeout_at(self.at, work) }
         }
     }
 
     pin_project! {
-        /// The future of [`Deadline::within`]. An `async fn` would hold the space of `work` twice.
+        /// The future of [`Deadline::within`]. An `async fn` would need twice the space of `work`.
         pub(crate) struct Within<F> {
             limit: Duration,
             #[pin]
@@ -74,7 +75,7 @@ mod wasm {
 
     use neuron_types::ProviderError;
 
-    /// No time limit.
+    /// A deadline that never expires.
     #[derive(Debug, Clone, Copy)]
     pub(crate) struct Deadline;
 

@@ -1,4 +1,4 @@
-//! One vendor's API: where it is, whose key asks, how long to wait.
+//! The HTTP endpoint of a vendor's API.
 
 use std::future::Future;
 use std::time::Duration;
@@ -16,28 +16,28 @@ use crate::client::{Http, HttpClient};
 use crate::deadline::Deadline;
 use crate::{BaseUrl, KeySource, Rejection, Reply, Secret};
 
-/// How long to wait for the body that explains a status: the status says the most, and a retry should
-/// not wait for a server that does not go on.
-pub(crate) const EXPLANATION: Duration = Duration::from_secs(5);
+/// Timeout for the body of an error response. The status alone is enough for a retry, which a slow body must not delay.
+pub(crate) const EXPLANATION_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The value of `user-agent`. A browser sends its own.
+/// Value of the `user-agent` header. A browser sends its own.
 #[cfg(not(target_family = "wasm"))]
-const AGENT: HeaderValue = HeaderValue::from_static(concat!("neuron/", env!("CARGO_PKG_VERSION")));
+const USER_AGENT_VALUE: HeaderValue =
+    HeaderValue::from_static(concat!("neuron/", env!("CARGO_PKG_VERSION")));
 
-/// How long to wait for what.
+/// The timeouts of an endpoint.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timeouts {
-    /// For a connection, TLS included.
+    /// Timeout for a connection, including TLS.
     pub(crate) connect: Duration,
-    /// For a whole answer, or for a stream to begin.
+    /// Timeout for a whole response, or for the beginning of a stream.
     pub(crate) call: Duration,
-    /// Between two pieces of a stream.
+    /// Timeout for the next chunk of a stream.
     pub(crate) idle: Duration,
 }
 
-/// A vendor's API: where it is, whose key asks, how long to wait.
+/// The HTTP endpoint of a vendor's API, with its base URL, API key and timeouts.
 ///
-/// Clones share the connections. `Debug` shows neither the key nor a password in the address.
+/// Clones share the connections. `Debug` shows neither the key nor a password in the URL.
 ///
 /// # Example
 ///
@@ -59,13 +59,13 @@ pub struct Endpoint {
     secret: Secret,
     timeouts: Timeouts,
     http: Http,
-    /// Set for a call that has begun.
+    /// Set on the endpoint of one call.
     deadline: Option<Deadline>,
 }
 
 impl Endpoint {
-    /// Creates an endpoint that waits 10 seconds for a connection, 10 minutes for an answer, and
-    /// 2 minutes between two pieces of a stream.
+    /// Creates an endpoint with a timeout of 10 seconds for a connection, 10 minutes for a response, and 2 minutes
+    /// between two chunks of a stream.
     pub fn new(base_url: impl Into<String>, secret: Secret) -> Self {
         Self {
             base_url: BaseUrl::new(base_url),
@@ -80,13 +80,13 @@ impl Endpoint {
         }
     }
 
-    /// Returns an endpoint for one call, with the current key of a source. The time limit of the call includes the
-    /// wait for the key.
+    /// Returns an endpoint for one call, with the current key of `source`. The timeout of the call includes the wait
+    /// for the key.
     ///
     /// # Errors
     ///
-    /// The errors of the source, [`ProviderError::Timeout`] if there is no key in time, and [`ProviderError::Other`]
-    /// outside of a tokio runtime.
+    /// The errors of the source, [`ProviderError::Timeout`] if the source returns no key in time, and
+    /// [`ProviderError::Other`] outside of a tokio runtime.
     ///
     /// # Cancel safety
     ///
@@ -98,11 +98,11 @@ impl Endpoint {
         Ok(Self { secret, deadline: Some(deadline), ..self.clone() })
     }
 
-    /// Sets the address.
+    /// Sets the base URL.
     #[must_use]
     pub fn with_base_url(mut self, url: impl Into<String>) -> Self {
         self.base_url = BaseUrl::new(url);
-        // The connections' settings depend on the address.
+        // Proxy and TLS depend on the URL.
         self.http.reset();
         self
     }
@@ -114,7 +114,7 @@ impl Endpoint {
         self
     }
 
-    /// Limits the wait for a connection, TLS included. On wasm the browser decides.
+    /// Sets the timeout for a connection, including TLS. On wasm the browser decides.
     #[must_use]
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
         self.timeouts.connect = timeout;
@@ -122,66 +122,66 @@ impl Endpoint {
         self
     }
 
-    /// Sends requests with a client of your own, for example for certificates that the operating system does not have.
+    /// Sends requests with a client of your own, for example to trust certificates that the operating system does not
+    /// have.
     ///
-    /// The client decides on TLS, proxies, redirects and the time for a connection, and this endpoint's
-    /// [connect timeout](Self::with_connect_timeout) has no effect. Turn redirects off (in `reqwest`,
-    /// `redirect::Policy::none()`), because they may carry the key to another server. No request is sent twice on a
-    /// client of your own (see [`post`](Self::post)).
+    /// The client decides on TLS, proxies, redirects and the timeout for a connection. The [connect
+    /// timeout](Self::with_connect_timeout) of this endpoint has no effect. Turn redirects off (in `reqwest`,
+    /// `redirect::Policy::none()`), because they may send the key to another server. A client of your own never sends a
+    /// request twice (see [`post`](Self::post)).
     #[must_use]
     pub fn with_client(mut self, client: impl Into<HttpClient>) -> Self {
         self.http = Http::from(client.into());
         self
     }
 
-    /// Limits the wait for a whole answer, or for a stream to begin. On wasm the browser decides.
+    /// Sets the timeout for a whole response, or for the beginning of a stream. On wasm the browser decides.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeouts.call = timeout;
         self
     }
 
-    /// Limits the wait between two pieces of a stream. On wasm there is no limit.
+    /// Sets the timeout between two chunks of a stream. On wasm there is no limit.
     #[must_use]
     pub fn with_idle_timeout(mut self, timeout: Duration) -> Self {
         self.timeouts.idle = timeout;
         self
     }
 
-    /// The address.
+    /// Returns the base URL.
     #[must_use]
     pub fn base_url(&self) -> &BaseUrl {
         &self.base_url
     }
 
-    /// What a provider says of itself: its name, its default model, and the server that the address names.
+    /// Returns the description of a provider, with its name, its default model, and the server of the base URL.
     #[must_use]
     pub fn info<'a>(&'a self, provider: &'a str, default_model: &'a str) -> ProviderInfo<'a> {
         let (host, port) = (self.base_url.host(), self.base_url.port());
         ProviderInfo::new(provider, default_model).at_server(host, port)
     }
 
-    /// The key.
+    /// Returns the API key.
     #[must_use]
     pub fn secret(&self) -> &Secret {
         &self.secret
     }
 
-    /// Posts a body to a path below the address, and returns what answers it once the headers are
-    /// there. `reject` makes an error of a status that is not a success; what it is given is
-    /// without the key.
+    /// Posts a body to a path below the base URL. Returns the response as soon as its headers have arrived.
     ///
-    /// A server may close an idle connection just when a request is sent on it. Then the request is
-    /// sent once more on a new connection, so the server may see it twice, and in a rare case the
-    /// model is paid twice. Nothing else is sent again: no request on a new connection, none after
-    /// the head of a response, and none after a timeout. The official clients of OpenAI and
-    /// Anthropic repeat any failed connection twice.
+    /// `reject` converts a response whose status is not a success into an error. The key is removed from that response.
+    ///
+    /// A server may close an idle connection while a request is sent on it. The request is then sent once more on a new
+    /// connection. So the server may receive it twice, and in rare cases the model is paid twice. A request on a new
+    /// connection, a request whose response has begun, and a request that timed out are never sent again. The official
+    /// clients of OpenAI and Anthropic repeat any failed connection twice.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Network`] or [`ProviderError::Timeout`] before an answer,
-    /// [`ProviderError::InvalidRequest`] for an address that is none, those of `reject`, and
-    /// [`ProviderError::Other`] outside of a tokio runtime, which the connections need.
+    /// [`ProviderError::Network`] or [`ProviderError::Timeout`] if there is no response,
+    /// [`ProviderError::InvalidRequest`] if the URL is invalid, the errors of `reject`, and [`ProviderError::Other`]
+    /// outside of a tokio runtime.
     ///
     /// # Cancel safety
     ///
@@ -199,7 +199,7 @@ impl Endpoint {
             let deadline = self.deadline.unwrap_or_else(|| Deadline::after(call));
             let uri = self.base_url.join(path)?;
             #[cfg(not(target_family = "wasm"))]
-            headers.entry(USER_AGENT).or_insert(AGENT);
+            headers.entry(USER_AGENT).or_insert(USER_AGENT_VALUE);
             if let Some(credentials) = self.base_url.authorization() {
                 headers.entry(AUTHORIZATION).or_insert_with(|| credentials.clone());
             }
@@ -209,7 +209,7 @@ impl Endpoint {
             }
             let (head, chunks) = response.into_parts();
             let (status, headers) = (head.status, head.headers);
-            let body = read_beginning(chunks, deadline.or_after(EXPLANATION)).await;
+            let body = read_beginning(chunks, deadline.or_after(EXPLANATION_TIMEOUT)).await;
             let body = self.secret.redact(String::from_utf8_lossy(&body).into_owned());
             Err(reject(&Rejection::new(status.as_u16(), headers, body.as_bytes(), call)))
         }

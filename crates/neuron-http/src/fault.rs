@@ -1,8 +1,8 @@
-//! The meaning of vendors' words for errors. No other file knows vendors.
+//! The table of vendors' error codes and messages. No other file knows vendors.
 
 use neuron_types::ProviderError;
 
-/// The meaning of an error's words, beyond its status.
+/// The class of an error, derived from its codes and its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// A quota, a spending limit or a machine's memory is used up, and no retry helps.
@@ -14,20 +14,20 @@ pub(crate) enum Fault {
     Key,
     /// The conversation does not fit into the model's context window.
     TooLong,
-    /// The request cannot succeed, whatever the status says.
+    /// The request cannot succeed, even if the status suggests a retry.
     Request,
 }
 
-/// The status of the response. `None` is an error within a response whose status was a success.
+/// The status of the response. `None` for an error within a response with a successful status.
 type Status = Option<u16>;
 
-/// Codes and types, which decide before any wording.
+/// Codes and types. They take precedence over messages.
 const CODES: &[(&str, Fault)] = &[
     // OpenAI, Azure, Groq, Cerebras.
     ("context_length_exceeded", Fault::TooLong),
     // llama.cpp, LM Studio.
     ("exceed_context_size_error", Fault::TooLong),
-    // z.ai (docs.z.ai/api-reference/api-code) for this and the other numbers.
+    // z.ai, for this and the other numbers (docs.z.ai/api-reference/api-code).
     ("1261", Fault::TooLong),
     // OpenAI, Groq.
     ("model_not_found", Fault::NoModel),
@@ -41,7 +41,7 @@ const CODES: &[(&str, Fault)] = &[
     ("insufficient_quota", Fault::Quota),
     ("billing_hard_limit_reached", Fault::Quota),
     ("billing_not_active", Fault::Quota),
-    // Anthropic: 402, and spending limits that come as rate limits.
+    // Anthropic: status 402, and spending limits with the status of a rate limit.
     ("billing_error", Fault::Quota),
     ("enforced_spend_limit_reached", Fault::Quota),
     ("contract_spend_limit_reached", Fault::Quota),
@@ -83,13 +83,13 @@ const CODES: &[(&str, Fault)] = &[
     ("permission_error", Fault::Key),
 ];
 
-/// Types that say little: a wording, and the status of the response, say more.
+/// Types that are too general to decide. The message and the status decide first.
 const WEAK_CODES: [&str; 2] = ["invalid_request_error", "invalid_prompt"];
 
-/// Types of an object that does not exist: Anthropic, OpenAI-compatible servers, Google, vLLM.
+/// Types for an object that does not exist, of Anthropic, OpenAI-compatible servers, Google and vLLM.
 const NOT_FOUND: [&str; 3] = ["not_found_error", "NOT_FOUND", "NotFoundError"];
 
-/// Wordings: all parts of a row occur in the message, in lower case. The first row that fits decides.
+/// Parts of messages, in lower case. A row matches if the message contains all its parts. The first match decides.
 const WORDINGS: &[(Fault, &[&str])] = &[
     // Anthropic: a 400 `invalid_request_error`.
     (Fault::Quota, &["credit balance is too low"]),
@@ -115,7 +115,7 @@ const WORDINGS: &[(Fault, &[&str])] = &[
     (Fault::TooLong, &["input tokens exceed the configured limit"]),
     // Gemini, Vertex.
     (Fault::TooLong, &["input token count", "exceeds the maximum number of tokens"]),
-    // Mistral, whose code 3051 has other meanings too.
+    // Mistral. Its code 3051 has other meanings too.
     (Fault::TooLong, &["too large for model with", "maximum context length"]),
     // Groq, Cerebras.
     (Fault::TooLong, &["reduce the length of the messages"]),
@@ -152,21 +152,21 @@ const WORDINGS: &[(Fault, &[&str])] = &[
     // llama.cpp, LocalAI with it, Ollama.
     (Fault::TooLong, &["exceed", "context size"]),
     (Fault::TooLong, &["exceed", "context length"]),
-    // llama.cpp and Ollama. `error loading model` is no promise.
+    // llama.cpp and Ollama. `error loading model` is permanent and does not match.
     (Fault::Loading, &["model is loading"]),
     // Hugging Face.
     (Fault::Loading, &["is currently loading"]),
     (Fault::Loading, &["loading model"]),
-    // llama.cpp: tools without its option, and constraints that exclude each other (`server-common.cpp`).
+    // llama.cpp: tools without the option, and mutually exclusive constraints (`server-common.cpp`).
     (Fault::Request, &["requires --jinja"]),
     (Fault::Request, &["cannot use both json_schema and grammar"]),
     (Fault::Request, &["cannot use custom grammar constraints with tools"]),
-    // llama.cpp: chat templates that refuse a conversation.
+    // llama.cpp: chat templates that reject a conversation.
     (Fault::Request, &["conversation roles must alternate"]),
     (Fault::Request, &["system role not supported"]),
     (Fault::Request, &["image input is not supported"]),
     (Fault::Request, &["audio input is not supported"]),
-    // OpenRouter: policies and abilities, with status 404.
+    // OpenRouter: policies and capabilities, with status 404.
     (Fault::Request, &["no endpoints found matching"]),
     (Fault::Request, &["no endpoints found that"]),
     // LocalAI.
@@ -188,7 +188,7 @@ const WORDINGS: &[(Fault, &[&str])] = &[
 ];
 
 impl Fault {
-    /// Returns the error of this class with a text.
+    /// Returns the error of this class, with this text.
     pub(crate) fn error(self, text: String) -> ProviderError {
         match self {
             Self::Quota => ProviderError::InsufficientResources(text),
@@ -202,9 +202,9 @@ impl Fault {
         }
     }
 
-    /// Returns the meaning of these codes and this message in a response with this status.
+    /// Classifies an error by its codes, its message and the status of the response.
     pub(crate) fn of(words: &[&str], message: &str, status: Status) -> Option<Self> {
-        let message = own_words(message);
+        let message = without_quotation(message);
         let code = words.iter().find_map(|word| find(CODES, word));
         match code.or_else(|| Self::of_wording(words, &message, status)) {
             Some(Self::TooLong) if is_limit_alone(&message) => Some(Self::Request),
@@ -220,7 +220,7 @@ impl Fault {
             || status.is_none()
                 && (words.iter().any(|word| NOT_FOUND.contains(word))
                     || message.contains("not found"));
-        if is_missing && speaks_of_model(message) {
+        if is_missing && names_model(message) {
             return Some(Self::NoModel);
         }
         let mut rows =
@@ -229,13 +229,13 @@ impl Fault {
         Some(*fault)
     }
 
-    /// Returns `true` if a wording can have this meaning in a response with this status.
+    /// Returns `true` if a message can have this meaning in a response with this status.
     fn is_possible(self, message: &str, status: Status) -> bool {
         let is_failure = status.is_none_or(|status| status >= 500);
         match self {
             Self::Quota => is_failure || matches!(status, Some(400 | 402 | 403 | 429)),
             Self::NoModel => is_failure || matches!(status, Some(400 | 404 | 422)),
-            // 402 and 429 are about the account, and 401 about the key.
+            // 402 and 429 concern the account, and 401 the key.
             Self::TooLong => !matches!(status, Some(401 | 402 | 404 | 429)),
             Self::Loading => is_failure && !message.contains("error loading model"),
             Self::Request => is_failure || status == Some(404),
@@ -248,26 +248,26 @@ fn find(codes: &[(&str, Fault)], word: &str) -> Option<Fault> {
     codes.iter().find(|(code, _)| *code == word).map(|(_, fault)| *fault)
 }
 
-/// Beginnings of a quotation.
+/// Beginnings of a quotation of the request in a message.
 const QUOTES: &[&str] = &[
-    // Ollama: a call of the model that it could not read.
+    // Ollama: a tool call of the model that could not be parsed.
     "raw='",
-    // The request in pydantic's errors: `str` of one error, of a list of them, and their JSON.
+    // pydantic quotes the request: `str` of an error, of a list of errors, and their JSON.
     "input=",
     "input_value=",
     "'input':",
     "\"input\":",
 ];
 
-/// The server's own words before the first quotation, in lower case.
-fn own_words(message: &str) -> String {
+/// Returns the message before its first quotation, in lower case.
+fn without_quotation(message: &str) -> String {
     let end = QUOTES.iter().filter_map(|quote| message.find(quote)).min();
     end.and_then(|end| message.get(..end)).unwrap_or(message).to_lowercase()
 }
 
-/// Returns `true` if an object that was not found is a model, and not a path of the API. The model is named before
-/// "not found" or directly after it.
-fn speaks_of_model(message: &str) -> bool {
+/// Returns `true` if the missing object is a model, and not a path of the API. The model is named before "not found" or
+/// directly after it.
+fn names_model(message: &str) -> bool {
     let phrases = ["not found", "does not exist", "endpoints found"];
     let splits = phrases.iter().filter_map(|phrase| message.split_once(phrase));
     let split = splits.min_by_key(|(before, _)| before.len());
@@ -279,7 +279,7 @@ fn speaks_of_model(message: &str) -> bool {
     is_subject && !words.any(|word| matches!(word, "url" | "path" | "route"))
 }
 
-/// Places of the answer's limit in wordings of an overflow.
+/// Positions of the output limit in messages about an exceeded context window.
 const ANSWER_LIMIT: &[&str] = &[
     // vLLM.
     "is too large: #",
@@ -297,7 +297,7 @@ const ANSWER_LIMIT: &[&str] = &[
     "+ #",
 ];
 
-/// Places of the context window's size in wordings of an overflow.
+/// Positions of the size of the context window in messages about an exceeded context window.
 const WINDOW: &[&str] = &[
     "maximum context length is #",
     "maximum context length of #",
@@ -306,7 +306,7 @@ const WINDOW: &[&str] = &[
     "> #",
 ];
 
-/// Returns `true` if the limit of the answer alone does not fit. Then no shorter conversation helps.
+/// Returns `true` if the output limit alone exceeds the context window. Then a shorter conversation does not help.
 fn is_limit_alone(message: &str) -> bool {
     match (number(message, ANSWER_LIMIT), number(message, WINDOW)) {
         (Some(limit), Some(window)) => limit >= window,
@@ -314,7 +314,7 @@ fn is_limit_alone(message: &str) -> bool {
     }
 }
 
-/// Returns the number at the `#` of the first place that occurs in the message.
+/// Returns the number at the `#` of the first pattern that occurs in the message.
 fn number(message: &str, places: &[&str]) -> Option<u64> {
     let is_other = |letter: char| !letter.is_ascii_digit() && letter != ',';
     places.iter().find_map(|place| {
@@ -336,7 +336,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limit_of_the_answer_that_alone_exceeds_the_window_is_no_overflow() {
+    fn output_limit_above_window_is_invalid_request() {
         for (limit_alone, overflow) in [
             // vLLM.
             (
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_model_is_the_subject_of_the_message() {
+    fn model_not_found_requires_model_as_subject() {
         for message in [
             "model: claude-x",
             "Model not found, inaccessible, and/or not deployed",

@@ -1,4 +1,4 @@
-//! The client on wasm32: the browser's `fetch`, by `reqwest`.
+//! The HTTP client on wasm32, which uses the browser's `fetch` through `reqwest`.
 
 use std::fmt;
 use std::future::Future;
@@ -39,10 +39,10 @@ impl From<HttpClient> for Http {
 }
 
 impl Http {
-    /// The browser keeps the connections.
+    /// Does nothing, because the browser owns the connections.
     pub(crate) fn reset(&mut self) {}
 
-    /// Sends a JSON body. Returns the response as soon as its headers have arrived, whatever its status.
+    /// Sends a JSON body. Returns the response of any status as soon as its headers have arrived.
     ///
     /// # Errors
     ///

@@ -1,55 +1,52 @@
-//! Cutting a stream of bytes into the frames that a vendor wrote.
+//! Splitting a byte stream into frames.
 
 use neuron_types::ProviderError;
 use serde::Deserialize;
 
-/// The most bytes that one frame may have. Answers of models stay far below it; what does not is no
-/// stream of theirs.
+/// Maximum size of a frame, in bytes. Frames of models are much smaller.
 const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
 
-/// Cuts bytes that arrive in pieces of any size into frames: the data of events, or lines.
+/// A decoder that splits chunks of bytes into frames, such as the data of events, or lines.
 pub trait Framing {
-    /// Takes the next bytes and calls `on_frame` with every frame that they complete.
+    /// Decodes the next chunk and calls `on_frame` with every frame that is complete.
     ///
     /// # Errors
     ///
-    /// What `on_frame` returns; [`ProviderError::StreamError`] for a frame of more than 64 MiB. The
-    /// decoder must not be used after it.
+    /// The errors of `on_frame`, and [`ProviderError::StreamError`] for a frame of more than 64 MiB. The decoder must
+    /// not be used after an error.
     fn feed(
         &mut self,
         bytes: &[u8],
         on_frame: impl FnMut(&[u8]) -> Result<(), ProviderError>,
     ) -> Result<(), ProviderError>;
 
-    /// Calls `on_frame` with the frame that the end of the bytes completes, if it does.
+    /// Handles the end of the bytes. Calls `on_frame` if the end completes a frame.
     ///
     /// # Errors
     ///
-    /// What `on_frame` returns.
+    /// The errors of `on_frame`.
     fn finish(
         &mut self,
         on_frame: impl FnMut(&[u8]) -> Result<(), ProviderError>,
     ) -> Result<(), ProviderError>;
 }
 
-/// Reads a frame's JSON.
+/// Deserialises the JSON of a frame.
 ///
-/// The bytes are found to be text once and as a whole, which takes a fraction of what it takes for
-/// each string in them.
+/// Validating UTF-8 once for the whole frame is much faster than for each string in it.
 ///
 /// # Errors
 ///
-/// When they are no JSON, or not what is read.
+/// Returns an error if the frame is not JSON, or not a `T`.
 pub fn read_frame<'a, T: Deserialize<'a>>(frame: &'a [u8]) -> serde_json::Result<T> {
     match std::str::from_utf8(frame) {
         Ok(text) => serde_json::from_str(text),
-        // What is broken may be in a part that nobody reads.
+        // The invalid UTF-8 may be in a field that `T` does not have.
         Err(_) => serde_json::from_slice(frame),
     }
 }
 
-/// Keeps bytes until more come. Single ones are pushed: copying a slice of any length calls a
-/// function.
+/// Appends bytes to a buffer. Single bytes are pushed, because copying a slice calls a function.
 #[inline]
 pub(crate) fn append(kept: &mut Vec<u8>, bytes: &[u8]) {
     match bytes {

@@ -1,4 +1,4 @@
-//! What the headers of a response say.
+//! The headers of a response.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use neuron_types::{AnswerMetadata, ProviderError};
 
-/// How long the server asks to wait: `retry-after-ms`, else `retry-after` in seconds or as a date.
+/// Returns the delay before a retry, from `retry-after-ms`, or else from `retry-after` as seconds or as a date.
 #[must_use]
 pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = |text: &str, unit: f64| {
@@ -20,29 +20,28 @@ pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     seconds(text, 1.0).or_else(|| until(text, Utc::now()))
 }
 
-/// The time until an HTTP date; zero for one that is past.
+/// Returns the time until an HTTP date. Zero if the date is past.
 fn until(date: &str, now: DateTime<Utc>) -> Option<Duration> {
     let date = DateTime::parse_from_rfc2822(date.trim()).ok()?;
     Some((date.with_timezone(&Utc) - now).to_std().unwrap_or_default())
 }
 
-/// Returns a header's text; `None` for one that is missing or no text.
+/// Returns the text of a header. `None` if the header is missing or not visible ASCII.
 #[must_use]
 pub fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// Headers with the id of the request, by vendor: Anthropic; OpenAI and most others; Azure; OpenRouter; Bedrock.
+/// Headers with the request id, of Anthropic, of OpenAI and most others, of Azure, of OpenRouter, and of Bedrock.
 const REQUEST_IDS: [&str; 5] =
     ["request-id", "x-request-id", "apim-request-id", "x-generation-id", "x-amzn-requestid"];
 
-/// Returns the id of the request.
+/// Returns the request id.
 pub(crate) fn request_id(headers: &HeaderMap) -> Option<&str> {
     REQUEST_IDS.iter().find_map(|name| header(headers, name))
 }
 
-/// Returns the facts about an answer that stand in its headers: the id of the request, and the limits on rates, whose
-/// names contain `ratelimit` at every vendor.
+/// Returns the request id and the rate limits. The names of rate limit headers contain `ratelimit` at every vendor.
 pub(crate) fn metadata(headers: &HeaderMap) -> AnswerMetadata {
     let mut metadata = AnswerMetadata::default();
     metadata.request_id = request_id(headers).map(str::to_owned);
@@ -52,11 +51,11 @@ pub(crate) fn metadata(headers: &HeaderMap) -> AnswerMetadata {
     metadata
 }
 
-/// Makes a header's value of a text. The error does not quote the text, because it may be a secret.
+/// Converts a text into a header value. The error does not quote the text, which may be a secret.
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] for a text that no header can carry.
+/// [`ProviderError::InvalidRequest`] if the text has characters that a header value must not contain.
 pub fn header_value(name: &str, text: &str) -> Result<HeaderValue, ProviderError> {
     HeaderValue::from_str(text).map_err(|_| {
         ProviderError::InvalidRequest(format!(
@@ -77,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_has_the_request_id_and_the_rate_limits_of_every_vendor() {
+    fn metadata_contains_request_id_and_rate_limits_of_every_vendor() {
         // https://platform.openai.com/docs/guides/rate-limits, https://docs.anthropic.com/en/api/rate-limits
         let metadata = metadata(&headers(&[
             ("content-type", "application/json"),
@@ -98,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_to_wait_is_read_in_every_form() {
+    fn retry_after_parses_every_format() {
         let delay = |pairs: &[_]| retry_after(&headers(pairs));
         assert_eq!(delay(&[]), None);
         assert_eq!(delay(&[("retry-after", "7")]), Some(Duration::from_secs(7)));

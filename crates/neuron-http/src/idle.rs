@@ -1,15 +1,15 @@
-//! Connections that were idle and that the server closed.
+//! Detection of idle connections that the server closed.
 //!
-//! A server closes a connection that has been idle for some time, and may do so while a request is on its way. hyper
-//! sends a request again if it had not begun to write it. Once it has written a part, it cannot know how much the
-//! server read, and reports an error. [`was_closed`] recognises these errors.
+//! A server closes a connection that has been idle for some time, and may do so while a request is in flight. hyper
+//! sends a request again if it had not begun to write it. Otherwise it cannot know how much the server has read, and
+//! reports an error. [`was_closed`] recognises these errors.
 //!
-//! A server that closes an idle connection does so [at once](AT_ONCE). A server that closes a connection later has worked
-//! on the request, which would be paid twice.
+//! A server that closes an idle connection does so [within a second](CLOSE_WINDOW). A server that closes a connection
+//! later has processed the request, and a second attempt would be paid twice.
 //!
-//! The server may have processed the request nevertheless, so in a rare case a model is paid twice. That is accepted
-//! because nearly always the server saw nothing, because the caller would call again anyhow, and because the official
-//! clients of OpenAI and Anthropic do more: they repeat any failed connection twice.
+//! Even within that second the server may have processed the request, so in rare cases a model is paid twice. That is
+//! accepted because the server nearly always has read nothing, because the caller would retry anyway, and because the
+//! official clients of OpenAI and Anthropic repeat any failed connection twice.
 
 use std::io;
 use std::sync::Arc;
@@ -21,15 +21,15 @@ use hyper_util::client::legacy;
 
 use crate::transport::causes;
 
-/// Maximum time from the sending of a request until a connection that was idle is found to be closed.
-pub(crate) const AT_ONCE: Duration = Duration::from_secs(1);
+/// Maximum time between sending a request and the error of a closed idle connection.
+pub(crate) const CLOSE_WINDOW: Duration = Duration::from_secs(1);
 
-/// A mark of a connection, set after its first response. The pool hands it out with each response and each error.
+/// A flag of a connection, set after its first response. The pool attaches it to each response and each error.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HasServed(Arc<AtomicBool>);
 
 impl HasServed {
-    /// Marks the connection of a response.
+    /// Sets the flag of the connection that received a response.
     pub(crate) fn mark(extensions: &Extensions) {
         if let Some(Self(has_served)) = extensions.get() {
             has_served.store(true, Ordering::Relaxed);
@@ -37,10 +37,10 @@ impl HasServed {
     }
 }
 
-/// Returns `true` if the server closed or reset a connection that was idle before, and sent no complete head of a
-/// response.
+/// Returns `true` if the server closed or reset a connection after an earlier response, before a complete response
+/// head.
 ///
-/// hyper does not distinguish a head that was cut from one that never began.
+/// hyper does not distinguish a partial response head from a missing one.
 pub(crate) fn was_closed(error: &legacy::Error) -> bool {
     let Some(connection) = error.connect_info() else {
         return false;

@@ -1,4 +1,4 @@
-//! Writing a request's JSON straight from the borrow, with the caller's own fields merged in.
+//! Serialisation of request bodies from borrowed data, merged with the caller's extra fields.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -11,12 +11,12 @@ use serde_json::{Map, Value};
 
 /// Writes a JSON object field by field, and merges the fields of `extra` into it.
 ///
-/// Objects are merged deep; `tools` are appended; everything else replaces what is there. Only the
-/// fields that `extra` has too are built as a tree, so a long conversation is written from the borrow.
+/// Objects are merged recursively. `tools` are appended. Every other field of `extra` replaces the field of the
+/// request. Only fields that `extra` has too are built as a tree, so a long conversation is serialised without a copy.
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] when `extra` is no object, or a value cannot be written.
+/// [`ProviderError::InvalidRequest`] if `extra` is not an object or sets `stream`, or if a value cannot be serialised.
 ///
 /// # Example
 ///
@@ -70,7 +70,7 @@ pub fn write_json(
     }
 }
 
-/// The [fields of a vendor](ToolDefinition::vendor_fields) on a tool, to be flattened into the tool's JSON.
+/// The [vendor fields](ToolDefinition::vendor_fields) of a tool, to be flattened into the tool's JSON.
 #[derive(Debug, Clone, Copy)]
 pub struct VendorFields<'a> {
     /// The tool.
@@ -91,22 +91,22 @@ impl Serialize for VendorFields<'_> {
 pub struct Fields<'a> {
     map: Compound<'a, &'a mut Vec<u8>, CompactFormatter>,
     extra: Option<&'a Map<String, Value>>,
-    /// Those of `extra` that are there already.
+    /// The fields of `extra` that have been written.
     written: Vec<&'a str>,
     left_out: &'static [&'static str],
 }
 
 impl Fields<'_> {
-    /// Leaves fields out that the server refuses. Fields of `extra` are written.
+    /// Omits fields that the server rejects. A field that `extra` sets is written anyway.
     pub fn leave_out(&mut self, names: &'static [&'static str]) {
         self.left_out = names;
     }
 
-    /// Writes a field, merged with that of `extra` if there is one.
+    /// Writes a field, merged with the field of the same name in `extra`.
     ///
     /// # Errors
     ///
-    /// When the value cannot be written.
+    /// Returns an error if the value cannot be serialised.
     pub fn entry<T: Serialize + ?Sized>(&mut self, key: &str, value: &T) -> serde_json::Result<()> {
         match self.extra.and_then(|extra| extra.get_key_value(key)) {
             None if self.left_out.contains(&key) => Ok(()),
@@ -120,21 +120,23 @@ impl Fields<'_> {
         }
     }
 
-    /// Writes the field if there is something to write.
+    /// Writes a field if its value is `Some`.
     ///
     /// # Errors
     ///
-    /// When the value cannot be written.
+    /// Returns an error if the value cannot be serialised.
     pub fn some<T: Serialize>(&mut self, key: &str, value: Option<T>) -> serde_json::Result<()> {
         value.map_or(Ok(()), |value| self.entry(key, &value))
     }
 
-    /// Writes the fields that only `extra` has, but for one that comes later: what grows from turn
-    /// to turn is written last, so that a body begins as that of the turn before.
+    /// Writes the fields that only `extra` has, except `later`.
+    ///
+    /// A field that grows from turn to turn, such as the messages, is written last. The body then begins with the same
+    /// bytes as in the previous turn, which prompt caches need.
     ///
     /// # Errors
     ///
-    /// When a value cannot be written.
+    /// Returns an error if a value cannot be serialised.
     pub fn rest_but(&mut self, later: &str) -> serde_json::Result<()> {
         for (key, value) in self.extra.into_iter().flatten() {
             if key != later && !self.written.contains(&key.as_str()) {
@@ -160,7 +162,7 @@ fn merge(key: &str, field: &mut Value, more: &Value) {
         (Value::Object(fields), Value::Object(more)) => {
             for (key, more) in more {
                 match fields.get_mut(key) {
-                    // Only the request's own tools are appended to.
+                    // Only the request's own `tools` are appended to, not fields named `tools` below them.
                     Some(field @ Value::Object(_)) => merge("", field, more),
                     _ => {
                         fields.insert(key.clone(), more.clone());
@@ -172,8 +174,8 @@ fn merge(key: &str, field: &mut Value, more: &Value) {
     }
 }
 
-/// A number in its shortest decimal form: 0.7 stays 0.7 and does not become 0.699999988079071. JSON has
-/// no infinity, and none that is no number: both are refused.
+/// A number in its shortest decimal form, so that 0.7 is not written as 0.699999988079071. Infinity and NaN are
+/// rejected, because JSON has neither.
 #[derive(Debug, Clone, Copy)]
 pub struct Shortest(pub f32);
 
@@ -187,7 +189,7 @@ impl Serialize for Shortest {
     }
 }
 
-/// A tool's arguments, for vendors that take only objects.
+/// The arguments of a tool call, for vendors that accept only objects.
 #[derive(Debug, Clone, Copy)]
 pub struct ObjectInput<'a>(pub &'a Value);
 
@@ -201,7 +203,7 @@ impl Serialize for ObjectInput<'_> {
     }
 }
 
-/// The caller's own fields as an object, sorted, so that the same request gives the same bytes.
+/// Returns the caller's extra fields as a sorted object, so that equal requests have equal bytes.
 #[must_use]
 pub fn sorted_extra(extra: &HashMap<String, Value>) -> Value {
     let extra: BTreeMap<&String, &Value> = extra.iter().collect();
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn extra_fields_are_merged() {
+    fn write_json_merges_extra_fields() {
         check(json!({}), r#"{"a":{"x":{"y":1,"z":[1]}},"tools":[1],"messages":[1]}"#);
         check(json!(null), r#"{"a":{"x":{"y":1,"z":[1]}},"tools":[1],"messages":[1]}"#);
         check(
@@ -245,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn extra_that_is_no_object_is_refused() {
+    fn write_json_rejects_extra_that_is_not_an_object() {
         for extra in [json!([]), json!("x"), json!(1)] {
             let error = write_json(Some(&extra), |_| Ok(())).unwrap_err();
             assert_eq!(
@@ -256,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_as_short_as_they_were_written() {
+    fn shortest_number_has_no_excess_digits() {
         for number in [0.0, 0.7, 1.0, 0.1, 1.5e-5, 2.0] {
             let json = serde_json::to_value(Shortest(number)).unwrap();
             assert_eq!(json.as_f64().unwrap().to_string(), number.to_string());
@@ -264,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_refused() {
+    fn nan_and_infinity_are_rejected() {
         for number in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             let error = write_json(None, |fields| fields.entry("t", &Shortest(number)));
             let text =
@@ -273,9 +275,9 @@ mod tests {
         }
     }
 
-    /// A stream that nobody asked for could not be read.
+    /// Without this check, a response could be a stream, which `complete` cannot decode.
     #[test]
-    fn whether_to_stream_is_not_for_extra_to_say() {
+    fn write_json_rejects_stream_in_extra() {
         let extra = json!({"stream": true});
         assert_eq!(
             write_json(Some(&extra), |_| Ok(())).unwrap_err().to_string(),

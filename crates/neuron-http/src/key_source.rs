@@ -1,4 +1,4 @@
-//! Keys that change while the program runs.
+//! API keys that change while the program runs.
 
 use std::fmt;
 use std::future::Future;
@@ -8,9 +8,10 @@ use neuron_types::{ProviderError, WasmBoxedFuture, WasmCompatSend, WasmCompatSyn
 
 use crate::Secret;
 
-/// A source of keys that change while the program runs: tokens of Azure Entra, Google Cloud, AWS or a vault.
+/// A source of API keys that change while the program runs, such as tokens of Azure Entra, Google Cloud, AWS or a
+/// vault.
 ///
-/// A provider asks for the key before each request. So the source keeps the token until it expires.
+/// A provider requests the key before each call, so the source should cache the token until it expires.
 ///
 /// # Example
 ///
@@ -30,7 +31,7 @@ pub struct KeySource(Arc<dyn KeySourceDyn>);
 impl KeySource {
     /// Creates a source from a function that returns the current key.
     ///
-    /// The error of the function is the error of the request. [`ProviderError::Authentication`] is not retried, and
+    /// An error of the function becomes the error of the call. [`ProviderError::Authentication`] is not retried,
     /// [`ProviderError::Network`] is.
     pub fn new<F, K>(key: F) -> Self
     where

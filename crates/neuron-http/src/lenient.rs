@@ -1,15 +1,15 @@
-//! Reading fields that must not cost an answer.
+//! Lenient deserialisation of fields that are not essential.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// Reads a value leniently: its default if it is null or has another form. For `deserialize_with` on a field that must
-/// not cost an answer.
+/// Deserialises a value, or its default if the value is null or has another type. Use it with `deserialize_with` on a
+/// field that must not make a response fail.
 ///
 /// # Errors
 ///
-/// Errors of the deserializer, for text that is not JSON.
+/// The errors of the deserializer, for input that is not JSON.
 pub fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

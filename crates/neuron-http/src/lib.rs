@@ -1,14 +1,16 @@
-//! What every provider over HTTP needs and none should write again: an endpoint with time limits,
-//! bodies that arrive in pieces, server-sent events and lines of JSON, keys that never show, errors
-//! by status, and a request's JSON written from the borrow.
+//! The HTTP layer of neuron's providers.
 //!
-//! Only the table of errors' words knows vendors. The types of headers and URLs are those of the crate [`http`].
+//! It has endpoints with time limits, bodies that are read in chunks, decoders of server-sent events and of JSON lines,
+//! redaction of API keys, errors by status, and a serialiser of requests that borrows the conversation.
 //!
-//! | for | see |
+//! Only the private table of error codes and messages knows vendors. The types of headers and URLs are those of the
+//! crate [`http`].
+//!
+//! | task | types |
 //! |---|---|
 //! | sending a request | [`Endpoint`], [`BaseUrl`], [`write_json`] |
 //! | reading the response | [`Reply`], [`Body`] |
-//! | a streamed answer | [`AnswerStream`], [`Answer`], [`SseDecoder`], [`LineDecoder`] |
+//! | a streamed response | [`AnswerStream`], [`Answer`], [`SseDecoder`], [`LineDecoder`] |
 //! | a status that is not a success | [`Rejection`], [`VendorError`], [`retry_after`] |
 //! | keys | [`Secret`] |
 

@@ -1,4 +1,4 @@
-//! Newline-delimited JSON: bytes in, lines out.
+//! A decoder of newline-delimited JSON.
 
 use memchr::memchr;
 use neuron_types::ProviderError;
@@ -6,7 +6,7 @@ use neuron_types::ProviderError;
 use crate::Framing;
 use crate::framing::{append, check_size};
 
-/// Decodes newline-delimited JSON that arrives in pieces of any size.
+/// A decoder of newline-delimited JSON that arrives in chunks of any size.
 ///
 /// # Example
 ///
@@ -24,7 +24,7 @@ use crate::framing::{append, check_size};
 /// ```
 #[derive(Debug, Default)]
 pub struct LineDecoder {
-    /// The beginning of a line whose end has not arrived.
+    /// The beginning of an incomplete line.
     line: Vec<u8>,
 }
 
@@ -52,7 +52,7 @@ impl Framing for LineDecoder {
         Ok(())
     }
 
-    /// The last line may have no end.
+    /// The last line may lack its line feed.
     fn finish(
         &mut self,
         mut on_frame: impl FnMut(&[u8]) -> Result<(), ProviderError>,
@@ -61,8 +61,7 @@ impl Framing for LineDecoder {
     }
 }
 
-/// Finds where a line ends. For a few bytes a search that is made for many takes longer than a look
-/// at each.
+/// Finds the end of a line. For a few bytes, a simple loop is faster than `memchr`.
 #[inline]
 fn line_end(bytes: &[u8]) -> Option<usize> {
     match bytes.len() {
@@ -71,7 +70,7 @@ fn line_end(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Empty lines are passed over.
+/// Emits a line, unless it is empty.
 fn end_line(
     line: &[u8],
     on_frame: &mut impl FnMut(&[u8]) -> Result<(), ProviderError>,
@@ -98,7 +97,7 @@ mod tests {
         lines
     }
 
-    /// Decodes a text whole, byte by byte, and split at every boundary.
+    /// Decodes a text as a whole, byte by byte, and split at every position.
     #[track_caller]
     fn check(text: &str, expected: &[&str]) {
         let bytes = text.as_bytes();
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_in_every_form() {
+    fn decoder_splits_lines_of_every_form() {
         check("", &[]);
         check("\n\r\n \n", &[]);
         check("a\nb\r\n  c \n", &["a", "b", "c"]);
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_line_is_an_error() {
+    fn line_above_the_limit_is_an_error() {
         let megabyte = vec![b'x'; 1024 * 1024];
         let mut decoder = LineDecoder::default();
         let mut fed = 0;

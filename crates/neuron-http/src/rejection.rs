@@ -1,4 +1,4 @@
-//! A response whose status is not a success, and what each status means.
+//! Error responses, and the class of each status.
 
 use std::time::Duration;
 
@@ -17,69 +17,68 @@ pub struct Rejection {
     status: u16,
     headers: HeaderMap,
     body: Vec<u8>,
-    /// How long an answer was waited for.
+    /// The timeout of the request, for [`ProviderError::Timeout`].
     limit: Duration,
 }
 
 impl Rejection {
-    /// Describes a response with this status, these headers and the beginning of its body, to a
-    /// request that had so much time.
+    /// Creates a rejection from a status, headers and the beginning of a body. `limit` is the timeout of the request.
     #[must_use]
     pub fn new(status: u16, headers: HeaderMap, body: &[u8], limit: Duration) -> Self {
         Self { status, headers, body: body.to_vec(), limit }
     }
 
-    /// The HTTP status.
+    /// Returns the HTTP status.
     #[must_use]
     pub fn status(&self) -> u16 {
         self.status
     }
 
-    /// Returns a header's text; `None` for one that is missing or no text.
+    /// Returns the text of a header. `None` if the header is missing or not visible ASCII.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         header(&self.headers, name)
     }
 
-    /// Reads the body as the vendor's error; `None` when it is somebody else's: a proxy's page.
+    /// Deserialises the body. `None` if it has another form, such as a page of a proxy.
     #[must_use]
     pub fn json<T: DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_slice(&self.body).ok()
     }
 
-    /// Reads the body as an error, in any form of [`VendorError`]. A body of another form is the message.
+    /// Parses the body as an error, in any form of [`VendorError`]. A body of another form becomes the message.
     #[must_use]
     pub fn vendor_error(&self) -> VendorError {
         VendorError::find_in(&self.body).unwrap_or_else(|| {
             let body = self.body.trim_ascii();
-            // The words of a page in HTML have no meaning.
+            // The words of an HTML page must not decide the class.
             let wording = if body.starts_with(b"<") { String::new() } else { excerpt(body) };
             VendorError::foreign(self.foreign(), wording)
         })
     }
 
-    /// Returns the body's error. Its text has the status, the vendor's name for the error, the message and the id of
-    /// the request.
+    /// Returns the error of the body. Its text contains the status, the vendor's name for the error, the message and
+    /// the request id.
     #[must_use]
     pub fn error(&self) -> ProviderError {
         let error = self.vendor_error();
         self.error_of(&error, error.message())
     }
 
-    /// Returns a vendor's error with this message. Its class follows from its codes and its wording, else from the
-    /// [status](Self::classify).
+    /// Returns a vendor's error with this message. The class is derived from its codes and its message, or else from
+    /// the [status](Self::classify).
     #[must_use]
     pub fn error_of(&self, error: &VendorError, message: &str) -> ProviderError {
         let request_id = error.request_id().or_else(|| request_id(&self.headers));
         let text = describe(&self.status.to_string(), &error.name(), message, request_id);
         match error.fault(Some(self.status)) {
-            // Where there is a status, these classes follow from it.
+            // With a status, these classes are derived from the status.
             Some(Fault::RateLimit | Fault::Overloaded | Fault::Key) | None => self.classify(text),
             Some(fault) => self.with_retry_after(fault.error(text)),
         }
     }
 
-    /// Adds how long the server asks to wait.
+    /// Adds the delay that the server requests.
     #[must_use]
     pub fn with_retry_after(&self, error: ProviderError) -> ProviderError {
         match retry_after(&self.headers) {
@@ -88,7 +87,7 @@ impl Rejection {
         }
     }
 
-    /// Describes a body that is not the vendor's.
+    /// Describes a body that is not an error of the API.
     fn foreign(&self) -> String {
         let shown = excerpt(self.body.trim_ascii());
         match self.header("location") {
@@ -100,23 +99,22 @@ impl Rejection {
         }
     }
 
-    /// The class that follows from the status alone, with this text: for what the vendor's own
-    /// codes do not say better.
+    /// Classifies the response by its status alone, for errors that the vendor's own codes do not classify better.
     ///
-    /// 401 and 403 are [`Authentication`](ProviderError::Authentication), 402
-    /// [`InsufficientResources`](ProviderError::InsufficientResources), 408 and 504 without a delay
-    /// [`Timeout`](ProviderError::Timeout), 408 with one
-    /// [`ServiceUnavailable`](ProviderError::ServiceUnavailable), 429 [`RateLimit`](ProviderError::RateLimit), 5xx
-    /// [`ServiceUnavailable`](ProviderError::ServiceUnavailable), all others
-    /// [`InvalidRequest`](ProviderError::InvalidRequest). The text of a 404 adds that the address is
-    /// probably wrong. The headers' [`retry_after`] is a part of the error.
+    /// 401 and 403 are [`Authentication`](ProviderError::Authentication), 402 is
+    /// [`InsufficientResources`](ProviderError::InsufficientResources), 408 and 504 without a delay are
+    /// [`Timeout`](ProviderError::Timeout), 408 with a delay is
+    /// [`ServiceUnavailable`](ProviderError::ServiceUnavailable), 429 is [`RateLimit`](ProviderError::RateLimit), other
+    /// 5xx are [`ServiceUnavailable`](ProviderError::ServiceUnavailable), and all others are
+    /// [`InvalidRequest`](ProviderError::InvalidRequest). The text of a 404 adds that the URL is probably wrong. The
+    /// error contains the delay of [`retry_after`].
     #[must_use]
     pub fn classify(&self, text: String) -> ProviderError {
         let error = match self.status {
             401 | 403 => ProviderError::Authentication(text),
             402 => ProviderError::InsufficientResources(text),
             404 => ProviderError::InvalidRequest(format!("{text}; the base URL is probably wrong")),
-            // A timeout has no place for the delay.
+            // `ProviderError::Timeout` has no field for the delay.
             408 | 504 if retry_after(&self.headers).is_none() => ProviderError::Timeout(self.limit),
             408 => ProviderError::ServiceUnavailable(text),
             429 => ProviderError::RateLimit { retry_after: None },
@@ -127,7 +125,7 @@ impl Rejection {
     }
 }
 
-/// Returns the text of an error. `place` is the status, or the part of an answer whose status was a success.
+/// Returns the text of an error. `place` is the status, or the part of a successful response that contains the error.
 pub(crate) fn describe(place: &str, kind: &str, message: &str, request_id: Option<&str>) -> String {
     let space = if kind.is_empty() { "" } else { " " };
     let id = request_id.map(|id| format!(" (request id {id})")).unwrap_or_default();
@@ -147,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn each_status_has_its_class() {
+    fn each_status_is_classified() {
         for (status, kind) in [
             (301, "InvalidRequest"),
             (400, "InvalidRequest"),
@@ -172,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_is_kept_for_every_status_that_passes_with_time() {
+    fn retry_after_is_kept_for_temporary_errors() {
         let headers = HeaderMap::from_iter([(
             HeaderName::from_static("retry-after-ms"),
             HeaderValue::from_static("1500"),
@@ -187,7 +185,7 @@ mod tests {
             (503, r#"{"error": {"message": "Loading model", "type": "unavailable_error"}}"#, delay),
             (408, "", delay),
             (504, "", delay),
-            // They do not pass with time.
+            // These do not pass with time.
             (400, "", None),
             (429, r#"{"error": {"code": "insufficient_quota"}}"#, None),
         ] {
@@ -198,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_has_what_there_is() {
+    fn error_text_contains_available_parts() {
         let text = |id: Option<&'static str>, body: &str| {
             let header = id.map(|id| {
                 (HeaderName::from_static("apim-request-id"), HeaderValue::from_static(id))

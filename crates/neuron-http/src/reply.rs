@@ -1,4 +1,4 @@
-//! A response whose status is a success.
+//! A response with a successful status.
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Response, Uri};
@@ -7,11 +7,11 @@ use neuron_types::{CompletionResponse, ProviderError};
 use crate::body::{read_beginning, read_body};
 use crate::chunks::Chunks;
 use crate::deadline::Deadline;
-use crate::endpoint::{EXPLANATION, Timeouts};
+use crate::endpoint::{EXPLANATION_TIMEOUT, Timeouts};
 use crate::headers::metadata;
 use crate::{Body, Secret, header};
 
-/// A response whose status is a success, and whose body has not been read.
+/// A response with a successful status, whose body has not been read.
 #[derive(Debug)]
 pub struct Reply {
     response: Response<Chunks>,
@@ -32,22 +32,22 @@ impl Reply {
         Self { response, uri, deadline, timeouts, secret }
     }
 
-    /// The response's headers.
+    /// Returns the headers of the response.
     #[must_use]
     pub fn headers(&self) -> &HeaderMap {
         self.response.headers()
     }
 
-    /// Reads the body, and the answer in it. Adds the facts in the headers to the answer's
-    /// [metadata](neuron_types::Message::metadata).
+    /// Reads the body and parses it with `read`. Adds the request id and the rate limits of the headers to the
+    /// message's [metadata](neuron_types::Message::metadata).
     ///
     /// # Errors
     ///
-    /// The errors of [`read`](Self::read) and of the function.
+    /// The errors of [`read`](Self::read) and of the function `read`.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes the connection. The answer is lost.
+    /// Dropping the future closes the connection. The response is lost.
     pub async fn answer(
         self,
         read: impl FnOnce(&[u8]) -> Result<CompletionResponse, ProviderError>,
@@ -62,19 +62,19 @@ impl Reply {
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Network`] or [`ProviderError::Timeout`]; [`ProviderError::Other`] for a body
-    /// that does not end.
+    /// [`ProviderError::Network`] or [`ProviderError::Timeout`], and [`ProviderError::Other`] if the body has more than
+    /// 256 MiB.
     pub async fn read(self) -> Result<Vec<u8>, ProviderError> {
         read_body(self.response.into_body(), &self.uri, self.deadline).await
     }
 
-    /// Reads the body as it arrives, if it is of one of these content types. A body that is `text/plain` or has
-    /// no content type is read too, if it begins as events or as lines of JSON do. Another body is given to `explain`,
-    /// because it often contains an error.
+    /// Returns the body as a stream if it has one of these content types. A body that is `text/plain` or has no content
+    /// type is accepted too, if it begins like server-sent events or JSON lines. The beginning of any other body is
+    /// passed to `explain`, because it often contains an error.
     ///
     /// # Errors
     ///
-    /// What `explain` makes of another body, else [`ProviderError::Other`] with its beginning.
+    /// The error of `explain`, or else [`ProviderError::Other`] with the beginning of the body.
     pub async fn stream(
         self,
         content_types: &[&str],
@@ -87,7 +87,7 @@ impl Reply {
         if content_types.iter().any(|wanted| is(wanted)) {
             return Ok(Body::new(self.response, self.uri, self.timeouts.idle));
         }
-        let explanation = || self.deadline.or_after(EXPLANATION);
+        let explanation = || self.deadline.or_after(EXPLANATION_TIMEOUT);
         let beginning = if is("text/plain") {
             let begins = if content_types.contains(&EVENTS) { begins_event } else { begins_object };
             let mut body = Body::new(self.response, self.uri, self.timeouts.idle);
@@ -109,11 +109,11 @@ impl Reply {
 
 const EVENTS: &str = "text/event-stream";
 
-/// Returns `true` if a body begins as server-sent events do, with a comment or a field. `None` if more bytes are needed.
+/// Returns `true` if a body begins with a comment or a field of server-sent events. `None` if more bytes are needed.
 /// <https://html.spec.whatwg.org/multipage/server-sent-events.html>
 fn begins_event(bytes: &[u8]) -> Option<bool> {
     const BEGINNINGS: [&[u8]; 5] = [b":", b"data:", b"event:", b"id:", b"retry:"];
-    let bytes = without_blank(bytes);
+    let bytes = skip_bom_and_space(bytes);
     if BEGINNINGS.iter().any(|beginning| bytes.starts_with(beginning)) {
         return Some(true);
     }
@@ -121,13 +121,13 @@ fn begins_event(bytes: &[u8]) -> Option<bool> {
     (!may_become).then_some(false)
 }
 
-/// Returns `true` if a body begins with an object in JSON. `None` if more bytes are needed.
+/// Returns `true` if a body begins with a JSON object. `None` if more bytes are needed.
 fn begins_object(bytes: &[u8]) -> Option<bool> {
-    without_blank(bytes).first().map(|byte| *byte == b'{')
+    skip_bom_and_space(bytes).first().map(|byte| *byte == b'{')
 }
 
-/// The bytes after a byte order mark, which may be cut, and white space.
-fn without_blank(bytes: &[u8]) -> &[u8] {
+/// Skips a byte order mark, which may be incomplete, and white space.
+fn skip_bom_and_space(bytes: &[u8]) -> &[u8] {
     const MARK: &[u8] = b"\xEF\xBB\xBF";
     let bytes = match MARK.starts_with(bytes) {
         true => &[],

@@ -1,11 +1,11 @@
-//! A text that is never shown.
+//! API keys that are never shown.
 
 use std::fmt;
 
 use http::HeaderValue;
 use neuron_types::{BoxError, ProviderError, Unsent};
 
-/// A text that `Debug` does not show.
+/// A secret text, such as an API key. `Debug` does not show it.
 ///
 /// # Example
 ///
@@ -20,29 +20,28 @@ use neuron_types::{BoxError, ProviderError, Unsent};
 pub struct Secret(String);
 
 impl Secret {
-    /// Keeps a text from being shown.
+    /// Creates a secret.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text itself, to be sent and nothing else.
+    /// Returns the secret. Use it only to send it.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether there is no secret.
+    /// Returns `true` if there is no secret.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The value of a header that carries the secret after `prefix`, marked so that it does not
-    /// show.
+    /// Returns a header value of `prefix` and the secret, marked as sensitive so that it is not shown.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Authentication`] for a secret that no header can carry.
+    /// [`ProviderError::Authentication`] if the secret has characters that a header value must not contain.
     pub fn header(&self, prefix: &str) -> Result<HeaderValue, ProviderError> {
         let mut value = HeaderValue::from_str(&format!("{prefix}{}", self.0)).map_err(|_| {
             ProviderError::Authentication(
@@ -53,26 +52,24 @@ impl Secret {
         Ok(value)
     }
 
-    /// The beginning of bytes that somebody else wrote, for errors that show it: 300 characters at
-    /// the most, without the secret.
+    /// Returns the beginning of foreign bytes for an error, at most 300 characters, without the secret.
     #[must_use]
     pub fn excerpt(&self, bytes: &[u8]) -> String {
-        // Redacted before it is cut: half a key is too much.
+        // Redact before cutting, because half a key is a leak too.
         excerpt(self.redact(String::from_utf8_lossy(bytes).into_owned()).as_bytes())
     }
 
-    /// Replaces the secret in a text that a server wrote, because servers echo keys in errors. Finds it
-    /// written as in JSON too, with `\/` for `/`, and at the end of a text that was cut within it.
+    /// Replaces the secret in a text of a server, because servers echo keys in errors. Also finds a secret with the
+    /// escape `\/` of JSON for `/`, and a truncated secret at the end of the text.
     #[must_use]
     pub fn redact(&self, text: String) -> String {
-        if self.0.len() < SHORTEST {
+        if self.0.len() < MIN_SECRET_BYTES {
             return text;
         }
         redact(redact(text, &self.0), &self.0.replace('/', "\\/"))
     }
 
-    /// Makes an error fit to be shown: its texts are without the secret, and have 4,000 characters at
-    /// the most, whatever a server wrote into them.
+    /// Removes the secret from the texts of an error and limits them to 4,000 characters.
     #[must_use]
     pub fn redact_error(&self, error: ProviderError) -> ProviderError {
         use ProviderError as E;
@@ -88,10 +85,10 @@ impl Secret {
             E::InsufficientResources(text) => E::InsufficientResources(self.show(text)),
             E::StreamError(text) => E::StreamError(self.show(text)),
             E::Other(source) => E::Other(self.redact_source(source)),
-            // No text.
+            // The other variants have no text.
             error => error,
         };
-        // A text that is cut loses its end.
+        // A truncated text may have lost its delay.
         match delay.filter(|_| shown.retry_after() != delay) {
             Some(delay) => shown.with_retry_after(delay),
             None => shown,
@@ -109,9 +106,9 @@ impl Secret {
     }
 
     fn show(&self, text: String) -> String {
-        // Redacted before it is cut, as an excerpt is.
+        // Redact before cutting, as in `excerpt`.
         let mut text = self.redact(text);
-        if let Some((end, _)) = text.char_indices().nth(MOST_SHOWN) {
+        if let Some((end, _)) = text.char_indices().nth(MAX_ERROR_CHARS) {
             text.truncate(end);
             text.push('…');
         }
@@ -130,25 +127,25 @@ fn redact(text: String, secret: &str) -> String {
     }
 }
 
-/// Returns the text before a cut secret at its end. Fewer characters than four give nothing away.
+/// Returns the text before a truncated secret at its end. Fewer than four characters reveal nothing.
 fn before_cut<'t>(text: &'t str, secret: &str) -> Option<&'t str> {
     let ends = secret.char_indices().map(|(end, _)| end).filter(|end| *end >= 4);
     ends.rev().find_map(|end| text.strip_suffix(secret.get(..end)?))
 }
 
-/// The length below which a key is none, in bytes: for servers that need no key one sends a word, and
-/// taking that out would spoil what errors say.
-const SHORTEST: usize = 8;
+/// Minimum length of a secret, in bytes. For servers that need no key, users set a word, and redacting that word would
+/// garble error messages.
+const MIN_SECRET_BYTES: usize = 8;
 
-/// How much of a foreign text an error shows, in characters.
-const SHOWN: usize = 300;
+/// Maximum length of foreign text in an error, in characters.
+const EXCERPT_CHARS: usize = 300;
 
-/// How much of any text an error shows, in characters.
-const MOST_SHOWN: usize = 4_000;
+/// Maximum length of all text in an error, in characters.
+const MAX_ERROR_CHARS: usize = 4_000;
 
-/// The beginning of a text in which there is no secret.
+/// Returns the beginning of a text that contains no secret.
 pub(crate) fn excerpt(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).chars().take(SHOWN).collect()
+    String::from_utf8_lossy(bytes).chars().take(EXCERPT_CHARS).collect()
 }
 
 impl fmt::Debug for Secret {
@@ -167,15 +164,15 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_is_taken_out_wherever_it_stands() {
+    fn redact_removes_every_occurrence() {
         check("a sk-añ-123 b sk-añ-123", "a [redacted] b [redacted]");
         check("nothing", "nothing");
         assert_eq!(Secret::default().redact("all".into()), "all");
     }
 
-    /// A body that broke off within the key showed most of it.
+    /// A body truncated within the key once showed most of the key.
     #[test]
-    fn a_secret_that_is_cut_is_taken_out_too() {
+    fn redact_removes_truncated_secret() {
         check("bad key sk-añ-12", "bad key [redacted]");
         check("bad key sk-a", "bad key [redacted]");
         check("sk-añ-123 and sk-añ-", "[redacted] and [redacted]");
@@ -183,9 +180,9 @@ mod tests {
         check("sk-añ-1, cut by the server", "sk-añ-1, cut by the server");
     }
 
-    /// A malformed answer was shown as the server wrote it, with the key in the escaped form of JSON.
+    /// A malformed response was once shown as received, with the key in JSON's escaped form.
     #[test]
-    fn a_secret_that_is_escaped_is_taken_out_too() {
+    fn redact_removes_json_escaped_secret() {
         let secret = Secret::new("sk-12/34/5");
         let check = |text: &str, expected: &str| assert_eq!(secret.redact(text.into()), expected);
         check(r"{sk-12\/34\/5, sk-12/34/5", "{[redacted], [redacted]");
@@ -193,11 +190,11 @@ mod tests {
         check(r"a\/b", r"a\/b");
     }
 
-    // A server that answered with a megabyte of text once gave an error of a megabyte.
+    // A response with a megabyte of text once made an error of a megabyte.
     #[test]
-    fn an_error_shows_no_more_than_a_page_and_no_half_of_a_key() {
+    fn redacted_error_is_limited_and_contains_no_partial_key() {
         let secret = Secret::new("sk-1234567890");
-        for padding in [MOST_SHOWN - 5, MOST_SHOWN + 5, 1_000_000] {
+        for padding in [MAX_ERROR_CHARS - 5, MAX_ERROR_CHARS + 5, 1_000_000] {
             let text =
                 format!("{}{}é{}", "é".repeat(padding), secret.expose(), "x".repeat(padding));
             for error in [
@@ -208,13 +205,13 @@ mod tests {
                 let shown = secret.redact_error(error).to_string();
                 assert!(!shown.contains("sk-1"), "{padding}");
                 assert!(shown.ends_with('…'));
-                assert!(shown.chars().count() < MOST_SHOWN + 50);
+                assert!(shown.chars().count() < MAX_ERROR_CHARS + 50);
             }
         }
     }
 
     #[test]
-    fn an_error_that_is_cut_keeps_how_long_to_wait() {
+    fn truncated_error_keeps_retry_after() {
         let delay = std::time::Duration::from_secs(9);
         let busy = ProviderError::ServiceUnavailable("long ".repeat(2_000)).with_retry_after(delay);
         let shown = Secret::new("sk-12345").redact_error(busy);
@@ -223,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_is_fit_to_be_shown_keeps_its_source() {
+    fn unchanged_error_keeps_its_source() {
         let io = std::io::Error::other("reset");
         let error = Secret::new("sk-1").redact_error(ProviderError::Network(Box::new(io)));
         let ProviderError::Network(source) = error else { panic!("{error}") };

@@ -1,8 +1,8 @@
-//! Server-sent events: bytes in, events out.
+//! A decoder of server-sent events.
 //!
-//! The [format](https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream)
-//! as the standard has it: lines end with LF, CR or CRLF, a colon begins a comment, one space after
-//! a field's colon is dropped, several `data` lines make one text.
+//! It follows the [standard](https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream).
+//! Lines end with LF, CR or CRLF. A line that begins with a colon is a comment. One space after the colon of a field is
+//! removed. Several `data` lines are joined to one text.
 
 use memchr::memchr2;
 use neuron_types::ProviderError;
@@ -10,7 +10,7 @@ use neuron_types::ProviderError;
 use crate::Framing;
 use crate::framing::{append, check_size};
 
-/// Decodes an event stream that arrives in pieces of any size.
+/// A decoder of an event stream that arrives in chunks of any size.
 ///
 /// # Example
 ///
@@ -30,14 +30,14 @@ use crate::framing::{append, check_size};
 /// ```
 #[derive(Debug, Default)]
 pub struct SseDecoder {
-    /// The beginning of a line whose end has not arrived.
+    /// The beginning of an incomplete line.
     line: Vec<u8>,
-    /// The data lines of the event so far, joined.
+    /// The `data` lines of the current event, joined.
     data: Vec<u8>,
     has_data: bool,
-    /// The last byte was a CR: an LF that follows belongs to it.
+    /// Set if the last byte was a CR. A LF that follows belongs to the same line end.
     after_cr: bool,
-    /// Whether the first line, which may have a byte order mark, is past.
+    /// Set after the first line, which may have a byte order mark.
     begun: bool,
 }
 
@@ -67,12 +67,12 @@ impl Framing for SseDecoder {
                 let mut whole = std::mem::take(&mut self.line);
                 whole.extend_from_slice(line);
                 self.end_line(&whole, &mut on_frame)?;
-                // Keeps the room that it has.
+                // Keeps the allocation.
                 whole.clear();
                 self.line = whole;
                 continue;
             }
-            // Nearly every event has one line of data, whole in these bytes: it is not copied.
+            // Fast path: nearly every event has one `data` line, complete in this chunk. It is not copied.
             let after = match bytes {
                 [b'\n', after @ ..] | [b'\r', b'\n', after @ ..] if !self.has_data => Some(after),
                 _ => None,
@@ -91,7 +91,7 @@ impl Framing for SseDecoder {
         Ok(())
     }
 
-    /// An event that is not ended is none.
+    /// Discards an incomplete event, as the standard demands.
     fn finish(
         &mut self,
         _on_frame: impl FnMut(&[u8]) -> Result<(), ProviderError>,
@@ -100,8 +100,7 @@ impl Framing for SseDecoder {
     }
 }
 
-/// Finds where a line ends. For a few bytes a search that is made for many takes longer than a look
-/// at each.
+/// Finds the end of a line. For a few bytes, a simple loop is faster than `memchr2`.
 #[inline]
 fn line_end(bytes: &[u8]) -> Option<usize> {
     match bytes.len() {
@@ -134,7 +133,7 @@ impl SseDecoder {
         let value = match value {
             [] => value,
             [b':', b' ', value @ ..] | [b':', value @ ..] => value,
-            // Another field whose name begins so.
+            // Another field that only begins with `data`.
             _ => return Ok(()),
         };
         check_size(self.data.len() + value.len())?;
@@ -166,7 +165,7 @@ mod tests {
         events
     }
 
-    /// Decodes a text whole, byte by byte, and split at every boundary.
+    /// Decodes a text as a whole, byte by byte, and split at every position.
     #[track_caller]
     fn check(text: &str, expected: &[&str]) {
         let bytes = text.as_bytes();
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn events_in_every_form() {
+    fn decoder_splits_events_of_every_form() {
         check("", &[]);
         check("data: a\n\n", &["a"]);
         check("data:a\n\ndata:  b\n\n", &["a", " b"]);
@@ -193,13 +192,13 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_is_not_ended_is_none() {
+    fn incomplete_event_is_discarded() {
         check("data: a\n\ndata: b\n", &["a"]);
         check("data: a\n\ndata: b", &["a"]);
     }
 
     #[test]
-    fn an_endless_event_is_an_error() {
+    fn event_above_the_limit_is_an_error() {
         let megabyte = vec![b'x'; 1024 * 1024];
         let none = |_: &[u8]| Ok(());
         let mut decoder = SseDecoder::default();

@@ -1,4 +1,4 @@
-//! The texts and the kinds of errors on the way to a server and back.
+//! Errors of connections and transfers.
 
 use std::error::Error;
 use std::fmt;
@@ -8,32 +8,33 @@ use neuron_types::{BoxError, ProviderError, Unsent};
 
 type Cause = dyn Error + 'static;
 
-/// Returns the error of a first attempt.
+/// Converts the error of a first attempt.
 pub(crate) fn network_error(uri: &Uri, error: &Cause) -> ProviderError {
     let described = describe(uri, error);
     let is_unsent = is_unsent(error);
     ProviderError::Network(if is_unsent { Box::new(Unsent(described)) } else { described })
 }
 
-/// Returns the error of a second attempt. The first attempt may have reached the server.
+/// Converts the error of a second attempt. It is never [`Unsent`], because the first attempt may
+/// have reached the server.
 #[cfg(not(target_family = "wasm"))]
-pub(crate) fn lost(uri: &Uri, error: &Cause) -> ProviderError {
+pub(crate) fn second_attempt_error(uri: &Uri, error: &Cause) -> ProviderError {
     ProviderError::Network(describe(uri, error))
 }
 
-/// Returns the error of a stream that broke. It is not retryable, because a caller may have used the beginning.
+/// Converts the error of a broken stream. It is not retryable, because the caller may have used the beginning.
 pub(crate) fn broken_stream(uri: &Uri, error: &Cause) -> ProviderError {
     ProviderError::StreamError(describe(uri, error).to_string())
 }
 
-/// Returns the error of a TLS configuration.
+/// Converts the error of a TLS configuration.
 #[cfg(not(target_family = "wasm"))]
 pub(crate) fn tls_error(error: &rustls::Error) -> ProviderError {
-    ProviderError::Network(Box::new(Transport::new("TLS", error)))
+    ProviderError::Network(Box::new(TransportError::new("TLS", error)))
 }
 
 fn describe(uri: &Uri, error: &Cause) -> BoxError {
-    Box::new(Transport::new(&origin(uri), error))
+    Box::new(TransportError::new(&origin(uri), error))
 }
 
 /// Returns `true` if there was no connection, so that the request was not sent.
@@ -49,7 +50,7 @@ fn is_unsent(error: &Cause) -> bool {
     })
 }
 
-/// Returns `false`, because a browser does not report it.
+/// Returns `false`, because a browser does not report whether the request was sent.
 #[cfg(target_family = "wasm")]
 fn is_unsent(_: &Cause) -> bool {
     false
@@ -75,9 +76,9 @@ fn origin(uri: &Uri) -> String {
 
 /// An error with all its causes in one line, because the outermost error says little.
 #[derive(Debug)]
-struct Transport(String);
+struct TransportError(String);
 
-impl Transport {
+impl TransportError {
     fn new(peer: &str, error: &(dyn Error + 'static)) -> Self {
         let mut text = peer.to_owned();
         for cause in causes(error) {
@@ -93,7 +94,7 @@ impl Transport {
 /// Returns the text of an error without its causes.
 #[cfg(not(target_family = "wasm"))]
 fn text_of(error: &(dyn Error + 'static)) -> String {
-    // Its own texts are `client error (Connect)` and the like.
+    // hyper's own texts are generic, such as `client error (Connect)`.
     match error.downcast_ref::<hyper_util::client::legacy::Error>() {
         Some(error) if error.is_connect() => "cannot connect".to_owned(),
         Some(_) => "cannot send the request".to_owned(),
@@ -107,10 +108,10 @@ fn text_of(error: &(dyn Error + 'static)) -> String {
     error.to_string()
 }
 
-impl fmt::Display for Transport {
+impl fmt::Display for TransportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl Error for Transport {}
+impl Error for TransportError {}

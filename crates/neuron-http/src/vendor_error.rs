@@ -1,4 +1,4 @@
-//! An error in the form in which a vendor sends it.
+//! Errors in the formats of vendors.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::Rejection;
 use crate::fault::Fault;
 use crate::rejection::describe;
 
-/// An error in the form in which a vendor sends it.
+/// An error in the format of a vendor.
 ///
-/// Servers that are compatible with one API send errors in several forms. Each of them is read:
+/// Servers that are compatible with one API send errors in several formats. All of these are parsed:
 ///
-/// | form | from |
+/// | format | from |
 /// |---|---|
 /// | `{"error": {"message", "type", "code"}}` | OpenAI, Anthropic, Azure, Groq, vLLM, llama.cpp |
 /// | `[{"error": {"code", "message", "status"}}]` | Gemini |
@@ -27,8 +27,8 @@ use crate::rejection::describe;
 /// | `{"detail": …}` | Mistral (401), FastAPI |
 /// | `{"base_resp": {"status_code", "status_msg"}}`, unless the code is 0 | MiniMax |
 ///
-/// A `code` is a text, a number, or absent. OpenRouter's `metadata.raw`, the error of the server behind it, is a part
-/// of the message.
+/// A `code` is a text, a number, or absent. OpenRouter's `metadata.raw`, the error of the upstream server, is appended
+/// to the message.
 ///
 /// # Example
 ///
@@ -43,21 +43,21 @@ use crate::rejection::describe;
 pub struct VendorError {
     kind: Option<String>,
     code: Option<Value>,
-    /// Words that name the error more precisely or in place of the type.
+    /// Codes that are more precise than the type, or replace it.
     details: Vec<String>,
     message: Option<String>,
     request_id: Option<String>,
-    /// The words that may have a meaning, if they are not the message.
+    /// The text that is matched for the class, if it is not the message.
     wording: Option<String>,
 }
 
 impl VendorError {
-    /// Creates an error that consists of a text.
+    /// Creates an error from a message.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: Some(message.into()), ..Self::default() }
     }
 
-    /// Creates an error from a body that is not an error of the API, and the words of the body.
+    /// Creates an error from a body that is not an error of the API. `wording` is matched for the class.
     pub(crate) fn foreign(shown: String, wording: String) -> Self {
         Self { wording: Some(wording), ..Self::new(shown) }
     }
@@ -72,7 +72,7 @@ impl VendorError {
         };
         let request_id = fields.get_mut("request_id").map(Value::take).and_then(text);
         let found = fields.get_mut("error").map(Value::take).and_then(Self::read);
-        let found = found.map(|error| error.beside(&mut fields));
+        let found = found.map(|error| error.with_siblings(&mut fields));
         let found = found.or_else(|| {
             let first = fields.get_mut("errors")?.as_array_mut()?.first_mut()?.take();
             Self::read(first)
@@ -91,7 +91,7 @@ impl VendorError {
         Self::find(serde_json::from_slice(data).ok()?)
     }
 
-    /// Reads an event that is an error. Its `type` is that of the event, and not the error's.
+    /// Parses an event that is an error. The event's `type` is not the type of the error.
     #[must_use]
     pub fn of_event(data: &[u8]) -> Option<Self> {
         let mut json: Value = serde_json::from_slice(data).ok()?;
@@ -99,7 +99,7 @@ impl VendorError {
         nested.or_else(|| Some(Self { kind: None, ..Self::read(json)? }))
     }
 
-    /// Reads the value of an `error` field. `None` if it says that there is no error.
+    /// Parses the value of an `error` field. `None` if the value means that there is no error.
     #[must_use]
     pub fn read(json: Value) -> Option<Self> {
         let mut fields = match json {
@@ -107,7 +107,7 @@ impl VendorError {
             Value::String(message) if !message.is_empty() => return Some(Self::new(message)),
             _ => return None,
         };
-        // An object of an unknown form is shown.
+        // An object of an unknown format is shown as JSON.
         let is_known =
             ["message", "detail", "type", "code"].iter().any(|key| fields.contains_key(*key));
         if !is_known && !fields.is_empty() {
@@ -118,7 +118,7 @@ impl VendorError {
         let kind = take("type").and_then(text).filter(|kind| kind != "error");
         let code = take("code").filter(|code| !code.is_null());
         let mut details = Vec::new();
-        // Anthropic's spending limits, Databricks, Google.
+        // `details.error_code`, of Anthropic's spending limits, Databricks and Google.
         let of_details =
             take("details").and_then(|mut details| Some(details.get_mut("error_code")?.take()));
         let words = [of_details, take("error_code"), take("status")];
@@ -141,24 +141,24 @@ impl VendorError {
         Some(Self { kind, code, details, message, wording, ..Self::default() })
     }
 
-    /// Takes the code and the type that stand beside an error that is a text.
-    fn beside(mut self, fields: &mut Map<String, Value>) -> Self {
+    /// Takes the code and the type that are siblings of an error that is a text.
+    fn with_siblings(mut self, fields: &mut Map<String, Value>) -> Self {
         let mut take = |key: &str| fields.get_mut(key).map(Value::take);
         self.code = self.code.or_else(|| take("code").filter(|code| !code.is_null()));
         self.kind = self.kind.or_else(|| take("error_type").and_then(text));
         self
     }
 
-    /// Reads MiniMax's status. Successful responses have one too, with the code 0.
+    /// Parses MiniMax's status. Successful responses have one too, with the code 0.
     fn base_resp(json: &Value) -> Option<Self> {
         let code = json.get("status_code")?.as_i64().filter(|code| *code != 0)?;
         let message = json.get("status_msg").cloned().and_then(text);
-        // The numbers mean something else with other vendors.
+        // The prefix separates MiniMax's numbers from equal numbers of other vendors.
         let details = vec![format!("base_resp {code}")];
         Some(Self { code: Some(code.into()), details, message, ..Self::default() })
     }
 
-    /// Reads the error of a server behind a proxy, which often is JSON in a text.
+    /// Parses the error of an upstream server, which is often JSON in a text.
     fn upstream(raw: Value) -> Self {
         let parsed = raw.as_str().and_then(|raw| serde_json::from_str(raw).ok());
         let found = Self::find(parsed.unwrap_or_else(|| raw.clone()));
@@ -169,8 +169,7 @@ impl VendorError {
         })
     }
 
-    /// The vendor's word that says most: its code, else its type. Empty if there is none, and for numbers that are
-    /// HTTP statuses.
+    /// Returns the vendor's code, or else its type. Empty if there is neither, and for codes that are HTTP statuses.
     #[must_use]
     pub fn name(&self) -> Cow<'_, str> {
         let code = self.code.as_ref().filter(|_| self.status().is_none());
@@ -182,27 +181,27 @@ impl VendorError {
         named.or(number).or_else(detail).unwrap_or_default()
     }
 
-    /// The message, or that there is none.
+    /// Returns the message, or a text that there is none.
     #[must_use]
     pub fn message(&self) -> &str {
         self.message.as_deref().unwrap_or("the server gives no reason")
     }
 
-    /// Returns `true` if the server's own words contain a text, in lower case. Words of the request that the error quotes
-    /// do not count.
+    /// Returns `true` if the message contains `text`, which is in lower case. Parts of the request that the message
+    /// quotes are ignored.
     #[must_use]
     pub fn says(&self, text: &str) -> bool {
         self.wording.as_deref().unwrap_or(self.message()).to_lowercase().contains(text)
     }
 
-    /// The id of the request, which some vendors write into the body.
+    /// Returns the request id, which some vendors write into the body.
     #[must_use]
     pub fn request_id(&self) -> Option<&str> {
         self.request_id.as_deref()
     }
 
-    /// Returns the error for a response whose status was a success. `place` is `the stream` or `the answer`.
-    /// `other` makes the error if the words have no known meaning.
+    /// Returns the error for a response with a successful status. `place` is `the stream` or `the answer`. `other`
+    /// creates the error if the class is unknown.
     #[must_use]
     pub fn within(
         &self,
@@ -220,7 +219,7 @@ impl VendorError {
         }
     }
 
-    /// Returns the meaning of the vendor's words in a response with this status.
+    /// Classifies the error, given the status of the response.
     pub(crate) fn fault(&self, status: Option<u16>) -> Option<Fault> {
         let code = match &self.code {
             Some(Value::String(code)) => Some(code.as_str()),
@@ -232,7 +231,7 @@ impl VendorError {
         Fault::of(&words, self.wording.as_deref().unwrap_or(self.message()), status)
     }
 
-    /// The status that a proxy's own server had, which it passes on as a code.
+    /// Returns the HTTP status in the code. Proxies pass on the status of the upstream server there.
     fn status(&self) -> Option<u16> {
         let code = self.code.as_ref()?;
         let number = code.as_u64().or_else(|| code.as_str()?.parse().ok())?;
@@ -240,7 +239,7 @@ impl VendorError {
     }
 }
 
-/// Reads the value of an `error` field. A value of no known form is shown as the message.
+/// Parses the value of an `error` field. A value of an unknown format becomes the message.
 impl<'de> Deserialize<'de> for VendorError {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = Value::deserialize(deserializer)?;
@@ -249,7 +248,7 @@ impl<'de> Deserialize<'de> for VendorError {
     }
 }
 
-/// The text of a value. A value that is no text often lists invalid fields.
+/// Returns a value as text. A value of another type often lists invalid fields, and is shown as JSON.
 fn text(value: Value) -> Option<String> {
     match value {
         Value::Null => None,
@@ -258,7 +257,7 @@ fn text(value: Value) -> Option<String> {
     }
 }
 
-/// The server's own texts in a value. FastAPI's lists of invalid fields quote the request beside their messages.
+/// Joins the server's own texts in a value. FastAPI's lists of invalid fields quote the request beside their messages.
 fn own_texts(value: &Value) -> String {
     let join = |texts: Vec<String>| texts.join("\n");
     match value {
@@ -291,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn quoted_request_does_not_decide_the_class() {
+    fn quoted_request_does_not_affect_error_class() {
         let question = "why does vLLM say prompt is too long?";
         let entry = json!({
             "type": "missing",
@@ -321,13 +320,13 @@ mod tests {
         ] {
             let error = rejected(&body);
             assert_eq!(error.kind(), "InvalidRequest", "{body}");
-            // It is shown nevertheless.
+            // The quotation is shown nevertheless.
             assert!(error.to_string().contains(question), "{error}");
         }
     }
 
     #[test]
-    fn messages_of_invalid_fields_decide_the_class() {
+    fn messages_of_invalid_fields_affect_error_class() {
         for body in [
             json!({"detail": [{"loc": ["body"], "msg": "prompt is too long", "input": "x"}]}),
             json!({"message": {"detail": [{"msg": "prompt is too long", "input": "x"}]}}),

@@ -1,14 +1,14 @@
-//! The telemetry of a service: traces and metrics to a collector by OTLP over HTTP, and a log beside them.
+//! The telemetry of a service, with traces and metrics by OTLP over HTTP to a collector, and a log.
 //!
 //! ```sh
 //! cargo run -p neuron-otel --example telemetry
 //! ```
 //!
-//! They go to `OTEL_EXPORTER_OTLP_ENDPOINT`, or to `http://localhost:4318`, where collectors listen; a program
-//! that shows traces, Jaeger for one, takes the traces there too, and no metrics. The example says what was taken.
-//! `RUST_LOG` sets what is logged, and has no influence on what is sent.
+//! The data is sent to `OTEL_EXPORTER_OTLP_ENDPOINT`, or to `http://localhost:4318`, the default of collectors. A trace
+//! viewer such as Jaeger accepts the traces at the same URL, but no metrics. The example prints what was accepted.
+//! `RUST_LOG` controls the log, and does not affect the exported data.
 //!
-//! With `ANTHROPIC_API_KEY` the agent talks to Anthropic. Without, a server in this process plays the model.
+//! With `ANTHROPIC_API_KEY` the agent uses Anthropic. Without it, a server in this process acts as the model.
 
 use std::env;
 use std::error::Error;
@@ -34,20 +34,20 @@ use tracing_subscriber::prelude::*;
 
 const SERVICE: &str = "weather-service";
 
-/// What sends traces and metrics.
+/// The exporters of traces and metrics.
 struct Telemetry {
     traces: SdkTracerProvider,
     metrics: SdkMeterProvider,
 }
 
 impl Telemetry {
-    /// Sets the process up. Once, before anything is traced.
+    /// Installs the telemetry of the process. Call it once, before anything is traced.
     fn install() -> Result<Self, Box<dyn Error>> {
-        // The providers of models bring rustls without a default for its cryptography, because a library should
-        // not choose one for the process. The exporter's HTTP client asks for it.
+        // The providers of neuron use rustls without a default crypto provider, because a library should not choose one
+        // for the process. The exporter's HTTP client requires a default.
         rustls::crypto::ring::default_provider().install_default().ok();
 
-        // Says whose telemetry it is. More can come by OTEL_RESOURCE_ATTRIBUTES.
+        // The name of the service. OTEL_RESOURCE_ATTRIBUTES may add attributes.
         let service = env::var("OTEL_SERVICE_NAME").unwrap_or_else(|_| SERVICE.to_owned());
         let resource = Resource::builder().with_service_name(service).build();
         let traces = SdkTracerProvider::builder()
@@ -60,11 +60,11 @@ impl Telemetry {
             .build();
         opentelemetry::global::set_meter_provider(metrics.clone());
 
-        // Each with a filter of its own: a quieter log does not thin the traces out, and the attributes of the
-        // agent's spans are not repeated in each line of the log.
+        // Each layer has a filter of its own. A quieter log does not reduce the traces, and log lines do not repeat the
+        // attributes of the agent's spans.
         let spans = tracing_opentelemetry::layer()
             .with_tracer(traces.tracer(SERVICE))
-            // Five attributes less on each span: where in the source and on which thread it began.
+            // Removes five attributes from each span, the source location and the thread.
             .with_location(false)
             .with_threads(false);
         let log = EnvFilter::try_from_default_env()
@@ -76,9 +76,9 @@ impl Telemetry {
         Ok(Self { traces, metrics })
     }
 
-    /// Sends what is left, first the traces and then the metrics. Blocks for some seconds at most.
+    /// Sends the remaining data, first traces and then metrics. Blocks for at most some seconds.
     fn shut_down(self) -> [(&'static str, OTelSdkResult); 2] {
-        // Only a flush says whether the traces arrived.
+        // Only a flush reports whether the traces were accepted.
         let traces = self.traces.force_flush();
         let metrics = self.metrics.shutdown();
         self.traces.shutdown_with_timeout(Duration::from_secs(1)).ok();
@@ -89,7 +89,7 @@ impl Telemetry {
 /// Returns the current weather in a city
 #[neuron_tool]
 async fn get_weather(city: String) -> Result<String, ToolError> {
-    // In the log, and in the trace an event of the tool's span.
+    // Appears in the log, and as an event of the tool's span in the trace.
     tracing::info!("asking the weather service");
     Ok(format!("{city}: 14 °C, dry"))
 }
@@ -99,7 +99,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let telemetry = Telemetry::install()?;
     let outcome = run().await;
 
-    // Also after a failure, which is when traces are wanted.
+    // Runs after a failure too, because traces are most useful then.
     let collector = env::var("OTEL_EXPORTER_OTLP_ENDPOINT")
         .unwrap_or_else(|_| "http://localhost:4318".to_owned());
     for (what, sent) in tokio::task::spawn_blocking(|| telemetry.shut_down()).await? {
@@ -132,7 +132,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
         .hook(OtelHook::new())
         .build();
 
-    // The conversation's id in traces.
+    // The conversation id in traces.
     let ctx = ToolContext { session_id: "chat-42".into(), ..Default::default() };
     let cancellation = ctx.cancellation_token.clone();
     tokio::spawn(async move {
@@ -146,7 +146,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What the model says.
+/// The responses of the model.
 fn script() -> [Reply; 2] {
     [
         Reply::tool_call("toolu_1", "get_weather", json!({ "city": "Oslo" })),

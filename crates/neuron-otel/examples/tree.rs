@@ -1,12 +1,13 @@
-//! A trace as a tree in the terminal, without a collector: what an agent did, how long it took and what it cost.
+//! A trace as a tree in the terminal, without a collector. Shows the operations of an agent with their durations and
+//! tokens.
 //!
 //! ```sh
 //! cargo run -p neuron-otel --example tree
 //! ```
 //!
-//! The agent calls two tools at the same time, of which one fails, then another agent; its conversation is
-//! compacted on the way. A server in this process plays the model, so that no key is needed; the requests are
-//! real. [`Tree`] is an exporter like any other: copy it to look at traces while you develop.
+//! The agent calls two tools in parallel, one of which fails, and then another agent. Its conversation is compacted on
+//! the way. A server in this process acts as the model, so no key is needed, but the requests are real. [`Tree`] is a
+//! normal exporter. Copy it to inspect traces during development.
 
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,7 +29,7 @@ use tracing::Instrument;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::prelude::*;
 
-/// Keeps the spans that have ended.
+/// Collects the spans that have ended.
 #[derive(Debug, Clone, Default)]
 struct Tree(Arc<Mutex<Vec<SpanData>>>);
 
@@ -40,7 +41,7 @@ impl SpanExporter for Tree {
 }
 
 impl Tree {
-    /// Prints each span below the one that it lies within.
+    /// Prints each span below its parent.
     fn print(&self) {
         let mut spans = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         spans.sort_by_key(|span| span.start_time);
@@ -62,7 +63,7 @@ fn print_within(span: &SpanData, depth: usize, spans: &[SpanData]) {
     }
 }
 
-/// Tokens and errors.
+/// Returns tokens and errors.
 fn details(span: &SpanData) -> Vec<String> {
     let attribute = |key: &str| {
         let found = span.attributes.iter().find(|attribute| attribute.key.as_str() == key);
@@ -87,7 +88,7 @@ fn details(span: &SpanData) -> Vec<String> {
 /// Returns tomorrow's weather in a city
 #[neuron_tool]
 async fn get_weather(city: String) -> Result<String, ToolError> {
-    // A tool's own spans lie within that of its call.
+    // The tool's own spans are children of its call.
     let request = async {
         tokio::time::sleep(Duration::from_millis(30)).await;
         format!("{city}: 14 °C, dry")
@@ -134,7 +135,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     );
     agents.add_to(&mut tools, provider.clone())?;
 
-    // So little room that the conversation is compacted on the way.
+    // A small window, so that the conversation is compacted.
     let agent = Agent::builder(provider)
         .context(SlidingWindowStrategy::new(4, 440))
         .name("planner")
@@ -150,7 +151,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What the model says.
+/// The responses of the model.
 fn script() -> [Reply; 6] {
     let pace = Duration::from_millis(15);
     [

@@ -1,4 +1,4 @@
-//! Whether what is said leaves the process, and what is taken out of it first.
+//! The capture of message content, and its redaction.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,57 +10,58 @@ use serde_json::Value;
 use crate::content;
 use crate::run_state::RunState;
 
-/// Where prompts, answers, arguments and results are told. By default nowhere: they may be personal or secret.
+/// The telemetry that contains prompts, responses, arguments and results. Default: none, because content may be
+/// personal or secret.
 ///
-/// The variable `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` sets it for hooks that are not told
-/// otherwise: `NO_CONTENT` or `false`, `SPAN_ONLY` or `true`, `EVENT_ONLY`, `SPAN_AND_EVENT`.
+/// The variable `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` sets the default of new hooks. Its values are
+/// `NO_CONTENT` or `false`, `SPAN_ONLY` or `true`, `EVENT_ONLY`, and `SPAN_AND_EVENT`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ContentCapture {
-    /// Nowhere.
+    /// No telemetry contains content.
     #[default]
     None,
-    /// As attributes of spans.
+    /// Spans contain content in attributes.
     Spans,
-    /// As events `gen_ai.client.inference.operation.details`, one for each call of a model.
+    /// Events named `gen_ai.client.inference.operation.details` contain content. Each model call has one event.
     Events,
-    /// Both.
+    /// Spans and events contain content.
     SpansAndEvents,
 }
 
 impl ContentCapture {
-    /// Whether spans tell it.
+    /// Returns `true` if spans contain content.
     pub(crate) fn in_spans(self) -> bool {
         matches!(self, Self::Spans | Self::SpansAndEvents)
     }
 
-    /// Whether events tell it.
+    /// Returns `true` if events contain content.
     pub(crate) fn in_events(self) -> bool {
         matches!(self, Self::Events | Self::SpansAndEvents)
     }
 }
 
-/// What a piece of captured content is.
+/// The kind of a piece of captured content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ContentKind {
-    /// The system prompt: `gen_ai.system_instructions`.
+    /// The system prompt, in `gen_ai.system_instructions`.
     SystemInstructions,
-    /// The conversation that the model is sent: `gen_ai.input.messages`.
+    /// The conversation that is sent to the model, in `gen_ai.input.messages`.
     InputMessages,
-    /// The answer: `gen_ai.output.messages`.
+    /// The response, in `gen_ai.output.messages`.
     OutputMessages,
-    /// The tools that the model is offered: `gen_ai.tool.definitions`.
+    /// The tools that the model may call, in `gen_ai.tool.definitions`.
     ToolDefinitions,
-    /// The arguments of a call: `gen_ai.tool.call.arguments`.
+    /// The arguments of a tool call, in `gen_ai.tool.call.arguments`.
     ToolArguments,
-    /// What a call gave: `gen_ai.tool.call.result`.
+    /// The result of a tool call, in `gen_ai.tool.call.result`.
     ToolResult,
 }
 
 type Redact = dyn Fn(ContentKind, Value) -> Option<Value> + Send + Sync;
 
-/// What is captured, and what it passes through.
+/// The settings of content capture.
 #[derive(Clone, Default)]
 pub(crate) struct Content {
     pub(crate) capture: ContentCapture,
@@ -68,8 +69,8 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// `gen_ai.input.messages` of a request, if it may be told. Within a run, each message is written once, unless the
-    /// application redacts the whole conversation.
+    /// Returns `gen_ai.input.messages` of a request, if the redaction permits it. Within a run each message is
+    /// serialised once, unless a redaction needs the whole conversation.
     pub(crate) fn input_messages(
         &self,
         run: Option<&RunState>,
@@ -79,15 +80,15 @@ impl Content {
             Some(run) => Some(run.input_messages(request)),
             None => {
                 let messages = content::input_messages(request.messages);
-                self.told(ContentKind::InputMessages, messages)
+                self.captured(ContentKind::InputMessages, messages)
             }
         }
     }
 
-    /// A piece as JSON text, if it may be told.
-    pub(crate) fn told(&self, kind: ContentKind, value: Value) -> Option<String> {
+    /// Returns a piece of content as JSON text, if the redaction permits it.
+    pub(crate) fn captured(&self, kind: ContentKind, value: Value) -> Option<String> {
         let value = match &self.redact {
-            // It is the application's: what panics in it is not told, and ends no run.
+            // A panic in the application's function removes the piece, and does not end the run.
             Some(redact) => {
                 catch_unwind(AssertUnwindSafe(|| redact(kind, value))).unwrap_or_default()?
             }

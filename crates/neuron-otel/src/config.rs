@@ -1,27 +1,28 @@
-//! The settings that a hook and its wrappers share.
+//! The settings that a hook shares with its wrappers.
 
 use crate::SemanticConventions;
 use crate::capture::Content;
 use crate::metrics::Instruments;
 
-/// The settings of a hook. Shared by its clones and by what they wrap.
+/// The settings of a hook, shared by its clones and wrappers.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) conventions: SemanticConventions,
     pub(crate) content: Content,
     pub(crate) instruments: Instruments,
-    /// Whether spans are made although the one around them is not sampled.
+    /// Creates spans in unsampled traces too.
     pub(crate) unsampled: bool,
 }
 
 impl Config {
-    /// Whether spans tell what is said.
+    /// Returns `true` if spans contain content.
     pub(crate) fn captures_in_spans(&self) -> bool {
         self.content.capture.in_spans()
     }
 
-    /// Whether spans tell the texts of errors that may quote what is said. Redaction does not see those.
-    pub(crate) fn tells_all_errors(&self) -> bool {
+    /// Returns `true` if spans contain the texts of errors that may quote content. A redaction cannot redact these
+    /// texts.
+    pub(crate) fn captures_error_texts(&self) -> bool {
         self.captures_in_spans() && self.content.redact.is_none()
     }
 }

@@ -1,5 +1,6 @@
-//! What is said, as JSON in the forms of the conventions' schemas (`gen-ai-input-messages.json` and its
-//! like). Pure: whether it may be told is decided in `capture`.
+//! Content as JSON, in the format of the conventions' schemas (such as `gen-ai-input-messages.json`).
+//!
+//! The functions are pure. `capture` decides whether content is captured.
 
 use neuron_types::{
     CompletionResponse, ContentBlock, ContentItem, Message, Role, SystemPrompt, ToolDefinition,
@@ -15,7 +16,7 @@ pub(crate) use history::History;
 #[cfg(test)]
 mod tests;
 
-/// `gen_ai.system_instructions`: a text for each block of the prompt that says something.
+/// Returns `gen_ai.system_instructions`, with a text for each block of the prompt that is not empty.
 pub(crate) fn system_instructions(prompt: &SystemPrompt) -> Value {
     let texts = match prompt {
         SystemPrompt::Text(text) => vec![text.as_str()],
@@ -24,7 +25,7 @@ pub(crate) fn system_instructions(prompt: &SystemPrompt) -> Value {
     texts.into_iter().filter(|text| !text.is_empty()).map(part::text).collect()
 }
 
-/// `gen_ai.input.messages`: the conversation in the order in which it is sent.
+/// Returns `gen_ai.input.messages`, with the conversation in the order in which it is sent.
 pub(crate) fn input_messages(messages: &[Message]) -> Value {
     messages.iter().map(message).collect()
 }
@@ -33,17 +34,17 @@ fn message(message: &Message) -> Value {
     json!({ "role": role(message), "parts": part::blocks(&message.content) })
 }
 
-/// `gen_ai.output.messages`: the answer, with the conventions' word for why it ended.
+/// Returns `gen_ai.output.messages` of a model call, with the conventions' finish reason.
 pub(crate) fn output_messages(response: &CompletionResponse, finish_reason: Option<&str>) -> Value {
     said(part::blocks(&response.message.content), finish_reason)
 }
 
-/// `gen_ai.output.messages` of a run: its text, with the conventions' word for why the model stopped.
+/// Returns `gen_ai.output.messages` of a run, with its text and the conventions' finish reason.
 pub(crate) fn answer(text: &str, finish_reason: Option<&str>) -> Value {
     said(json!([part::text(text)]), finish_reason)
 }
 
-/// What the model said.
+/// Returns an assistant message.
 fn said(parts: impl Into<Value>, finish_reason: Option<&str>) -> Value {
     let mut message = json!({ "role": "assistant", "parts": parts.into() });
     if let (Some(reason), Some(fields)) = (finish_reason, message.as_object_mut()) {
@@ -52,7 +53,7 @@ fn said(parts: impl Into<Value>, finish_reason: Option<&str>) -> Value {
     Value::Array(vec![message])
 }
 
-/// `gen_ai.tool.definitions`.
+/// Returns `gen_ai.tool.definitions`.
 pub(crate) fn tool_definitions(tools: &[ToolDefinition]) -> Value {
     let definition = |tool: &ToolDefinition| {
         json!({
@@ -65,12 +66,12 @@ pub(crate) fn tool_definitions(tools: &[ToolDefinition]) -> Value {
     tools.iter().map(definition).collect()
 }
 
-/// `gen_ai.tool.call.result`: the structured result if there is one, else what the model sees.
+/// Returns `gen_ai.tool.call.result`. That is the structured result, or else the content for the model.
 pub(crate) fn tool_result(output: &ToolOutput) -> Value {
     output.structured_content.clone().unwrap_or_else(|| tool_response(&output.content))
 }
 
-/// The pieces of a tool's result: text if all of them are, else each in its own form.
+/// Returns the items of a tool result as one text if all are texts, or else as parts.
 fn tool_response<'a>(content: &'a [ContentItem]) -> Value {
     let text = |item: &'a ContentItem| match item {
         ContentItem::Text(text) => Some(text.as_str()),
@@ -82,7 +83,7 @@ fn tool_response<'a>(content: &'a [ContentItem]) -> Value {
     }
 }
 
-/// The conventions give results of tools a role of their own; ours travel in user messages.
+/// Returns the role of a message. The conventions have a role for tool results, which neuron sends in user messages.
 fn role(message: &Message) -> &'static str {
     let mut blocks = message.content.iter().filter(|block| !block.is_mark()).peekable();
     let has_blocks = blocks.peek().is_some();
@@ -95,11 +96,11 @@ fn role(message: &Message) -> &'static str {
 }
 
 fn is_result(block: &ContentBlock) -> bool {
-    matches!(meant(block), ContentBlock::ToolResult { .. })
+    matches!(portable_block(block), ContentBlock::ToolResult { .. })
 }
 
-/// The block that everyone understands, where a provider's own block has such a meaning; else the block.
-fn meant(mut block: &ContentBlock) -> &ContentBlock {
+/// Returns the portable block of a provider's own block, or else the block itself.
+fn portable_block(mut block: &ContentBlock) -> &ContentBlock {
     while let ContentBlock::Raw { portable: Some(portable), .. } = block {
         block = portable;
     }

@@ -1,24 +1,24 @@
-//! The names that spans, attributes and metrics have, by version of the conventions.
+//! The names of spans, attributes and metrics, by version of the conventions.
 
 use neuron_types::StopReason;
 
-/// Which names and attributes are told.
+/// The version of the semantic conventions.
 ///
-/// The GenAI conventions of OpenTelemetry are in development: they change, and backends follow at their own pace.
+/// OpenTelemetry's GenAI conventions are in development. They change, and backends adopt changes at different times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SemanticConventions {
-    /// Version 1.41.0 of April 2026, the last one with a number.
+    /// Version 1.41.0 of April 2026, the last numbered version.
     #[default]
     V1_41,
-    /// What has become of them since, in the repository `open-telemetry/semantic-conventions-genai`, as of October
-    /// 2026 (schema 1.42.0-dev): other metrics, some attributes renamed. It will change with that repository.
+    /// The state of the repository `open-telemetry/semantic-conventions-genai` in October 2026 (schema 1.42.0-dev),
+    /// with other metrics and some renamed attributes. It will change with that repository.
     ///
-    /// The variable `OTEL_SEMCONV_STABILITY_OPT_IN` selects it where it lists `gen_ai_latest_experimental`.
+    /// The variable `OTEL_SEMCONV_STABILITY_OPT_IN` selects this version if it contains `gen_ai_latest_experimental`.
     Latest,
-    /// The names of neuron's book: `gen_ai.chat`, `gen_ai.execute_tool`, `gen_ai.loop.iteration`,
-    /// `gen_ai.context.compaction`, `gen_ai.system`, `gen_ai.response.stop_reason`, `gen_ai.tool.is_error`. The
-    /// metrics are those of 1.41.
+    /// The names of neuron's book, such as `gen_ai.chat`, `gen_ai.execute_tool`, `gen_ai.loop.iteration`,
+    /// `gen_ai.context.compaction`, `gen_ai.system`, `gen_ai.response.stop_reason` and `gen_ai.tool.is_error`. The
+    /// metrics are the same as in 1.41.
     Book,
 }
 
@@ -31,7 +31,7 @@ impl SemanticConventions {
         self == Self::Book
     }
 
-    /// A span's name: the operation and what it is done with.
+    /// Returns the name of a span, which consists of the operation and its target.
     pub(crate) fn span_name(self, operation: &str, target: &str) -> String {
         match (self, operation) {
             (Self::Book, "chat" | "execute_tool") => format!("gen_ai.{operation}"),
@@ -40,13 +40,13 @@ impl SemanticConventions {
         }
     }
 
-    /// What a captured answer tells of why the model stopped: since 1.41 only the span does.
+    /// Returns the finish reason in captured responses. Since 1.41 only the span has it.
     pub(crate) fn reason_in_answer(self, reason: &StopReason) -> Option<&str> {
         (!self.is_latest()).then(|| finish_reason(reason))
     }
 }
 
-/// Why the model stopped, in the words of the conventions.
+/// Returns the finish reason in the terms of the conventions.
 pub(crate) fn finish_reason(reason: &StopReason) -> &str {
     match reason {
         StopReason::EndTurn | StopReason::StopSequence => "stop",
@@ -57,7 +57,7 @@ pub(crate) fn finish_reason(reason: &StopReason) -> &str {
     }
 }
 
-/// Why the model stopped, in neuron's words.
+/// Returns the stop reason in neuron's terms.
 pub(crate) fn stop_reason(reason: &StopReason) -> &str {
     match reason {
         StopReason::EndTurn => "end_turn",

@@ -1,4 +1,4 @@
-//! [`OtelEmbeddings`]: calls for embeddings.
+//! [`OtelEmbeddings`], an embedding provider with telemetry.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use tracing::Instrument;
 use crate::OtelHook;
 use crate::spans::embeddings::Call;
 
-/// An [`EmbeddingProvider`] whose calls have spans and metrics. Made by [`OtelHook::embeddings`].
+/// An [`EmbeddingProvider`] whose calls have spans and metrics. Created by [`OtelHook::embeddings`].
 ///
 /// # Example
 ///
@@ -36,7 +36,7 @@ impl<E> OtelEmbeddings<E> {
         Self { provider, hook }
     }
 
-    /// The provider without spans and metrics.
+    /// Returns the provider without telemetry.
     pub fn into_inner(self) -> E {
         self.provider
     }

@@ -1,4 +1,4 @@
-//! The environment variables by which OpenTelemetry's instrumentations of models are set up.
+//! The environment variables of OpenTelemetry's GenAI instrumentations.
 
 use std::env;
 
@@ -7,26 +7,26 @@ use crate::ContentCapture;
 const OPT_IN: &str = "OTEL_SEMCONV_STABILITY_OPT_IN";
 const CAPTURE: &str = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
 
-/// The entry of the list of opt-ins that asks for the newest conventions.
+/// The opt-in for the latest conventions.
 const LATEST: &str = "gen_ai_latest_experimental";
 
-/// What the environment asks for.
+/// The settings in the environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Environment {
-    /// Whether it asks for the newest conventions.
+    /// Set if the latest conventions are requested.
     pub(crate) latest: bool,
-    /// Where content is told.
+    /// The telemetry that contains content.
     pub(crate) capture: ContentCapture,
 }
 
 impl Environment {
     /// Reads the variables of the process.
     pub(crate) fn read() -> Self {
-        // A value that is no Unicode asks for nothing that is known, and is warned of like others.
+        // A value that is not Unicode is handled like an unknown value, with a warning.
         Self::from(|name| env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
     }
 
-    /// Reads variables. A value that is not understood captures nothing, and is warned of.
+    /// Reads variables. An unknown value disables content capture and is logged as a warning.
     pub(crate) fn from(get: impl Fn(&str) -> Option<String>) -> Self {
         let opt_ins = get(OPT_IN).unwrap_or_default();
         let latest = opt_ins.split(',').any(|entry| entry.trim() == LATEST);
@@ -74,14 +74,14 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_environment_asks_for_nothing() {
+    fn empty_environment_sets_nothing() {
         let nothing = Environment { latest: false, capture: ContentCapture::None };
         assert_eq!(read(None, None), nothing);
         assert_eq!(read(Some(""), Some("")), nothing);
     }
 
     #[test]
-    fn the_newest_conventions_are_one_entry_of_a_list() {
+    fn opt_in_list_selects_latest_conventions() {
         for (value, latest) in [
             ("gen_ai_latest_experimental", true),
             ("http,gen_ai_latest_experimental", true),
@@ -100,7 +100,7 @@ mod tests {
         assert!(read(Some(&many), None).latest);
     }
 
-    /// Keeps what is logged.
+    /// Collects log lines.
     #[derive(Clone, Default)]
     struct Logged(Arc<Mutex<Vec<String>>>);
 
@@ -118,9 +118,9 @@ mod tests {
         }
     }
 
-    /// What a value captures, and what is logged of it.
+    /// Returns the setting for a value, and the log lines.
     fn captured(value: &str) -> (ContentCapture, Vec<String>) {
-        // With a single subscriber, tracing lets the thread that meets a line first decide for all.
+        // With a single subscriber, the first thread that reaches a callsite decides its interest for all threads.
         let _another = tracing::Dispatch::new(tracing_subscriber::registry());
         let logged = Logged::default();
         let subscriber = tracing_subscriber::registry().with(logged.clone());
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn content_is_told_where_the_value_says_in_any_case_of_letters() {
+    fn content_capture_value_is_case_insensitive() {
         for (value, expected) in [
             ("", ContentCapture::None),
             ("  ", ContentCapture::None),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_captures_nothing_and_is_warned_of() {
+    fn unknown_value_captures_nothing_and_logs_warning() {
         let huge = "SPAN_ONLY".repeat(1000);
         for value in
             ["yes", "1", "SPAN", "SPAN_ONLY,EVENT_ONLY", "SPANS_AND_EVENTS", "\u{fffd}", &huge]

@@ -1,33 +1,33 @@
-//! What is told of an error.
+//! The telemetry of an error.
 
 use std::error::Error;
 
 use neuron_types::{ContextError, DurableError, EmbeddingError, LoopError, ProviderError};
 
-/// How an operation ended that has no result.
+/// The failure of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// `error.type`.
+    /// The value of `error.type`.
     pub(crate) kind: &'static str,
-    /// The description of the span's status, where it may be told.
+    /// The description of the span's status. `None` if it may quote content.
     pub(crate) description: Option<String>,
 }
 
 impl Failure {
-    /// What an operation's error is told as; `None` if it is none: a person is waited for, or the run goes on
-    /// elsewhere.
+    /// Converts the error of an operation. `None` if the operation waits for an approval or continues elsewhere, which
+    /// is not a failure.
     pub(crate) fn of(error: &(dyn Error + 'static), captures: bool) -> Option<Self> {
         if let Some(error) = error.downcast_ref::<ProviderError>() {
-            return Some(Self::new(error.kind(), error, captures || tells_no_text(error)));
+            return Some(Self::new(error.kind(), error, captures || has_no_content(error)));
         }
         if let Some(error) = error.downcast_ref::<EmbeddingError>() {
-            let tells_no_text = matches!(
+            let has_no_content = matches!(
                 error,
                 EmbeddingError::Network(_)
                     | EmbeddingError::RateLimit { .. }
                     | EmbeddingError::Timeout(_)
             );
-            return Some(Self::new(error.kind(), error, captures || tells_no_text));
+            return Some(Self::new(error.kind(), error, captures || has_no_content));
         }
         let Some(error) = error.downcast_ref::<LoopError>() else {
             return Some(Self::new("_OTHER", error, captures));
@@ -36,9 +36,9 @@ impl Failure {
         {
             return None;
         }
-        let tells_no_text = match error {
+        let has_no_content = match error {
             LoopError::Provider(error) | LoopError::Context(ContextError::Provider(error)) => {
-                tells_no_text(error)
+                has_no_content(error)
             }
             LoopError::Durable(error) => {
                 matches!(error, DurableError::Cancelled | DurableError::SignalTimeout)
@@ -46,35 +46,35 @@ impl Failure {
             LoopError::MaxTurns(_) | LoopError::UsageLimitExceeded(_) | LoopError::Cancelled => {
                 true
             }
-            // What a tool, a hook, a strategy or an engine wrote.
+            // Texts of tools, hooks, strategies and engines may quote content.
             _ => false,
         };
-        Some(Self::new(error.innermost_kind(), error, captures || tells_no_text))
+        Some(Self::new(error.innermost_kind(), error, captures || has_no_content))
     }
 
-    fn new(kind: &'static str, error: &(impl Error + ?Sized), may_be_told: bool) -> Self {
-        Self { kind, description: may_be_told.then(|| error.to_string()) }
+    fn new(kind: &'static str, error: &(impl Error + ?Sized), may_be_recorded: bool) -> Self {
+        Self { kind, description: may_be_recorded.then(|| error.to_string()) }
     }
 
-    /// Nobody wants the result any more: the future was dropped.
+    /// The future was dropped, because the caller no longer needs the result.
     pub(crate) fn dropped() -> Self {
         let description = "dropped before it ended".to_owned();
         Self { kind: LoopError::Cancelled.kind(), description: Some(description) }
     }
 
-    /// Whoever did it panicked.
+    /// The operation panicked.
     pub(crate) fn panicked() -> Self {
         Self { kind: "panic", description: Some("panicked".to_owned()) }
     }
 
-    /// A tool's result says that it failed. (`error.type` by the conventions.)
+    /// The tool returned a failed result. The conventions define this `error.type`.
     pub(crate) fn of_tool_result() -> Self {
         Self { kind: "tool_error", description: None }
     }
 }
 
-/// Whether an error's text is neuron's own or the network's: a vendor's may quote what it was sent.
-fn tells_no_text(error: &ProviderError) -> bool {
+/// Returns `true` if an error's text comes from neuron or the network. A vendor's text may quote the request.
+fn has_no_content(error: &ProviderError) -> bool {
     matches!(
         error,
         ProviderError::Network(_) | ProviderError::RateLimit { .. } | ProviderError::Timeout(_)

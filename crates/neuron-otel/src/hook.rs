@@ -1,4 +1,4 @@
-//! [`OtelHook`]: makes spans and metrics of what an agent does.
+//! [`OtelHook`], which creates the spans and metrics of agents.
 
 use std::sync::Arc;
 
@@ -14,30 +14,30 @@ use crate::config::Config;
 use crate::environment::Environment;
 use crate::metrics::Instruments;
 use crate::run_state::{Activity, RunState};
-use crate::spans::chat::Place;
+use crate::spans::chat::CallTarget;
 use crate::spans::{agent, chat, compaction, tool, turn};
 use crate::{ContentCapture, ContentKind, OtelEmbeddings, OtelProvider, SemanticConventions};
 
-/// Makes OpenTelemetry spans and metrics of what an agent does. It watches and never interferes.
+/// A hook that creates OpenTelemetry spans and metrics of agents. It observes runs and never changes them.
 ///
-/// Spans are spans of [`tracing`] with the target `neuron_otel`, at INFO; a layer of `tracing_opentelemetry` in the
-/// application's subscriber exports them. Metrics go to OpenTelemetry's API: to the global meter provider that is
-/// installed when the hook first measures something.
+/// Spans are [`tracing`] spans at INFO level with the target `neuron_otel`. A layer of `tracing_opentelemetry` in the
+/// application's subscriber exports them. Metrics are recorded by the global meter provider that is installed at the
+/// first measurement.
 ///
-/// The crate's page tells [what is told](crate#what-is-told), [what leaves the process](crate#privacy) and how to
-/// [set it up](crate#set-up).
+/// See the crate's page for the [recorded telemetry](crate#telemetry), for [privacy](crate#privacy), and for the
+/// [setup](crate#setup).
 ///
-/// Clones share their settings and instruments. An agent inside a tool has the hooks of the agent around it: its
-/// run's span stands below the tool call's.
+/// Clones share their settings and instruments. An agent inside a tool inherits the hooks of the outer agent. The span
+/// of its run is a child of the tool call's span.
 #[derive(Debug, Clone)]
 pub struct OtelHook {
     pub(crate) config: Arc<Config>,
 }
 
 impl OtelHook {
-    /// Follows the environment: `OTEL_SEMCONV_STABILITY_OPT_IN` selects the [conventions](SemanticConventions),
-    /// `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` whether [content](ContentCapture) is told. Without them:
-    /// version 1.41, and none. Metrics go to the global meter provider.
+    /// Creates a hook with the settings of the environment. `OTEL_SEMCONV_STABILITY_OPT_IN` selects the
+    /// [conventions](SemanticConventions), `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` the [captured
+    /// content](ContentCapture). Defaults: version 1.41, no content, and the global meter provider.
     #[must_use]
     pub fn new() -> Self {
         let environment = Environment::read();
@@ -55,23 +55,23 @@ impl OtelHook {
         }
     }
 
-    /// Sets the names and attributes, whatever the environment says.
+    /// Sets the version of the conventions. Overrides the environment.
     #[must_use]
     pub fn with_conventions(self, conventions: SemanticConventions) -> Self {
         self.with(|config| config.conventions = conventions)
     }
 
-    /// Sets whether prompts, answers, arguments and results are told, whatever the environment says.
+    /// Sets the telemetry that contains content. Overrides the environment.
     #[must_use]
     pub fn with_content(self, capture: ContentCapture) -> Self {
         self.with(|config| config.content.capture = capture)
     }
 
-    /// Lets a function see each piece of content before it is told, and change it; `None` leaves it out. Without
-    /// [captured content](Self::with_content) it sees nothing.
+    /// Sets a function that receives each piece of content before it is recorded. It returns the piece, changed or
+    /// unchanged, or `None` to omit it. It is not called unless [content is captured](Self::with_content).
     ///
-    /// It runs where the agent runs, and should be quick. A piece at which it panics is left out. Texts of errors
-    /// that may quote a piece do not pass it: with a redaction they are not told.
+    /// The function runs on the agent's task and should be fast. If it panics, the piece is omitted. It does not
+    /// receive the texts of errors, so with a redaction error texts that may quote content are omitted.
     ///
     /// # Example
     ///
@@ -81,7 +81,7 @@ impl OtelHook {
     /// let hook = OtelHook::new()
     ///     .with_content(ContentCapture::Spans)
     ///     .with_redaction(|kind, value| match kind {
-    ///         // What tools give stays here.
+    ///         // Tool results stay in the process.
     ///         ContentKind::ToolResult | ContentKind::InputMessages => None,
     ///         _ => Some(value),
     ///     });
@@ -94,45 +94,46 @@ impl OtelHook {
         self.with(|config| config.content.redact = Some(Arc::new(redact)))
     }
 
-    /// Measures with this provider in place of the global one.
+    /// Records metrics with this provider instead of the global provider.
     #[must_use]
     pub fn with_meter_provider(self, provider: &impl MeterProvider) -> Self {
         self.with(|config| config.instruments = Instruments::of(provider))
     }
 
-    /// Measures nothing.
+    /// Disables metrics.
     #[must_use]
     pub fn without_metrics(self) -> Self {
         self.with(|config| config.instruments = Instruments::none())
     }
 
-    /// Makes spans also where the trace around them is not sampled.
+    /// Creates spans in unsampled traces too.
     ///
-    /// By default a run makes none below a span that is not sampled: a sampler that follows the parent, as the
-    /// SDK's default does, would drop them, and they cost a microsecond each. Set this where a sampler decides
-    /// otherwise, or where logs need the spans.
+    /// By default a run creates no spans below an unsampled span. A sampler that follows the parent, such as the SDK's
+    /// default, would drop them, and each costs about a microsecond. Enable this if a sampler decides otherwise, or if
+    /// logs need the spans.
     #[must_use]
     pub fn with_unsampled_spans(self) -> Self {
         self.with(|config| config.unsampled = true)
     }
 
-    /// Gives the calls of an embedding provider spans and metrics.
+    /// Wraps an embedding provider, whose calls then have spans and metrics.
     #[must_use]
     pub fn embeddings<E: EmbeddingProvider>(&self, provider: E) -> OtelEmbeddings<E> {
         OtelEmbeddings::new(provider, self.clone())
     }
 
-    /// Gives the calls of a provider spans and metrics, for calls outside of an agent's loop.
+    /// Wraps a provider, whose calls then have spans and metrics. For model calls outside of an agent's loop.
     #[must_use]
     pub fn provider<P: Provider>(&self, provider: P) -> OtelProvider<P> {
         OtelProvider::new(provider, self.clone())
     }
 
+    // Instruments are created again, because they depend on the conventions and on the source.
     fn with(self, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config {
             conventions: self.config.conventions,
             content: self.config.content.clone(),
-            instruments: self.config.instruments.again(),
+            instruments: self.config.instruments.fresh_copy(),
             unsampled: self.config.unsampled,
         };
         change(&mut config);
@@ -140,7 +141,7 @@ impl OtelHook {
     }
 }
 
-/// As [`OtelHook::new`].
+/// Same as [`OtelHook::new`].
 impl Default for OtelHook {
     fn default() -> Self {
         Self::new()
@@ -158,7 +159,7 @@ impl ObservabilityHook for OtelHook {
         scope: &HookScope<'_>,
     ) -> Result<HookAction, HookError> {
         match event {
-            HookEvent::FirstChunk => Activity::first_chunk_came(),
+            HookEvent::FirstChunk => Activity::record_first_chunk(),
             HookEvent::LoopIteration { turn } if self.config.conventions.is_book() => {
                 self.begin_turn(turn, scope);
             }
@@ -175,7 +176,8 @@ impl ObservabilityHook for OtelHook {
             }
             OperationKind::ToolCall { call, offered } => {
                 let run = RunState::current(config);
-                let called = tool::Called::new(call, offered);
+                let called = tool::CalledTool::new(call, offered);
+                // A durable context decides whether the call runs, so its span begins with the first poll.
                 if scope.replaying {
                     return Some(Box::new(tool::ReplayedCall::new(
                         config,
@@ -187,13 +189,13 @@ impl ObservabilityHook for OtelHook {
                 let run = run.as_ref();
                 Some(Box::new(tool::open(config, run, scope.provider, &called)?))
             }
-            // What a journal answers has been told.
+            // A replayed operation was recorded by an earlier attempt.
             _ if scope.replaying => None,
             OperationKind::ModelCall { request, streaming } => {
                 let run = RunState::current(config);
                 let conversation = run.as_deref().map_or("", RunState::conversation);
-                let place = Place::of(scope, conversation);
-                Some(Box::new(chat::open(config, run.as_ref(), &place, request, streaming)?))
+                let target = CallTarget::of(scope, conversation);
+                Some(Box::new(chat::open(config, run.as_ref(), &target, request, streaming)?))
             }
             OperationKind::Compaction { old_tokens } => {
                 Some(Box::new(compaction::open(config, RunState::current(config), old_tokens)))
@@ -204,12 +206,13 @@ impl ObservabilityHook for OtelHook {
 }
 
 impl OtelHook {
-    /// Ends the span of the turn before, and begins this one's.
+    /// Ends the span of the previous turn, and begins the span of this turn.
     fn begin_turn(&self, number: usize, scope: &HookScope<'_>) {
         let Some(run) = RunState::current(&self.config) else {
             return;
         };
         run.end_turn();
+        // A replayed turn has no span. Its first new operation becomes a child of the run.
         if !scope.replaying {
             let span = run.span();
             if !span.is_disabled() {

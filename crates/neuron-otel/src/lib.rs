@@ -1,4 +1,4 @@
-//! OpenTelemetry traces and metrics of agents, by the GenAI semantic conventions.
+//! OpenTelemetry traces and metrics of agents, following the GenAI semantic conventions.
 //!
 //! ```
 //! use neuron_loop::Agent;
@@ -9,47 +9,47 @@
 //! let agent = Agent::builder(provider).hook(OtelHook::default()).build();
 //! ```
 //!
-//! # What is told
+//! # Telemetry
 //!
 //! | span | name | kind |
 //! |---|---|---|
 //! | a run | `invoke_agent {agent}` | INTERNAL |
-//! | a call of a model, up to the end of its answer | `chat {model}` | CLIENT |
+//! | a model call, until the end of the response | `chat {model}` | CLIENT |
 //! | a tool call | `execute_tool {tool}` | INTERNAL |
 //! | a compaction | `neuron.context.compaction` | INTERNAL |
-//! | a call for embeddings ([`OtelEmbeddings`]) | `embeddings {model}` | CLIENT |
-//! | a request to an MCP server, or to one of yours | by `neuron-mcp`: `tools/call {tool}` | CLIENT, SERVER |
+//! | an embedding call ([`OtelEmbeddings`]) | `embeddings {model}` | CLIENT |
+//! | an MCP request, at the client or at your server | by `neuron-mcp`, for example `tools/call {tool}` | CLIENT, SERVER |
 //!
-//! The calls of a run stand below it, an agent inside a tool below that tool's call. A span is current while its
-//! work runs: what a tool or an HTTP client traces and logs stands below, with parallel tools kept apart. It ends
-//! with its work on every path; a run that is dropped ends then.
+//! The calls of a run are its children, and the run of an agent inside a tool is a child of the tool call. A span is
+//! current while its operation is polled, so that spans and logs of tools and HTTP clients become its children,
+//! separately for parallel tools. It ends with its operation in all cases. A run that is dropped ends at that time.
 //!
-//! With them go the attributes of the conventions: provider, server, models, settings of the request, why the model
-//! stopped, tokens with those of caches and reasoning (of a run with those of the agents inside its tools), the time to the first part of a streamed answer, the
-//! conversation (the session's id), and for what failed `error.type` with the status ERROR. `error.type` is the
-//! innermost [kind](neuron_types::LoopError::innermost_kind) of an error, `RateLimit` or `MaxTurns` for instance;
-//! `tool_error` for a result that a tool gave as an error; `Cancelled` for what was cancelled or dropped; `panic`;
-//! `_OTHER` for errors of others. A run or a call that waits for an approval has not failed.
+//! Spans have the attributes of the conventions. These are the provider, the server, the models, settings of the
+//! request, the finish reason, token counts including cached and reasoning tokens (a run includes the agents inside its
+//! tools), the time to the first chunk of a stream, and the conversation (the session id). A failed operation has
+//! `error.type` and the status ERROR. `error.type` is the innermost [kind](neuron_types::LoopError::innermost_kind) of
+//! an error, such as `RateLimit` or `MaxTurns`. It is `tool_error` for a failed tool result, `Cancelled` for a
+//! cancelled or dropped operation, `panic` after a panic, and `_OTHER` for foreign errors. A run or a call that waits
+//! for an approval is not a failure.
 //!
-//! A streamed call lasts until its last event was taken: a slow reader makes it longer. A stream that the loop tries
-//! again is a call of its own each time; retries around the provider are within one.
+//! A streamed call ends when its last event is read, so a slow reader prolongs it. When the loop repeats a broken
+//! stream, each attempt has a span of its own. Retries inside the provider share one span.
 //!
-//! | metric | of |
+//! | metric | recorded for |
 //! |---|---|
-//! | `gen_ai.client.operation.duration` | calls of models, runs, tool calls and calls for embeddings, by `gen_ai.operation.name` |
-//! | `gen_ai.client.operation.time_to_first_chunk` | streamed answers |
+//! | `gen_ai.client.operation.duration` | model calls, runs, tool calls and embedding calls, by `gen_ai.operation.name` |
+//! | `gen_ai.client.operation.time_to_first_chunk` | streamed responses |
 //! | `gen_ai.client.token.usage` | tokens, by `gen_ai.token.type` |
 //!
-//! Those are the names of version 1.41, which are the default. [`SemanticConventions`] selects others: what has
-//! become of them since (other metrics, with instruments of their own for agents and tools), or those of neuron's
-//! book.
+//! These are the names of version 1.41, which is the default. [`SemanticConventions`] selects the latest conventions
+//! (with other metrics, and separate instruments for agents and tools) or the names of neuron's book.
 //!
-//! # Set-up
+//! # Setup
 //!
-//! Spans are spans of [`tracing`]: a layer of `tracing_opentelemetry` exports them. Metrics go to the global meter
-//! provider of OpenTelemetry, or to [one that is given](OtelHook::with_meter_provider). The crate installs neither,
-//! and is of `opentelemetry` 0.33 and `tracing-opentelemetry` 0.34: an application's own must be the same, else
-//! lists such as `gen_ai.response.finish_reasons` arrive as JSON text.
+//! Spans are [`tracing`] spans, which a layer of `tracing_opentelemetry` exports. Metrics are recorded by
+//! OpenTelemetry's global meter provider, or by a [given provider](OtelHook::with_meter_provider). The crate installs
+//! neither. It uses `opentelemetry` 0.33 and `tracing-opentelemetry` 0.34. An application must use the same versions,
+//! or else lists such as `gen_ai.response.finish_reasons` are exported as JSON text.
 //!
 //! ```
 //! use opentelemetry::trace::TracerProvider;
@@ -66,34 +66,35 @@
 //!     .init();
 //! ```
 //!
-//! The layer adds to each span where in the source it was made, and on which thread; `with_location(false)` and
-//! `with_threads(false)` leave that out. With the exporter of `opentelemetry-otlp` over HTTP and a provider of neuron's
-//! in one program, give rustls a default first (`rustls::crypto::ring::default_provider().install_default()`):
-//! libraries should not choose one, and that exporter asks for it.
+//! The layer adds the source location and the thread to each span. `with_location(false)` and `with_threads(false)`
+//! disable that. A program that uses the HTTP exporter of `opentelemetry-otlp` together with a provider of neuron must
+//! first install a default crypto provider of rustls (`rustls::crypto::ring::default_provider().install_default()`).
+//! The exporter requires it, and libraries should not choose it.
 //!
-//! The examples `telemetry` (OTLP to a collector) and `tree` (the terminal, without any) are whole programs.
+//! The examples `telemetry` (OTLP to a collector) and `tree` (a tree in the terminal, without a collector) are complete
+//! programs.
 //!
-//! | variable | what it does |
+//! | variable | effect |
 //! |---|---|
-//! | `OTEL_SEMCONV_STABILITY_OPT_IN` | with `gen_ai_latest_experimental` in its list: [`SemanticConventions::Latest`] |
-//! | `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` | whether content is told: [`ContentCapture`] |
+//! | `OTEL_SEMCONV_STABILITY_OPT_IN` | `gen_ai_latest_experimental` in its list selects [`SemanticConventions::Latest`] |
+//! | `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` | the default of [`ContentCapture`] |
 //!
-//! Where an exporter sends to, and what is sampled, is the SDK's affair and its variables'.
+//! The SDK and its variables configure exporters and sampling.
 //!
 //! # Privacy
 //!
-//! No prompt, answer, argument or result leaves the process unless [`OtelHook::with_content`] or the variable asks
-//! for it. Of an error only the kind is told where its text may quote one: that of a tool, of a vendor, of a hook that
-//! ended the run. Texts that are told are those of limits, rate limits, time-outs and broken connections. A tool that
-//! the model invented is `_OTHER`. Names of agents, tools and models, ids of sessions and calls, and the descriptions
-//! of tools, and the settings of requests with their stop sequences, are always told. With content,
-//! [`OtelHook::with_redaction`] sees each piece first.
+//! No prompt, response, argument or result is recorded unless [`OtelHook::with_content`] or the variable enables it. An
+//! error whose text may quote content is recorded by its kind alone. These are errors of tools, of vendors, and of
+//! hooks that end a run. Texts about limits, rate limits, timeouts and broken connections are recorded. A tool that the
+//! model invented is recorded as `_OTHER`. Names of agents, tools and models, ids of sessions and calls, descriptions
+//! of tools, and settings of requests including stop sequences are always recorded. With content enabled,
+//! [`OtelHook::with_redaction`] receives each piece first.
 //!
-//! The layer exports what is logged within a span as well: what a tool logs, and without a filter for levels what
-//! libraries log for their own debugging. Lines of neuron that may quote a conversation stand in no span.
+//! The layer also exports log events within a span. These are the events of tools and, without a level filter, the
+//! debug events of libraries. neuron logs text that may quote a conversation outside of spans.
 //!
-//! The layer exports the spans and the log of all libraries, and some log what they send: with tools of MCP servers
-//! it needs a filter without the target `rmcp`, whose log has whole messages.
+//! The layer exports the spans and events of all libraries, and some libraries log the data that they send.
+//! Applications with tools of MCP servers need a filter that excludes the target `rmcp`, which logs whole messages.
 //!
 //! ```
 //! # use tracing_subscriber::prelude::*;
@@ -108,31 +109,34 @@
 //! # Input and output of a trace
 //!
 //! Langfuse and Phoenix show the input and output of a trace by its root span. With [`ContentCapture::Spans`] the span
-//! of a run has both by the conventions' own attributes, which both products read: `gen_ai.input.messages` with the
-//! conversation as it is sent first, and `gen_ai.output.messages` with the response of the run. A run that fails or
-//! waits for an approval has an input alone. The spans of a run, its model calls and its tool calls have
+//! of a run has both, in attributes of the conventions that both products read. `gen_ai.input.messages` has the
+//! conversation of the first request, and `gen_ai.output.messages` the response of the run. A run that fails or waits
+//! for an approval has only an input. The spans of a run, its model calls and its tool calls have
 //! `gen_ai.conversation.id`, by which both products group traces to sessions.
 //!
-//! If an application's own span is the root, such as the span of an HTTP request, these products show the messages at
-//! the span of the run below it. The trace then has an input only if the application records it on its span.
+//! If the root is an application's own span, such as the span of an HTTP request, these products show the messages at
+//! the run's span below it. The trace then has an input only if the application records it on its own span.
 //!
 //! # Durable runs
 //!
-//! What a journal repeats is not told again. The run of a further attempt has a span of its own from when it does
-//! more than the one before did, with `neuron.run.resumed`; its tokens are those of the whole run. Tools that an
-//! engine runs in another process have their spans in this one, but what they trace there does not stand below. A run
-//! that an engine suspends is dropped, and its attempt told as `Cancelled`. Restate says only with the next step that a
-//! replay is over: of the first call of a model after it nothing is told. The span of a resumed run has no content.
+//! Replayed operations are not recorded again. The span of a further attempt begins with its first new work and has
+//! `neuron.run.resumed`. Its token counts are those of the whole run. The span of a resumed run has no content.
 //!
-//! # What it costs
+//! Tools that an engine runs in another process have spans in this process, but spans created there are not their
+//! children. A run that an engine suspends is dropped, and its attempt is recorded as `Cancelled`. Restate reports the
+//! end of a replay only with the next step, so the first model call after a replay is not recorded.
 //!
-//! `benches/README.md` has the figures. Below a span that is not sampled no spans are made, only metrics.
+//! # Cost
 //!
-//! # Not told
+//! See `benches/README.md` for measurements. Below an unsampled span the crate creates no spans and records only
+//! metrics.
 //!
-//! The time between the parts of a streamed answer (`time_per_output_chunk`); ids, versions and descriptions of
-//! agents, which agents do not have; the vendors' own attributes, except OpenAI's `service_tier` where a request
-//! sets it; durations of MCP sessions and requests as metrics.
+//! # Not recorded
+//!
+//! - the time between the chunks of a stream (`time_per_output_chunk`)
+//! - ids, versions and descriptions of agents, because agents have none
+//! - vendors' own attributes, except OpenAI's `service_tier` if a request sets it
+//! - durations of MCP sessions and requests as metrics
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -148,9 +152,9 @@ mod content;
 mod environment;
 mod failure;
 mod metrics;
-mod placement;
 mod record;
 mod run_state;
+mod span_parent;
 mod span_scope;
 mod spans;
 

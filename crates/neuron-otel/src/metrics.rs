@@ -1,4 +1,4 @@
-//! The instruments, and what is measured with them.
+//! Instruments and measurements.
 
 use std::slice;
 use std::sync::OnceLock;
@@ -10,11 +10,11 @@ use opentelemetry::{InstrumentationScope, KeyValue, global};
 use crate::SemanticConventions;
 use crate::failure::Failure;
 
-/// Seconds: 0.01 · 2ⁿ, as the conventions advise.
+/// Bucket boundaries in seconds, 0.01 · 2ⁿ, as the conventions advise.
 const SECONDS: [f64; 14] =
     [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 
-/// Tokens: 4ⁿ.
+/// Bucket boundaries in tokens, 4ⁿ.
 const TOKENS: [f64; 14] = [
     1.0,
     4.0,
@@ -32,19 +32,19 @@ const TOKENS: [f64; 14] = [
     67_108_864.0,
 ];
 
-/// Seconds of a run: 0.1 · 2ⁿ.
+/// Bucket boundaries of runs in seconds, 0.1 · 2ⁿ.
 const SECONDS_OF_RUN: [f64; 13] =
     [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4, 204.8, 409.6];
 
-/// Calls in a run: 2ⁿ.
+/// Bucket boundaries for the calls in a run, 2ⁿ.
 const CALLS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
 
-/// The instruments of a hook, made when something is first measured: until then an application may install its
-/// meter provider, and not after.
+/// The instruments of a hook. They are created at the first measurement, so an application must install its meter
+/// provider before that.
 #[derive(Debug)]
 pub(crate) struct Instruments {
     source: Source,
-    made: OnceLock<Option<Made>>,
+    created: OnceLock<Option<CreatedInstruments>>,
 }
 
 #[derive(Debug, Clone)]
@@ -54,11 +54,11 @@ enum Source {
     None,
 }
 
-/// What is known of a measurement.
+/// The attributes of a measurement.
 pub(crate) type Attributes = Vec<KeyValue>;
 
 impl Instruments {
-    /// Those of the application's meter provider.
+    /// Uses the application's global meter provider.
     pub(crate) fn global() -> Self {
         Self::from(Source::Global)
     }
@@ -72,46 +72,47 @@ impl Instruments {
     }
 
     fn from(source: Source) -> Self {
-        Self { source, made: OnceLock::new() }
+        Self { source, created: OnceLock::new() }
     }
 
-    /// The same, of which none is made.
-    pub(crate) fn again(&self) -> Self {
+    /// Returns instruments with the same source that have not been created yet.
+    pub(crate) fn fresh_copy(&self) -> Self {
         Self::from(self.source.clone())
     }
 
-    /// Whether anything is measured.
-    pub(crate) fn are_on(&self) -> bool {
+    /// Returns `true` if metrics are enabled.
+    pub(crate) fn is_enabled(&self) -> bool {
         !matches!(self.source, Source::None)
     }
 
-    pub(crate) fn get(&self, conventions: SemanticConventions) -> Option<&Made> {
+    pub(crate) fn get(&self, conventions: SemanticConventions) -> Option<&CreatedInstruments> {
+        // Created lazily, because the application may install its meter provider after the hook was created.
         let make = || {
             let meter = match &self.source {
                 Source::Global => global::meter_with_scope(scope()),
                 Source::Meter(meter) => meter.clone(),
                 Source::None => return None,
             };
-            Some(Made::new(&meter, conventions.is_latest()))
+            Some(CreatedInstruments::new(&meter, conventions.is_latest()))
         };
-        self.made.get_or_init(make).as_ref()
+        self.created.get_or_init(make).as_ref()
     }
 }
 
-/// What the measurements come from.
+/// Returns the instrumentation scope.
 fn scope() -> InstrumentationScope {
     InstrumentationScope::builder("neuron-otel").with_version(env!("CARGO_PKG_VERSION")).build()
 }
 
-/// Instruments that are made.
+/// Instruments that have been created.
 #[derive(Debug)]
-pub(crate) struct Made {
-    /// Operations of a client that are no inference; in 1.41 all operations.
+pub(crate) struct CreatedInstruments {
+    /// Client operations except inference. In 1.41 all operations.
     operation: Histogram<f64>,
-    /// The first chunk of a streamed answer.
+    /// The time to the first chunk of a stream.
     first_chunk: Histogram<f64>,
     tokens: Tokens,
-    /// What has instruments of its own since 1.41.
+    /// Instruments that exist since 1.41 only.
     latest: Option<Latest>,
 }
 
@@ -141,7 +142,7 @@ struct Latest {
     tool: Histogram<f64>,
 }
 
-impl Made {
+impl CreatedInstruments {
     fn new(meter: &Meter, is_latest: bool) -> Self {
         let seconds = |name: &'static str, of: &'static str| {
             let histogram = meter.f64_histogram(name).with_unit("s").with_description(of);
@@ -232,7 +233,7 @@ impl Made {
         }
     }
 
-    /// A call of a model, and what it took.
+    /// Records a model call with its duration and its tokens.
     pub(crate) fn inference(
         &self,
         seconds: f64,
@@ -251,7 +252,7 @@ impl Made {
         }
     }
 
-    /// A call for embeddings, and the tokens of its texts. Since 1.41 no metric counts those.
+    /// Records an embedding call with its duration and its tokens. Since 1.41 no metric counts these tokens.
     pub(crate) fn embeddings(
         &self,
         seconds: f64,
@@ -260,12 +261,13 @@ impl Made {
         call: &mut Attributes,
     ) {
         with(call, failure.map(error_type), |ended| self.operation.record(seconds, ended));
+        // Since 1.41 no metric counts the tokens of embeddings.
         if let (Tokens::Together(histogram), Some(tokens)) = (&self.tokens, tokens) {
             with(call, Some(token_type("input")), |call| histogram.record(wide(tokens), call));
         }
     }
 
-    /// A run, with its calls of models and of tools.
+    /// Records a run, with the number of its model calls and tool calls.
     pub(crate) fn agent(
         &self,
         seconds: f64,
@@ -279,7 +281,7 @@ impl Made {
             Some(latest) => {
                 latest.agent.record(seconds, &attributes);
                 let (inference_calls, tool_calls) = calls;
-                // By agent alone.
+                // These metrics have only the agent as attribute.
                 let agent =
                     attributes.iter().find(|found| found.key.as_str() == "gen_ai.agent.name");
                 latest.inference_calls.record(inference_calls, agent.map_or(&[], slice::from_ref));
@@ -288,7 +290,7 @@ impl Made {
         }
     }
 
-    /// A tool call.
+    /// Records a tool call.
     pub(crate) fn tool(&self, seconds: f64, failure: Option<&Failure>, mut attributes: Attributes) {
         attributes.extend(failure.map(error_type));
         let duration = self.latest.as_ref().map_or(&self.operation, |latest| &latest.tool);
@@ -297,7 +299,7 @@ impl Made {
 }
 
 impl Tokens {
-    /// What a call of a model took.
+    /// Records the tokens of a model call.
     fn count(&self, usage: &TokenUsage, call: &mut Attributes) {
         match self {
             Self::Together(tokens) => {
@@ -310,7 +312,7 @@ impl Tokens {
             Self::Apart(tokens) => {
                 tokens.input_of_operation.record(wide(usage.input_tokens), call);
                 tokens.output_of_operation.record(wide(usage.output_tokens), call);
-                // No provider tells all its counts by modality.
+                // No provider reports all its counts by modality.
                 let unknown = KeyValue::new("gen_ai.token.modality", "unknown");
                 with(call, Some(unknown), |call| tokens.add(usage, call));
             }
@@ -335,8 +337,8 @@ impl TokenCounters {
     }
 }
 
-/// Measures with one attribute more, and takes it away again: a copy of the attributes for each measurement costs more
-/// than to measure does.
+/// Records with an additional attribute, and removes it again. Copying the attributes for each measurement would cost
+/// more than the measurement.
 fn with(attributes: &mut Attributes, more: Option<KeyValue>, measure: impl FnOnce(&[KeyValue])) {
     let count = attributes.len();
     attributes.extend(more);

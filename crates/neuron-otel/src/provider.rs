@@ -1,4 +1,4 @@
-//! [`OtelProvider`]: model calls outside of an agent's loop.
+//! [`OtelProvider`], a provider with telemetry for model calls outside of an agent's loop.
 
 use std::fmt;
 use std::pin::{Pin, pin};
@@ -14,12 +14,13 @@ use std::future::{Future, poll_fn};
 use crate::OtelHook;
 use crate::run_state::{Activity, RunState};
 
-/// A [`Provider`] whose calls have the spans and metrics of [`OtelHook`]: for calls outside of an agent's loop, and
-/// for the model that summarizes for a context strategy. Made by [`OtelHook::provider`].
+/// A [`Provider`] whose calls have the spans and metrics of [`OtelHook`]. Created by [`OtelHook::provider`].
 ///
-/// Within a model call of an agent with the same hook it adds nothing: the agent's call has its span already. In a
-/// durable run it goes around the provider that the engine calls, and not around a
-/// [`DurableProvider`](neuron_types::DurableProvider), whose answers may come from the journal.
+/// Use it for model calls outside of an agent's loop, and for the model with which a context strategy summarizes.
+///
+/// Within a model call of an agent with the same hook it records nothing, because the agent's call has a span already.
+/// In a durable run, wrap the provider that the engine calls, and not a
+/// [`DurableProvider`](neuron_types::DurableProvider), whose responses may come from the journal.
 ///
 /// # Example
 ///
@@ -46,7 +47,7 @@ impl<P> OtelProvider<P> {
         Self { provider, hook }
     }
 
-    /// The provider without spans and metrics.
+    /// Returns the provider without telemetry.
     pub fn into_inner(self) -> P {
         self.provider
     }
@@ -66,13 +67,14 @@ impl<P> fmt::Debug for OtelProvider<P> {
 
 impl<P: Provider> OtelProvider<P> {
     fn open(&self, request: RequestRef<'_>, streaming: bool) -> Scopes {
+        // A run that is replaying is not recorded, so a model call within it is not recorded either.
         let config = &self.hook.config;
-        // Within a run that repeats what an earlier attempt did, what asks is not told, so neither is what it asks.
         let is_repeated = RunState::current(config).is_some_and(|run| run.begun().is_none());
         if is_repeated || Activity::is_model_call(config) {
             return Scopes::default();
         }
         let info = self.provider.info();
+        // The provider has no run, so the agent is empty and the turn is 0.
         let scope = HookScope::new("", 0, info.name, info.default_model)
             .at_server(info.server_address, info.server_port);
         let kind = OperationKind::ModelCall { request: &request, streaming };
@@ -80,7 +82,7 @@ impl<P: Provider> OtelProvider<P> {
     }
 }
 
-/// Tells the scopes how a call ended.
+/// Ends the scopes with the result of a call.
 fn end(scopes: Scopes, result: Result<&CompletionResponse, &ProviderError>) {
     scopes.end(match result {
         Ok(response) => Outcome::Response(response),
@@ -148,7 +150,7 @@ impl<P: Provider> Provider for OtelProvider<P> {
     }
 }
 
-/// A streamed answer inside its scopes: they end with it.
+/// A streamed response inside its scopes, which end with the stream.
 struct Answer {
     events: StreamReceiver,
     scopes: Option<Scopes>,
@@ -167,23 +169,25 @@ impl futures_core::Stream for Answer {
         let next = poll_fn(|cx| {
             let polled = Pin::new(&mut *events).poll_next(cx);
             if let Poll::Ready(Some(event)) = &polled
+                // An error before the first chunk is not a chunk.
                 && !matches!(event, StreamEvent::Error(_))
             {
-                Activity::first_chunk_came();
+                Activity::record_first_chunk();
             }
             polled
         });
         let polled = pin!(scopes.run(next)).poll(cx);
         if let Poll::Ready(event) = &polled {
-            this.note(event.as_ref());
+            this.end_on_last_event(event.as_ref());
         }
         polled
     }
 }
 
 impl Answer {
-    /// Ends the scopes with the event that ends the answer.
-    fn note(&mut self, event: Option<&StreamEvent>) {
+    /// Ends the scopes if the event is the last one.
+    fn end_on_last_event(&mut self, event: Option<&StreamEvent>) {
+        // Only the last event has the result.
         let result = match event {
             Some(delta) if delta.is_delta() => return,
             Some(StreamEvent::ResponseComplete(response)) => Ok((**response).clone()),

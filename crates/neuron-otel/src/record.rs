@@ -1,4 +1,4 @@
-//! Telling a span what became known after it began.
+//! Attributes that are recorded after a span began.
 
 use neuron_types::TokenUsage;
 use opentelemetry::trace::TraceContextExt;
@@ -9,15 +9,15 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 use crate::SemanticConventions;
 use crate::failure::Failure;
 
-/// A span that is told things. Its attributes are declared where it is made.
+/// A span with recordable attributes. The attributes are declared where the span is created.
 pub(crate) struct Record<'a> {
     span: &'a Span,
-    /// What is exported of it; without a span in it where no layer of OpenTelemetry listens.
+    /// The OpenTelemetry context of the span. It has no span if there is no OpenTelemetry layer.
     exported: Context,
 }
 
 impl<'a> Record<'a> {
-    /// `None` if nobody would hear of it.
+    /// Returns `None` if the span is disabled.
     pub(crate) fn of(span: &'a Span) -> Option<Self> {
         if span.is_disabled() {
             return None;
@@ -25,8 +25,8 @@ impl<'a> Record<'a> {
         Some(Self { span, exported: span.context() })
     }
 
-    /// Whether somebody reads the attributes: a log, or a trace that is sampled.
-    pub(crate) fn is_read(&self) -> bool {
+    /// Returns `true` if the attributes are used by a log or by a sampled trace.
+    pub(crate) fn is_recorded(&self) -> bool {
         !self.exported.has_active_span() || self.exported.span().is_recording()
     }
 
@@ -50,7 +50,7 @@ impl<'a> Record<'a> {
         self.span.record(name, value);
     }
 
-    /// A list of texts. A log sees it as JSON: fields of tracing hold no lists.
+    /// Records a list of texts. A log receives JSON text, because `tracing` fields cannot be lists.
     pub(crate) fn texts<'t>(&self, name: &'static str, values: impl IntoIterator<Item = &'t str>) {
         if self.exported.has_active_span() {
             let values = values.into_iter().map(|value| StringValue::from(value.to_owned()));
@@ -62,7 +62,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// How many tokens were taken. The parts are those that the conventions have for the operation.
+    /// Records token counts. The conventions define which details an operation has.
     pub(crate) fn usage(&self, usage: &TokenUsage, conventions: SemanticConventions, parts: Parts) {
         self.count("gen_ai.usage.input_tokens", usage.input_tokens);
         self.count("gen_ai.usage.output_tokens", usage.output_tokens);
@@ -86,7 +86,7 @@ impl<'a> Record<'a> {
 
     pub(crate) fn failure(&self, failure: &Failure) {
         self.text("error.type", failure.kind);
-        // In this order: the code alone takes the description away.
+        // The order matters. Setting the code clears the description.
         self.text("otel.status_code", "ERROR");
         if let Some(description) = &failure.description {
             self.text("otel.status_description", description);
@@ -94,7 +94,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Which parts of the tokens are told.
+/// The details of token counts that are recorded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Parts {
     None,

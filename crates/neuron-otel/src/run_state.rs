@@ -1,4 +1,4 @@
-//! What is known of a run while it goes on: how calls find the run that they belong to.
+//! The state of a run, and the lookup of the current run and operation.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,10 +11,10 @@ use web_time::Instant;
 
 use crate::config::Config;
 use crate::content::History;
-use crate::placement::is_unsampled;
+use crate::span_parent::is_unsampled;
 
 thread_local! {
-    /// The run and the operation whose polls are on this thread's stack, the innermost ones.
+    /// The innermost run and operation that are being polled on this thread.
     static CURRENT: RefCell<Current> =
         const { RefCell::new(Current { run: None, activity: None }) };
 }
@@ -25,26 +25,26 @@ struct Current {
     activity: Option<Arc<Activity>>,
 }
 
-/// One run of one hook.
+/// The state of one run, for one hook.
 pub(crate) struct RunState {
-    /// Tells runs of several hooks on one agent apart.
+    /// Identifies the hook, because an agent may have several.
     config: Arc<Config>,
-    /// The run around it, of whichever hook. Known from the first poll: the scopes of several hooks are opened
-    /// before any of them is entered.
+    /// The enclosing run of any hook. Set at the first poll, because the scopes of all hooks are opened before any is
+    /// entered.
     outer: OnceLock<Option<Arc<RunState>>>,
-    /// The agent's name; empty when it has none.
+    /// The agent's name. Empty if it has none.
     agent: String,
-    /// The session's id; empty when there is none.
+    /// The session id. Empty if there is none.
     conversation: String,
-    /// The span, and when it began.
+    /// The span and its start time.
     span: OnceLock<(Span, Instant)>,
-    /// Known once it was asked for.
+    /// Cached at the first use.
     unsampled: OnceLock<bool>,
-    /// Makes the span of a run that repeats what an earlier attempt did, once it does more.
+    /// Creates the span of a replaying run when it begins new work.
     begin: Mutex<Option<Box<dyn FnOnce() -> Span + Send>>>,
-    /// The turn's span, where the conventions have one.
+    /// The span of the turn, if the conventions have one.
     turn: Mutex<Option<Span>>,
-    /// Whether the conversation was compacted since the last call of the model.
+    /// Set if the conversation was compacted since the last model call.
     compacted: AtomicBool,
     inference_calls: AtomicU64,
     tool_calls: AtomicU64,
@@ -58,7 +58,7 @@ impl RunState {
         self.history.lock().unwrap_or_else(PoisonError::into_inner).input_messages(request)
     }
 
-    /// A run that has begun.
+    /// Creates the state of a run whose span has begun.
     pub(crate) fn begun_with(
         config: Arc<Config>,
         agent: &str,
@@ -68,7 +68,7 @@ impl RunState {
         Self::new(config, agent, conversation, OnceLock::from((span, Instant::now())), None)
     }
 
-    /// A run that begins when something happens in it that is no replay.
+    /// Creates the state of a replaying run. `begin` creates its span with the first new work.
     pub(crate) fn replaying(
         config: Arc<Config>,
         agent: &str,
@@ -101,7 +101,7 @@ impl RunState {
         })
     }
 
-    /// The run of this hook that is being polled on this thread, the innermost one.
+    /// Returns the innermost run of this hook that is being polled on this thread.
     pub(crate) fn current(config: &Arc<Config>) -> Option<Arc<Self>> {
         let mut next = CURRENT.with_borrow(|current| current.run.clone());
         while let Some(run) = next {
@@ -113,7 +113,7 @@ impl RunState {
         None
     }
 
-    /// Polls the run: what is asked for on this thread meanwhile belongs to it.
+    /// Polls the run as the current run of this thread.
     pub(crate) fn around(self: &Arc<Self>, poll: &mut dyn FnMut()) {
         let mut poll = || {
             let Current { run, activity } = CURRENT.with_borrow(Clone::clone);
@@ -122,15 +122,15 @@ impl RunState {
             let outer = Restore(CURRENT.replace(inner));
             poll();
             drop(outer);
-            self.touch_turn();
+            self.extend_turn();
         };
         match self.span.get() {
             Some((span, _)) => span.in_scope(poll),
             None => {
                 poll();
-                // It ends where it was current last.
+                // An exported span ends where it was last current.
                 if let Some((span, _)) = self.span.get() {
-                    touch(span);
+                    extend_to_now(span);
                 }
             }
         }
@@ -144,12 +144,12 @@ impl RunState {
         &self.conversation
     }
 
-    /// The run's span; begins it.
+    /// Returns the run's span. Creates it if the run was replaying.
     pub(crate) fn span(&self) -> Span {
         if let Some((span, _)) = self.span.get() {
             return span.clone();
         }
-        // Held until the span is there: of two calls that begin at the same time one makes it.
+        // Held until the span is set, so that two concurrent calls create one span.
         let mut begin = lock(&self.begin);
         if let Some(begin) = begin.take() {
             let _ = self.span.set((begin(), Instant::now()));
@@ -157,12 +157,12 @@ impl RunState {
         self.span.get().map_or_else(Span::none, |(span, _)| span.clone())
     }
 
-    /// The run's span and when it began, if it has.
+    /// Returns the run's span and its start time, if it has begun.
     pub(crate) fn begun(&self) -> Option<(&Span, Instant)> {
         self.span.get().map(|(span, began)| (span, *began))
     }
 
-    /// Whether the run has begun in a trace that is not sampled.
+    /// Returns `true` if the run has begun in an unsampled trace.
     pub(crate) fn is_unsampled(&self) -> bool {
         let Some((span, _)) = self.span.get() else {
             return false;
@@ -170,19 +170,19 @@ impl RunState {
         *self.unsampled.get_or_init(|| !span.is_disabled() && is_unsampled(&span.context()))
     }
 
-    /// What an operation of the run that begins now stands below. `None`: whatever is current.
+    /// Returns the parent for a new operation of the run. `None` means the current span.
     pub(crate) fn parent(self: &Arc<Self>) -> Option<Span> {
         match Activity::innermost(&self.config, Some(self)).map(|activity| activity.kind) {
-            // What a tool or a compaction asks for is a part of it.
+            // Operations inside a tool or a compaction are children of its span, which is current.
             Some(Kind::Other) => return None,
-            // A tool that starts before the answer is whole is no part of the model's call.
+            // A tool that starts before the response is complete is not a child of the model call.
             Some(Kind::ModelCall) => return Some(self.turn().unwrap_or_else(|| self.span())),
             None => {}
         }
         if let Some(turn) = self.turn() {
             return Some(turn);
         }
-        // It is not current where it began in this very poll, and where another hook's span is inside of it.
+        // The run's span is not current if it began in this poll, or if another hook's span is inside it.
         let span = self.span();
         (span.id() != Span::current().id()).then_some(span)
     }
@@ -191,10 +191,10 @@ impl RunState {
         self.config.conventions.is_book().then(|| lock(&self.turn).clone()).flatten()
     }
 
-    /// Lets the turn last until now: it is never current while it is polled.
-    pub(crate) fn touch_turn(&self) {
+    /// Extends the turn's span to now, because it is never current while it is polled.
+    pub(crate) fn extend_turn(&self) {
         if let Some(turn) = self.turn() {
-            touch(&turn);
+            extend_to_now(&turn);
         }
     }
 
@@ -222,29 +222,28 @@ impl RunState {
         self.tool_calls.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many calls of the model and of tools there were that are no replay.
+    /// Returns the numbers of model calls and tool calls, without replayed calls.
     pub(crate) fn calls(&self) -> (u64, u64) {
         (self.inference_calls.load(Ordering::Relaxed), self.tool_calls.load(Ordering::Relaxed))
     }
 }
 
-/// What an operation is, for those inside of it.
+/// The kind of an operation, which decides the parent of operations inside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     ModelCall,
     Other,
 }
 
-/// One operation that is under way, of one hook.
+/// An operation in progress, for one hook.
 pub(crate) struct Activity {
     config: Arc<Config>,
     run: Option<Arc<RunState>>,
     kind: Kind,
-    /// The operation around it, of whichever hook: the same one, as another hook of the agent sees it, or one of
-    /// which this one is a part. Known from the first poll.
+    /// The enclosing operation of any hook. It may be the same operation of another hook. Set at the first poll.
     outer: OnceLock<Option<Arc<Activity>>>,
     started: Instant,
-    /// When the first part of a model's answer came.
+    /// The time of the first chunk of a model's response.
     first_chunk: OnceLock<Instant>,
 }
 
@@ -255,11 +254,12 @@ impl Activity {
         Arc::new(Self { config, run, kind, outer, started: Instant::now(), first_chunk })
     }
 
-    /// The operation of a hook that is being polled on this thread, the innermost one, if it belongs to this run.
+    /// Returns the innermost operation of this hook that is being polled on this thread, if it belongs to `run`.
     fn innermost(config: &Arc<Config>, run: Option<&Arc<RunState>>) -> Option<Arc<Self>> {
         let mut next = CURRENT.with_borrow(|current| current.activity.clone());
         while let Some(activity) = next {
             if Arc::ptr_eq(&activity.config, config) {
+                // An operation of another run of this hook does not enclose operations of `run`.
                 let is_of_run = match (&activity.run, run) {
                     (Some(one), Some(other)) => Arc::ptr_eq(one, other),
                     (one, other) => one.is_none() && other.is_none(),
@@ -271,14 +271,14 @@ impl Activity {
         None
     }
 
-    /// Whether what is asked for now is a part of a model call that this hook tells of already.
+    /// Returns `true` if the current operation is a model call that this hook records already.
     pub(crate) fn is_model_call(config: &Arc<Config>) -> bool {
         let run = RunState::current(config);
         Self::innermost(config, run.as_ref())
             .is_some_and(|activity| activity.kind == Kind::ModelCall)
     }
 
-    /// Polls the operation: what is asked for on this thread meanwhile is a part of it.
+    /// Polls the operation as the current operation of this thread.
     pub(crate) fn around(self: &Arc<Self>, poll: &mut dyn FnMut()) {
         let Current { run, activity } = CURRENT.with_borrow(Clone::clone);
         self.outer.get_or_init(|| activity);
@@ -287,10 +287,10 @@ impl Activity {
         poll();
     }
 
-    /// Notes that the first part of the answer came to the model call that is being polled, for every hook that
-    /// tells of it.
-    pub(crate) fn first_chunk_came() {
+    /// Records the time of the first chunk for the current model call, in all hooks that record the call.
+    pub(crate) fn record_first_chunk() {
         let mut next = CURRENT.with_borrow(|current| current.activity.clone());
+        // Each hook has an activity for the call. They are directly nested.
         while let Some(call) = next.filter(|activity| activity.kind == Kind::ModelCall) {
             let _ = call.first_chunk.set(Instant::now());
             next = call.outer.get().cloned().flatten();
@@ -301,7 +301,7 @@ impl Activity {
         self.started
     }
 
-    /// After how many seconds the first part of a model's answer came.
+    /// Returns the seconds until the first chunk of a model's response.
     pub(crate) fn first_chunk_after(&self) -> Option<f64> {
         let came = self.first_chunk.get()?;
         Some(came.saturating_duration_since(self.started).as_secs_f64())
@@ -312,17 +312,18 @@ impl Activity {
     }
 }
 
-/// Lets a span last until now: it ends in traces where it was current last.
-pub(crate) fn touch(span: &Span) {
+/// Extends a span to now. An exported span ends where it was last current.
+pub(crate) fn extend_to_now(span: &Span) {
     span.in_scope(|| ());
 }
 
-/// Puts back what was current, also after a panic.
+/// Restores the previous run and operation, even after a panic.
 struct Restore(Current);
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        // Not dropped while it is borrowed: a span may end with it, and whoever exports it may come here.
+        // The old value is dropped after the borrow ends. Dropping it may end a span, and its exporter may access
+        // `CURRENT`.
         drop(CURRENT.replace(std::mem::take(&mut self.0)));
     }
 }

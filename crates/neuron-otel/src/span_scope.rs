@@ -1,4 +1,4 @@
-//! A span around an operation: current while it runs, ended on every path.
+//! The span of an operation. It is current while the operation is polled, and ends in all cases.
 
 use std::sync::Arc;
 
@@ -7,25 +7,25 @@ use tracing::Span;
 use web_time::Instant;
 
 use crate::failure::Failure;
-use crate::run_state::{Activity, touch};
+use crate::run_state::{Activity, extend_to_now};
 
-/// What is told of an operation.
-pub(crate) trait Work: Send + 'static {
-    /// Tells how it ended, and after how many seconds.
+/// The telemetry that is recorded at the end of an operation.
+pub(crate) trait Recorder: Send + 'static {
+    /// Records the result of the operation, and its duration in seconds.
     fn ended(self, span: &Span, ending: &Ending<'_>, seconds: f64);
 }
 
-/// How an operation ended.
+/// The end of an operation.
 pub(crate) enum Ending<'a> {
     Outcome(Outcome<'a>),
-    /// Its future was dropped.
+    /// The future was dropped.
     Dropped,
-    /// It panicked.
+    /// The operation panicked.
     Panicked,
 }
 
 impl Ending<'_> {
-    /// What is told of an end without a result; `None` if it is no failure.
+    /// Returns the failure of an operation that has no result. `None` if it did not fail.
     pub(crate) fn failure(&self, captures: bool) -> Option<Failure> {
         match self {
             Self::Dropped => Some(Failure::dropped()),
@@ -35,8 +35,8 @@ impl Ending<'_> {
         }
     }
 
-    /// Whether it was given up while it waited.
-    pub(crate) fn is_given_up(&self) -> bool {
+    /// Returns `true` if the operation was abandoned while it waited.
+    pub(crate) fn is_abandoned(&self) -> bool {
         match self {
             Self::Dropped | Self::Panicked => true,
             Self::Outcome(Outcome::Error(error)) => {
@@ -47,60 +47,62 @@ impl Ending<'_> {
     }
 }
 
-/// The span of an operation, and what is told of it.
-pub(crate) struct SpanScope<W: Work> {
+/// The span of an operation, with its recorder.
+pub(crate) struct SpanScope<W: Recorder> {
     span: Span,
     activity: Arc<Activity>,
     work: Option<W>,
     polls: Polls,
 }
 
-/// When an operation was polled.
+/// The polls of an operation.
 #[derive(Default)]
 pub(crate) struct Polls {
     last: Option<Instant>,
-    /// Whether a poll began and did not come back.
+    /// Set if a poll began and did not return.
     is_inside: bool,
 }
 
 impl Polls {
     pub(crate) fn around(&mut self, poll: impl FnOnce()) {
+        // Remains set if `poll` panics.
         self.is_inside = true;
         poll();
         self.is_inside = false;
         self.last = Some(Instant::now());
     }
 
-    /// How an operation ended that is dropped.
+    /// Returns the end of an operation that is dropped.
     pub(crate) fn dropped(&self) -> Ending<'static> {
         if self.is_inside { Ending::Panicked } else { Ending::Dropped }
     }
 
-    /// When an operation ended, which is when its span does. A span ends in traces where it was current last:
-    /// where its last poll was. One that waited when it was given up, or was never polled here, ends now.
+    /// Returns the end time of an operation and of its span. An exported span ends where it was last current, which is
+    /// its last poll. An operation that was abandoned while it waited, or that was never polled here, ends now.
     pub(crate) fn ended(&self, ending: &Ending<'_>, span: &Span) -> Instant {
-        match self.last.filter(|_| !ending.is_given_up()) {
+        match self.last.filter(|_| !ending.is_abandoned()) {
             Some(last) => last,
             None => {
-                touch(span);
+                extend_to_now(span);
                 Instant::now()
             }
         }
     }
 }
 
-impl<W: Work> SpanScope<W> {
+impl<W: Recorder> SpanScope<W> {
     pub(crate) fn new(span: Span, activity: Arc<Activity>, work: W) -> Self {
         Self { span, activity, work: Some(work), polls: Polls::default() }
     }
 
     fn conclude(&mut self, ending: &Ending<'_>) {
+        // `end` is followed by `drop`, which must not record again.
         let Some(work) = self.work.take() else {
             return;
         };
         let ended = self.polls.ended(ending, &self.span);
         if let Some(run) = self.activity.run() {
-            run.touch_turn();
+            run.extend_turn();
         }
         work.ended(
             &self.span,
@@ -110,7 +112,7 @@ impl<W: Work> SpanScope<W> {
     }
 }
 
-impl<W: Work> OperationScope for SpanScope<W> {
+impl<W: Recorder> OperationScope for SpanScope<W> {
     fn around(&mut self, poll: &mut dyn FnMut()) {
         self.polls.around(|| self.span.in_scope(|| self.activity.around(poll)));
     }
@@ -120,7 +122,7 @@ impl<W: Work> OperationScope for SpanScope<W> {
     }
 }
 
-impl<W: Work> Drop for SpanScope<W> {
+impl<W: Recorder> Drop for SpanScope<W> {
     fn drop(&mut self) {
         self.conclude(&self.polls.dropped());
     }

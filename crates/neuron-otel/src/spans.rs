@@ -1,4 +1,4 @@
-//! The spans of operations: their names, their attributes, and what is measured of them.
+//! The spans of operations, with their names, attributes and measurements.
 
 pub(crate) mod agent;
 pub(crate) mod chat;
@@ -8,12 +8,12 @@ pub(crate) mod request;
 pub(crate) mod tool;
 pub(crate) mod turn;
 
-/// `gen_ai.provider.name`, which is required.
+/// Returns `gen_ai.provider.name`, which is required.
 pub(crate) fn provider_name(provider: &str) -> &str {
     known(provider).unwrap_or("unknown")
 }
 
-/// A text, unless it is empty: then nothing is known.
+/// Returns `None` for an empty text, which stands for an unknown value.
 pub(crate) fn known(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }

@@ -1,4 +1,4 @@
-//! Handing a trace on, and taking one over: for protocols that carry it as texts.
+//! Propagation of traces, for protocols that carry a trace context as text.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -9,13 +9,13 @@ use opentelemetry::{Context, global};
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-/// Where the current span stands in its trace, as the W3C writes it; `None` outside of any trace.
+/// Returns the W3C trace context of the current span. `None` outside of a trace.
 ///
-/// The baggage is that of the application's [global propagator](global::set_text_map_propagator), if it has one.
+/// The baggage comes from the application's [global propagator](global::set_text_map_propagator), if it has one.
 ///
 /// # Example
 ///
-/// A client of MCP that hands the trace on to its server:
+/// A client of MCP that propagates the trace to its server:
 /// `McpClientBuilder::trace_context(neuron_otel::current_trace_context)`.
 #[must_use]
 pub fn current_trace_context() -> Option<TraceContext> {
@@ -24,35 +24,36 @@ pub fn current_trace_context() -> Option<TraceContext> {
         context = Context::current();
     }
     let span = context.span();
-    let place = span.span_context();
-    if !place.is_valid() {
+    let span_context = span.span_context();
+    if !span_context.is_valid() {
         return None;
     }
-    let mut told = TraceContext::new(format!(
+    let mut trace_context = TraceContext::new(format!(
         "00-{}-{}-{:02x}",
-        place.trace_id(),
-        place.span_id(),
-        (place.trace_flags() & TraceFlags::SAMPLED).to_u8(),
+        span_context.trace_id(),
+        span_context.span_id(),
+        (span_context.trace_flags() & TraceFlags::SAMPLED).to_u8(),
     ));
-    told.tracestate = Some(place.trace_state().header()).filter(|header| !header.is_empty());
+    trace_context.tracestate =
+        Some(span_context.trace_state().header()).filter(|header| !header.is_empty());
     let mut carrier = HashMap::new();
     global::get_text_map_propagator(|propagator| propagator.inject_context(&context, &mut carrier));
-    told.baggage = carrier.remove("baggage");
-    Some(told)
+    trace_context.baggage = carrier.remove("baggage");
+    Some(trace_context)
 }
 
-/// Puts a span below the one that a caller named. A place that is not as the W3C writes it is ignored, as its
-/// specification asks: the span begins a trace of its own.
+/// Sets the remote parent of a span. An invalid trace context is ignored, as the W3C specification demands, so that the
+/// span begins a trace of its own.
 ///
-/// To be called before the span is first entered; later it changes nothing. The baggage is not taken over.
+/// Call it before the span is first entered. Later it has no effect. The baggage is not propagated.
 pub fn set_trace_parent(span: &Span, parent: &TraceContext) {
-    if let Some(place) = parse(parent) {
-        // A span of which nobody hears has no parent.
-        let _ = span.set_parent(Context::current().with_remote_span_context(place));
+    if let Some(span_context) = parse(parent) {
+        // A disabled span cannot have a parent.
+        let _ = span.set_parent(Context::current().with_remote_span_context(span_context));
     }
 }
 
-/// Reads `00-<trace id>-<span id>-<flags>`; of later versions, what they have in common with this one.
+/// Parses `00-<trace id>-<span id>-<flags>`. Of later versions, only the common part is parsed.
 fn parse(context: &TraceContext) -> Option<SpanContext> {
     let mut parts = context.traceparent.trim().split('-');
     let (version, trace_id) = (parts.next()?, parts.next()?);
@@ -67,14 +68,14 @@ fn parse(context: &TraceContext) -> Option<SpanContext> {
     }
     let flags = TraceFlags::new(u8::from_str_radix(flags, 16).ok()?) & TraceFlags::SAMPLED;
     let state = context.tracestate.as_deref().map(TraceState::from_str);
-    let place = SpanContext::new(
+    let span_context = SpanContext::new(
         TraceId::from_hex(trace_id).ok()?,
         SpanId::from_hex(span_id).ok()?,
         flags,
         true,
         state.and_then(Result::ok).unwrap_or_default(),
     );
-    place.is_valid().then_some(place)
+    span_context.is_valid().then_some(span_context)
 }
 
 #[cfg(test)]
@@ -89,20 +90,20 @@ mod tests {
     }
 
     #[test]
-    fn a_place_in_a_trace_is_read() {
-        let place = parsed(&format!("00-{TRACE}-{SPAN}-01")).unwrap();
-        assert_eq!(place.trace_id().to_string(), TRACE);
-        assert_eq!(place.span_id().to_string(), SPAN);
-        assert!(place.is_sampled() && place.is_remote());
+    fn traceparent_is_parsed() {
+        let span_context = parsed(&format!("00-{TRACE}-{SPAN}-01")).unwrap();
+        assert_eq!(span_context.trace_id().to_string(), TRACE);
+        assert_eq!(span_context.span_id().to_string(), SPAN);
+        assert!(span_context.is_sampled() && span_context.is_remote());
         assert!(!parsed(&format!("00-{TRACE}-{SPAN}-00")).unwrap().is_sampled());
-        // Flags that this version does not know.
+        // Unknown flags.
         assert!(parsed(&format!("00-{TRACE}-{SPAN}-ff")).unwrap().is_sampled());
-        // A later version may have more behind it.
+        // Later versions may append fields.
         assert!(parsed(&format!("01-{TRACE}-{SPAN}-01-more")).is_some());
     }
 
     #[test]
-    fn what_the_state_says_is_kept_and_a_broken_one_is_not() {
+    fn valid_tracestate_is_kept_and_invalid_dropped() {
         let mut context = TraceContext::new(format!("00-{TRACE}-{SPAN}-01"));
         context.tracestate = Some("vendor=1".into());
         assert_eq!(parse(&context).unwrap().trace_state().header(), "vendor=1");
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_is_none_is_refused() {
+    fn invalid_traceparent_is_rejected() {
         let zeros = "0".repeat(32);
         for broken in [
             String::new(),

@@ -1,4 +1,5 @@
-//! Which beta features a request uses, for the `anthropic-beta` header.
+//! Beta features of requests, for the `anthropic-beta` header.
+//!
 //! <https://platform.claude.com/docs/en/api/beta-headers>
 
 use neuron_types::{ContentBlock, ContextEdit, RequestRef};
@@ -7,19 +8,19 @@ use serde_json::Value;
 use crate::fallback::is_fallback;
 use crate::request::{PROVIDER, SUMMARIZE};
 
-/// The edit that compacts when the conversation grows long, and the blocks that it leaves.
+/// Compaction of long conversations, and its blocks.
 const COMPACTION: &str = "compact-2026-01-12";
 
-/// The request to compact now.
+/// Compaction on request.
 const COMPACTION_NOW: &str = "compact-2026-09-04";
 
-/// Other models for a request that one declines, and the blocks that they leave.
+/// Fallback to another model if the first one declines, and its blocks.
 const FALLBACK: &str = "server-side-fallback-2026-07-01";
 
-/// All other edits.
+/// All other context edits.
 const CONTEXT_MANAGEMENT: &str = "context-management-2025-06-27";
 
-/// Fields of the body that are in beta, as JSON pointers.
+/// Beta fields of the body, as JSON pointers.
 const FIELDS: &[(&str, &str)] = &[
     ("/compaction", COMPACTION_NOW),
     ("/container/skills", "skills-2025-10-02"),
@@ -30,7 +31,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("/thread", "message-threads-2026-08-12"),
 ];
 
-/// Returns the names of the beta features that a request uses, `extra` included.
+/// Returns the names of the beta features that a request uses, including those in `extra`.
 pub(crate) fn of(request: RequestRef<'_>) -> Vec<&'static str> {
     let mut needed = Vec::new();
     for edit in request.context_management.iter().flat_map(|management| &management.edits) {
@@ -47,7 +48,7 @@ pub(crate) fn of(request: RequestRef<'_>) -> Vec<&'static str> {
         let kinds = edits.into_iter().flatten().filter_map(|edit| edit.get("type")?.as_str());
         needed.extend(kinds.map(of_edit));
     }
-    // Such blocks in the conversation are in beta too, also when this request asks for no other.
+    // Blocks of a beta feature need its header too, even if the request does not use the feature.
     let mut blocks = request.messages.iter().flat_map(|message| &message.content);
     if blocks.clone().any(is_compaction) && !needed.contains(&COMPACTION_NOW) {
         needed.push(COMPACTION);
@@ -55,6 +56,7 @@ pub(crate) fn of(request: RequestRef<'_>) -> Vec<&'static str> {
     if blocks.any(is_fallback) {
         needed.push(FALLBACK);
     }
+    // Sorted, so that equal requests have equal headers.
     needed.sort_unstable();
     needed.dedup();
     needed
@@ -99,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn each_edit_has_its_beta() {
+    fn each_context_edit_adds_its_beta() {
         let compact = |strategy: &str| ContextEdit::Compact { strategy: strategy.into() };
         check_edit(compact("compact_20260112"), &["compact-2026-01-12"]);
         check_edit(compact("summarize"), &["compact-2026-09-04"]);
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_the_callers_own_have_theirs() {
+    fn fields_in_extra_add_their_betas() {
         check_extra(json!({}), &[]);
         check_extra(json!({"metadata": {"user_id": "u"}, "thread": null}), &[]);
         check_extra(json!({"mcp_servers": []}), &["mcp-client-2025-11-20"]);
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_a_beta_in_the_conversation_need_it() {
+    fn beta_blocks_in_conversation_add_their_beta() {
         let check = |block: ContentBlock, expected: &[&str]| {
             let message = Message { role: Role::Assistant, content: vec![block] };
             let request = CompletionRequest { messages: vec![message], ..Default::default() };

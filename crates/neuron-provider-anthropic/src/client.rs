@@ -1,4 +1,4 @@
-//! The client: its settings, its headers, and the two calls.
+//! The client, with its settings and headers.
 
 use std::time::Duration;
 
@@ -12,26 +12,27 @@ use neuron_types::{
 use crate::betas;
 use crate::models::CLAUDE_SONNET_4_6;
 use crate::request::{self, PROVIDER, Settings};
-use crate::stream::MessageAnswer;
+use crate::stream::MessageDecoder;
 use crate::{error, response};
 
-/// With thinking the API takes only the tool choices `auto` and `none`
-/// (<https://platform.claude.com/docs/en/build-with-claude/extended-thinking>). These models think by default.
+/// With thinking, the API accepts only the tool choices `auto` and `none`. These models think by default.
+///
+/// <https://platform.claude.com/docs/en/build-with-claude/extended-thinking>
 const FORCED_CALLS: ForcedCalls =
     ForcedCalls::NotWhileThinking { thinking_models: &["claude-sonnet-5", "claude-opus-5"] };
 
-/// The model for requests that name none.
+/// The default model of requests.
 ///
-/// Models end: this one takes every feature that neuron offers (sampling, forced tools, compaction),
-/// which the newest do not. Set [`Anthropic::model`] in production.
+/// This model supports every feature that neuron offers (sampling, forced tools, compaction), which the newest models
+/// do not. Models are retired, so set [`Anthropic::model`] in production.
 pub const DEFAULT_MODEL: &str = CLAUDE_SONNET_4_6;
 
-/// The most answer tokens for requests that name none; the API demands a number.
+/// The default maximum number of output tokens. The API requires a number.
 pub const DEFAULT_MAX_TOKENS: usize = 8192;
 
 const DEFAULT_BASE_URL: &str = "https://api.anthropic.com";
 
-/// The API version that still takes sampling parameters.
+/// This API version accepts sampling parameters. Later versions reject them.
 const DEFAULT_API_VERSION: &str = "2023-06-01";
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -64,7 +65,7 @@ pub struct Anthropic {
 }
 
 impl Anthropic {
-    /// Creates a client with a key.
+    /// Creates a client with an API key.
     pub fn new(api_key: impl Into<String>) -> Self {
         Self {
             endpoint: Endpoint::new(DEFAULT_BASE_URL, Secret::new(api_key)),
@@ -80,7 +81,7 @@ impl Anthropic {
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Authentication`] when the variable is not set or empty.
+    /// [`ProviderError::Authentication`] if the variable is not set or empty.
     pub fn from_env() -> Result<Self, ProviderError> {
         Self::from_key(std::env::var("ANTHROPIC_API_KEY").ok())
     }
@@ -94,49 +95,48 @@ impl Anthropic {
         }
     }
 
-    /// Sets the model for requests that name none. Default: [`DEFAULT_MODEL`].
+    /// Sets the default model of requests. Default: [`DEFAULT_MODEL`].
     #[must_use]
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = model.into();
         self
     }
 
-    /// Sets where the API is, for proxies and tests; with or without a slash or `/v1` at its end.
-    /// Default: `https://api.anthropic.com`.
+    /// Sets the base URL, for proxies and tests. The URL may end with a slash or with `/v1`. Default:
+    /// `https://api.anthropic.com`.
     #[must_use]
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.endpoint = self.endpoint.with_base_url(url);
         self
     }
 
-    /// Sets the `anthropic-version` header. Default: `2023-06-01`, which takes sampling parameters;
-    /// `2026-10-21` rejects them.
+    /// Sets the `anthropic-version` header. Default: `2023-06-01`, which accepts sampling parameters. `2026-10-21`
+    /// rejects them.
     #[must_use]
     pub fn api_version(mut self, version: impl Into<String>) -> Self {
         self.api_version = version.into();
         self
     }
 
-    /// Adds a name to the `anthropic-beta` header of every request. What a request itself needs is
-    /// added without this.
+    /// Adds a name to the `anthropic-beta` header of every request. Names that a request needs are added automatically.
     #[must_use]
     pub fn beta(mut self, name: impl Into<String>) -> Self {
         self.betas.push(name.into());
         self
     }
 
-    /// Sets the most answer tokens for requests that name none. Default: [`DEFAULT_MAX_TOKENS`]. A
-    /// budget for thinking is added to it.
+    /// Sets the default maximum number of output tokens. A thinking budget is added to it. Default:
+    /// [`DEFAULT_MAX_TOKENS`].
     #[must_use]
     pub fn max_tokens(mut self, max_tokens: usize) -> Self {
         self.max_tokens = max_tokens;
         self
     }
 
-    /// Keeps a cache breakpoint at the end of the conversation: each request reads from the cache
-    /// what the one before wrote, and writes what is new. Without this, only the breakpoints of
-    /// system prompts and tools are there. The API puts it on the last block that can carry one, so
-    /// the messages keep their bytes from turn to turn.
+    /// Sets a cache breakpoint at the end of the conversation. Each request then reads the prefix that the previous
+    /// request cached, and caches the new messages. By default only system prompts and tools have breakpoints. The API
+    /// puts the breakpoint on the last block that supports it, so the bytes of messages do not change from turn to
+    /// turn.
     ///
     /// # Example
     ///
@@ -154,33 +154,32 @@ impl Anthropic {
         self
     }
 
-    /// Sends requests with a client of your own, for example for a proxy that is not in the environment, or for
-    /// certificates that the operating system does not have. With the feature `reqwest` this may be a `reqwest::Client`.
-    /// Turn redirects off, because they may carry the key to another server. [`Endpoint::with_client`] has the details.
+    /// Sends requests with a client of your own, for example for an explicit proxy or for certificates that the
+    /// operating system does not trust. With the feature `reqwest` it may be a `reqwest::Client`. Turn redirects off,
+    /// because they may send the key to another server. See [`Endpoint::with_client`].
     #[must_use]
     pub fn http_client(mut self, client: impl Into<HttpClient>) -> Self {
         self.endpoint = self.endpoint.with_client(client);
         self
     }
 
-    /// Limits the wait for a connection, TLS included. Default: 10 seconds. On wasm the browser
-    /// decides.
+    /// Sets the timeout for a connection, including TLS. Default: 10 seconds. On wasm the browser decides.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.endpoint = self.endpoint.with_connect_timeout(timeout);
         self
     }
 
-    /// Limits the wait for a whole answer, or for a stream to begin. Default: 10 minutes. On wasm
-    /// the browser decides.
+    /// Sets the timeout for a whole response, or for the beginning of a stream. Default: 10 minutes. On wasm the
+    /// browser decides.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.endpoint = self.endpoint.with_timeout(timeout);
         self
     }
 
-    /// Limits the wait between two pieces of a stream. Default: 2 minutes; the API sends a `ping`
-    /// more often. On wasm there is no limit.
+    /// Sets the timeout between two chunks of a stream. Default: 2 minutes. The API sends a `ping` more often. On wasm
+    /// there is no limit.
     #[must_use]
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.endpoint = self.endpoint.with_idle_timeout(timeout);
@@ -207,7 +206,7 @@ impl Anthropic {
         let body = self.post(request, true).await?;
         let body = body.stream(&["text/event-stream"], error::find_in).await?;
         let secret = self.endpoint.secret().clone();
-        Ok(AnswerStream::new(body, MessageAnswer::default(), secret).into())
+        Ok(AnswerStream::new(body, MessageDecoder::default(), secret).into())
     }
 
     fn headers(&self, request: RequestRef<'_>) -> Result<HeaderMap, ProviderError> {
@@ -215,6 +214,7 @@ impl Anthropic {
         headers.insert(API_KEY, self.endpoint.secret().header("")?);
         headers.insert(API_VERSION, header_value("anthropic-version", &self.api_version)?);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        // The names of the client come first, and each name is sent once.
         let mut names: Vec<&str> = self.betas.iter().map(String::as_str).collect();
         for needed in betas::of(request) {
             if !names.contains(&needed) {
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_key_says_what_to_do() {
+    fn from_env_without_key_reports_the_variable() {
         for key in [None, Some(String::new()), Some(" \n".into())] {
             let error = Anthropic::from_key(key).unwrap_err();
             assert_eq!(
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn telemetry_learns_the_server() {
+    fn info_contains_the_server() {
         let provider = Anthropic::new("k").model("m");
         let info = ProviderInfo::new("anthropic", "m").with_forced_calls(FORCED_CALLS);
         assert_eq!(provider.info(), info.at_server("api.anthropic.com", Some(443)));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_shows_nowhere() {
+    fn debug_does_not_show_the_key() {
         let provider = Anthropic::new("sk-ant-hunter2").beta("b");
         assert!(!format!("{provider:#?}").contains("hunter2"));
         let headers = provider.headers(CompletionRequest::default().view()).unwrap();
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_beta_is_named_once() {
+    fn duplicate_beta_is_sent_once() {
         let request = CompletionRequest {
             context_management: Some(neuron_types::ContextManagement {
                 edits: vec![neuron_types::ContextEdit::Compact {

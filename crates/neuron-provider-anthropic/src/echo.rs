@@ -1,6 +1,6 @@
-//! Serialises blocks of earlier answers for the next request.
+//! Serialisation of blocks of earlier responses for the next request.
 //!
-//! A block is sent as it was received, except for what only answers may have.
+//! A block is sent as it was received, except for fields that only responses have.
 
 use neuron_http::ObjectInput;
 use neuron_types::ContentBlock;
@@ -8,7 +8,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-/// A block of an earlier answer.
+/// A block of an earlier response.
 pub(crate) struct Echo<'a> {
     json: &'a Value,
     /// The arguments of a tool call, if its JSON has no object for them.
@@ -47,8 +47,8 @@ impl Serialize for Echo<'_> {
 
 /// The citations of a text, without `file_id`.
 ///
-/// Only answers have that field (<https://platform.claude.com/docs/en/api/messages>, compare
-/// `CitationCharLocation` and `CitationCharLocationParam`).
+/// Only responses have that field (<https://platform.claude.com/docs/en/api/messages>, compare `CitationCharLocation`
+/// and `CitationCharLocationParam`).
 struct Citations<'a>(&'a [Value]);
 
 impl Serialize for Citations<'_> {

@@ -1,16 +1,18 @@
-//! The API's errors as ours. <https://platform.claude.com/docs/en/api/errors>
+//! Conversion of the API's errors.
 //!
-//! The forms of errors and the meaning of their words are those of [`neuron_http`], for all compatible servers.
+//! <https://platform.claude.com/docs/en/api/errors>
+//!
+//! [`neuron_http`] parses and classifies the errors of all compatible servers.
 
 pub(crate) use neuron_http::VendorError as ApiError;
 use neuron_types::ProviderError;
 
-/// Maps an `error` event within a stream, whose status was a success.
+/// Converts an `error` event within a stream, whose status was a success.
 pub(crate) fn from_event(error: &ApiError, request_id: Option<&str>) -> ProviderError {
     error.within("the stream", request_id, ProviderError::StreamError)
 }
 
-/// Maps an error that came in place of an answer, whose status was a success: proxies do that.
+/// Finds an error in the place of a response. Proxies send errors with a successful status.
 pub(crate) fn find_in(body: &[u8]) -> Option<ProviderError> {
     let error = ApiError::find_in(body)?;
     Some(error.within("the answer", error.request_id(), ProviderError::StreamError))
@@ -41,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn each_status_has_its_class_and_the_text_says_all() {
+    fn each_status_is_classified_with_full_text() {
         let body = |kind: &str, message: &str| {
             format!(
                 r#"{{"type":"error","error":{{"type":"{kind}","message":"{message}"}},"request_id":"req_1"}}"#
@@ -70,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_that_is_too_long_has_a_class_of_its_own() {
+    fn context_overflow_is_classified() {
         for message in [
             "prompt is too long: 209353 tokens > 199999 maximum",
             "input length and `max_tokens` exceed context limit: 178959 + 64000 > 200000, decrease input length or `max_tokens` and try again",
@@ -83,16 +85,16 @@ mod tests {
             let error = from_event(&serde_json::from_str(&json).unwrap(), None);
             assert_eq!(error.kind(), "ContextWindowExceeded");
         }
-        // A tool's name, or words of the user in another error.
+        // The name of a tool in another error.
         let other =
             r#"{"error":{"type":"invalid_request_error","message":"tools.0: name is too long"}}"#;
         let text = "invalid request: 400 invalid_request_error: tools.0: name is too long (request id req_h)";
         check(400, other, "InvalidRequest", text);
     }
 
-    /// Servers with this API in front of other models use other forms and other words.
+    /// Servers with this API in front of other models use other formats and other words.
     #[test]
-    fn compatible_servers_have_other_forms_and_words() {
+    fn error_formats_of_compatible_servers_are_parsed() {
         for (vendor, status, body, class) in [
             (
                 "Vertex",
@@ -159,14 +161,14 @@ mod tests {
     }
 
     #[test]
-    fn a_spending_limit_is_no_rate_limit() {
+    fn spending_limit_is_not_a_rate_limit() {
         let body = r#"{"error":{"type":"rate_limit_error","message":"m","details":{"error_code":"enforced_spend_limit_reached"}}}"#;
         let text = "insufficient resources: 429 rate_limit_error: m (request id req_h)";
         check(429, body, "InsufficientResources", text);
     }
 
     #[test]
-    fn a_body_that_is_not_the_apis_is_shown() {
+    fn foreign_body_is_shown() {
         let text = "service unavailable: 502: the response is not the API's: <html>Bad gateway</html> (request id req_h)";
         check(502, "<html>Bad gateway</html>\n", "ServiceUnavailable", text);
         let text = "invalid request: 404: the response has no body (request id req_h); the base URL is probably wrong";
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn every_truncation_of_a_body_gives_an_error_of_the_same_class() {
+    fn truncated_body_keeps_error_class() {
         let body = r#"{"type":"error","error":{"type":"overloaded_error","message":"日本"},"request_id":"r"}"#;
         for end in 0..=body.len() {
             let cut = &body.as_bytes()[..end];
@@ -191,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_within_a_stream_keeps_its_class() {
+    fn stream_error_keeps_its_class() {
         for (kind, class) in [
             ("overloaded_error", "ServiceUnavailable"),
             ("rate_limit_error", "RateLimit"),

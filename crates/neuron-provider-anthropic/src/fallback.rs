@@ -1,4 +1,5 @@
-//! Answers in which the API changed the model because the first one declined.
+//! Responses in which the API changed the model because the first one declined.
+//!
 //! <https://platform.claude.com/docs/en/build-with-claude/refusals-and-fallback>
 //!
 //! A `fallback` block separates the output of the two models.
@@ -10,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::request::PROVIDER;
 
-/// The type of the block.
+/// Type of the block.
 const FALLBACK: &str = "fallback";
 
 pub(crate) fn is_fallback(block: &ContentBlock) -> bool {
@@ -25,8 +26,8 @@ pub(crate) fn next_model(block: &Map<String, Value>) -> Option<&str> {
 
 /// Removes the blocks of abandoned attempts that the API rejects in the next request.
 ///
-/// These are reasoning, tool calls, and calls of the server's tools without a result, if they precede
-/// the last `fallback` block. The tool calls must not run either.
+/// These are reasoning, tool calls, and server tool calls without a result, if they precede the last `fallback` block.
+/// The tool calls must not run either.
 pub(crate) fn without_abandoned(content: &mut Vec<ContentBlock>) {
     let Some(last) = content.iter().rposition(is_fallback) else {
         return;
@@ -34,6 +35,7 @@ pub(crate) fn without_abandoned(content: &mut Vec<ContentBlock>) {
     let results = content.iter().filter_map(|block| text(block, "tool_use_id"));
     let answered: HashSet<String> = results.map(str::to_owned).collect();
     let mut index = 0;
+    // Later blocks belong to the model that generated the response.
     content.retain(|block| {
         index += 1;
         index > last || !is_abandoned(block, &answered)
@@ -55,7 +57,7 @@ fn is_abandoned(block: &ContentBlock, answered: &HashSet<String>) -> bool {
     }
 }
 
-/// Returns the type of a block that is kept as the API sent it.
+/// Returns the type of a raw block.
 fn kind(block: &ContentBlock) -> Option<&str> {
     text(block, "type")
 }

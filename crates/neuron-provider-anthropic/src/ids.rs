@@ -1,9 +1,8 @@
-//! The ids of tool calls in a conversation, as the API takes them: of letters, digits, `_` and `-`,
-//! and each given once.
+//! Ids of tool calls. The API requires unique ids of letters, digits, `_` and `-`.
 //!
-//! Other vendors promise neither: `functions.look:0` is an id, and some servers begin anew with
-//! every answer. A conversation that began with them goes on here. Compatible servers may omit
-//! ids or repeat them within an answer ([`AnswerIds`]).
+//! Other vendors guarantee neither. `functions.look:0` is a valid id there, and some servers restart numbering in every
+//! response. A conversation may begin with another vendor and continue here. Compatible servers may omit ids or repeat
+//! them within a response ([`ResponseIds`]).
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -13,13 +12,13 @@ use serde_json::{Map, Value};
 
 use crate::request::PROVIDER;
 
-/// What the ids up to a message are sent as. An id depends only on what stands before it, so that
-/// the bytes of a conversation only grow.
+/// The mapping from ids in the conversation to ids that are sent. An id depends only on earlier messages, so that the
+/// bytes of a growing conversation are stable.
 pub(crate) struct Ids<'a> {
     sent: HashSet<Cow<'a, str>>,
-    /// What is sent in place of an id that cannot be, or that another call has.
+    /// Replacements of ids that are invalid or that another call has.
     renamed: HashMap<&'a str, String>,
-    /// The number that is next for an id that was given more than once.
+    /// The next suffix for a repeated id.
     numbers: HashMap<Cow<'a, str>, usize>,
 }
 
@@ -33,17 +32,18 @@ impl<'a> Ids<'a> {
         }
     }
 
-    /// Takes up the calls of the next message; until then results name those before.
-    pub(crate) fn take(&mut self, message: &'a Message) {
+    /// Moves to the calls of the next message. Tool results refer to the calls of the current message.
+    pub(crate) fn enter_message(&mut self, message: &'a Message) {
         for block in &message.content {
             let Some(call) = block.as_tool_use() else {
                 continue;
             };
             let id = match block {
-                // The API gave it.
+                // The API generated this id, so it is valid.
                 ContentBlock::Raw { provider, .. } if provider == PROVIDER => call.id.into(),
                 _ => self.unique(allowed(call.id)),
             };
+            // An id that is sent unchanged ends an earlier replacement of the same id.
             match &id {
                 Cow::Borrowed(_) => drop(self.renamed.remove(call.id)),
                 Cow::Owned(id) => drop(self.renamed.insert(call.id, id.clone())),
@@ -52,7 +52,7 @@ impl<'a> Ids<'a> {
         }
     }
 
-    /// Returns what is sent in place of an id.
+    /// Returns the id that is sent for `id`.
     pub(crate) fn of<'i>(&'i self, id: &'i str) -> &'i str {
         self.renamed.get(id).map_or(id, String::as_str)
     }
@@ -72,16 +72,16 @@ impl<'a> Ids<'a> {
     }
 }
 
-/// The ids of the tool calls of one answer.
+/// The ids of the tool calls of one response.
 #[derive(Debug, Default)]
-pub(crate) struct AnswerIds {
+pub(crate) struct ResponseIds {
     given: HashSet<String>,
 }
 
-impl AnswerIds {
-    /// Replaces the id of a tool call if it is empty or an earlier call of the answer has it.
+impl ResponseIds {
+    /// Replaces the id of a tool call if it is empty or an earlier call of the response has it.
     ///
-    /// A streamed answer gets the same ids as a whole one.
+    /// A streamed response gets the same ids as a whole response.
     pub(crate) fn complete(&mut self, block: &mut Map<String, Value>, message_id: &str) {
         let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default();
         if text("type") != "tool_use" {

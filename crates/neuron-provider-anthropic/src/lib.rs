@@ -1,4 +1,4 @@
-//! Anthropic's [Messages API](https://platform.claude.com/docs/en/api/messages) as a neuron
+//! Provider for Anthropic's [Messages API](https://platform.claude.com/docs/en/api/messages). Implements
 //! [`Provider`](neuron_types::Provider).
 //!
 //! ```no_run
@@ -19,44 +19,44 @@
 //! # }
 //! ```
 //!
-//! # What comes and what goes
+//! # Mapping
 //!
-//! - Blocks that neuron does not model, and known blocks with fields that it does not model (a text
-//!   with citations), are kept as [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw) and go back
-//!   as they came, without the `file_id` of citations, which requests do not have.
-//! - After a [server-side fallback](https://platform.claude.com/docs/en/build-with-claude/refusals-and-fallback)
-//!   the response names the model that answered. Its message omits reasoning and tool calls of the
-//!   model that declined, because they must neither run nor go back. A stream may have announced them.
-//! - A tool call gets an id if it has none, or if an earlier call of the answer has the same id.
-//! - [`TokenUsage::input_tokens`](neuron_types::TokenUsage::input_tokens) are all prompt tokens,
-//!   cached ones included; the API reports them apart.
-//! - [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) is merged deep into the
-//!   body, and its `tools` are appended: the way to the vendor's own tools.
-//! - System messages at the beginning of the conversation join the system prompt; later ones are
-//!   sent where they stand.
-//! - A stream that ends before its stop reason is an error, never a short answer. A connection that
-//!   breaks before `message_stop` is an error too.
-//! - Nothing is retried: [`ProviderError::is_retryable`](neuron_types::ProviderError::is_retryable)
-//!   says what may be.
+//! - Unknown blocks, and known blocks with unknown fields (such as a text with citations), are kept as
+//!   [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw). They are sent back unchanged, except for the `file_id` of
+//!   citations, which requests do not have.
+//! - After a [server-side fallback](https://platform.claude.com/docs/en/build-with-claude/refusals-and-fallback) the
+//!   response names the model that generated it. Its message omits reasoning and tool calls of the model that declined,
+//!   because they must neither run nor be sent back. A stream may have emitted them.
+//! - A tool call gets a new id if it has none, or if an earlier call of the response has the same id.
+//! - [`TokenUsage::input_tokens`](neuron_types::TokenUsage::input_tokens) includes cached tokens. The API reports them
+//!   separately.
+//! - [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) is merged recursively into the body, and its
+//!   `tools` are appended. Use it for the vendor's own tools.
+//! - System messages at the beginning of the conversation are added to the system prompt. Later system messages keep
+//!   their position.
+//! - A stream that ends before its stop reason is an error and never a short response. A connection that breaks before
+//!   `message_stop` is an error too.
+//! - The provider does not retry. [`ProviderError::is_retryable`](neuron_types::ProviderError::is_retryable) returns
+//!   `true` for errors that may be retried.
 //!
-//! # Where to look
+//! # Source files
 //!
-//! | file | what it knows |
+//! | file | content |
 //! |---|---|
-//! | `client.rs` | [`Anthropic`]: settings, headers, the two calls |
-//! | `request.rs` | our request as the API's JSON |
-//! | `ids.rs` | the ids of tool calls, those of other vendors too |
-//! | `echo.rs` | blocks of earlier answers in a request |
-//! | `response.rs` | the API's JSON as our response |
-//! | `fallback.rs` | answers of two models |
-//! | `stream.rs` | the API's events as ours |
-//! | `error.rs` | status, headers and body as a [`ProviderError`](neuron_types::ProviderError) |
-//! | `betas.rs` | the beta features that a request uses |
-//! | [`models`] | the names of current models |
-//! | [`wire`] | all of these as plain functions, without HTTP |
-//! | [`types`] | `neuron-types`: a program with this provider alone depends on no other crate of neuron |
+//! | `client.rs` | [`Anthropic`], with settings, headers and calls |
+//! | `request.rs` | requests |
+//! | `ids.rs` | ids of tool calls, including those of other vendors |
+//! | `echo.rs` | blocks of earlier responses in a request |
+//! | `response.rs` | responses |
+//! | `fallback.rs` | responses of two models |
+//! | `stream.rs` | streams |
+//! | `error.rs` | conversion of errors to [`ProviderError`](neuron_types::ProviderError) |
+//! | `betas.rs` | beta features of requests |
+//! | [`models`] | names of current models |
+//! | [`wire`] | the mapping as plain functions, without HTTP |
+//! | [`types`] | `neuron-types`, for programs that depend on this crate alone |
 //!
-//! What lies below (the client, server-sent events, keys that never show) is [`neuron_http`]'s.
+//! [`neuron_http`] contains the HTTP endpoint, the decoder of server-sent events, and the redaction of keys.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -75,6 +75,6 @@ pub mod models;
 pub mod wire;
 
 pub use client::{Anthropic, DEFAULT_MAX_TOKENS, DEFAULT_MODEL};
-/// The messages, requests, traits and errors that the API of this crate consists of, under the name that
-/// they have in the crate `neuron`. A list of their names would miss those of the next version.
+/// The messages, requests, traits and errors in the API of this crate, under their names in the crate `neuron`. The
+/// whole crate is re-exported, because a list of names would miss those of later versions.
 pub use neuron_types as types;

@@ -1,4 +1,4 @@
-//! Facts about an answer beside its content, and the container that goes back.
+//! Metadata of a response, and the container that is sent back.
 
 use chrono::{DateTime, Utc};
 use neuron_http::or_default;
@@ -8,19 +8,19 @@ use serde_json::{Value, json};
 
 use crate::response::WireUsage;
 
-/// Fields of a whole message. In a stream they come with the stop reason.
+/// Metadata fields of a whole message. In a stream they arrive with the stop reason.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Facts {
-    // In another form it costs no answer.
+pub(crate) struct WireMetadata {
+    // A value of another type must not fail the response.
     #[serde(deserialize_with = "or_default")]
     stop_sequence: Option<String>,
     stop_details: Option<Value>,
     container: Option<Value>,
 }
 
-impl Facts {
-    /// Takes over the facts that a later event has.
+impl WireMetadata {
+    /// Merges the metadata of a later event.
     pub(crate) fn update(&mut self, later: Self) {
         self.stop_sequence = later.stop_sequence.or(self.stop_sequence.take());
         self.stop_details = later.stop_details.or(self.stop_details.take());
@@ -40,19 +40,20 @@ impl Facts {
     }
 }
 
-/// Returns the container of the last answer, unless it has expired or the request runs no code.
+/// Returns the container of the last response. `None` if it has expired or the request has no code execution tool.
 ///
-/// A code execution that waits for the result of a tool goes on in its container. The API rejects the result with 400
-/// if the request does not name the container.
+/// A code execution that waits for a tool result continues in its container. The API rejects the result with 400 if the
+/// request does not name the container.
 /// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/programmatic-tool-calling>
 ///
-/// The container is an object if `extra` adds fields to it, and otherwise its id.
+/// The result is an object if `extra` adds fields to it, and otherwise the container's id.
 pub(crate) fn container(request: RequestRef<'_>) -> Option<Value> {
     let tools = request.extra?.get("tools")?.as_array()?;
-    // Its tools are the vendor's own. Other servers and agents have no use for the container.
+    // Other servers and agents do not use the container.
     tools.iter().find(|tool| text_of(tool, "type").starts_with("code_execution"))?;
     let is_answer = |message: &&Message| message.role == Role::Assistant;
     let container = request.messages.iter().rfind(is_answer)?.metadata()?.container?;
+    // A container without a valid expiry is sent, and the API decides.
     let expiry = DateTime::parse_from_rfc3339(text_of(&container, "expires_at"));
     if expiry.is_ok_and(|expiry| expiry < Utc::now()) {
         return None;
@@ -77,8 +78,7 @@ mod tests {
     use super::*;
     use crate::wire;
 
-    /// A block of text with a citation.
-    /// <https://platform.claude.com/docs/en/build-with-claude/citations>
+    /// A text block with a citation, as in <https://platform.claude.com/docs/en/build-with-claude/citations>.
     fn cited() -> Value {
         json!({ "type": "text", "text": "Yes.", "citations": [source()] })
     }
@@ -87,7 +87,8 @@ mod tests {
         json!({ "type": "web_search_result_location", "url": "https://example.com", "title": "T" })
     }
 
-    /// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/code-execution-tool#container-reuse>
+    /// A container, as in
+    /// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/code-execution-tool#container-reuse>.
     fn own_container(expiry: &str) -> Value {
         json!({ "id": "container_1", "expires_at": expiry })
     }
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_is_read_whole() {
+    fn metadata_of_whole_response_is_parsed() {
         let message = whole().message;
         let metadata = message.metadata().unwrap();
         assert_eq!(message.text(), "Yes.");
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn fact_in_another_form_costs_no_answer() {
+    fn invalid_metadata_does_not_fail_a_response() {
         let body = br#"{"content":[{"type":"text","text":"a"}],"stop_sequence":false,
             "usage":{"input_tokens":3,"server_tool_use":[],"service_tier":{}}}"#;
         let response = wire::read_response(body).unwrap();
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_of_a_stream_is_the_same_at_every_split() {
+    fn metadata_of_stream_is_equal_for_every_split() {
         let events = [
             json!({ "type": "message_start", "message": {
                 "id": "msg_1", "model": "m", "content": [], "stop_sequence": null, "container": null,
@@ -165,7 +166,7 @@ mod tests {
         }
     }
 
-    /// The container that is sent after an answer with a container.
+    /// Returns the container that is sent after a response with a container.
     fn sent(container: Value, own: Option<Value>) -> Value {
         let mut extra =
             json!({ "tools": [{ "type": "code_execution_20260521", "name": "code_execution" }] });
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn container_goes_back_until_it_expires() {
+    fn container_is_sent_back_until_it_expires() {
         assert_eq!(sent(own_container(LATER), None), "container_1");
         assert_eq!(sent(json!({ "id": "c" }), None), "c");
         assert_eq!(sent(own_container("2001-01-01T00:00:00Z"), None), json!(null));

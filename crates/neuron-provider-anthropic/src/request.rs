@@ -1,7 +1,7 @@
-//! Our request as the API's JSON, written straight from the borrow.
+//! Serialisation of requests, from the borrowed request.
 //!
-//! The same request always gives the same bytes, and `messages` comes last: between compactions the
-//! body of a turn begins as that of the turn before, which is what prompt caches need.
+//! Equal requests have equal bytes. `messages` comes last, so that between compactions the body of a turn begins with
+//! the bytes of the previous turn, as prompt caches need.
 
 use std::borrow::Cow;
 use std::ops::Not;
@@ -20,26 +20,26 @@ use crate::echo::Echo;
 use crate::ids::Ids;
 use crate::metadata;
 
-/// The provider's name in [`ContentBlock::Raw`] and in telemetry.
+/// Name of the provider in [`ContentBlock::Raw`] and in telemetry.
 pub(crate) const PROVIDER: &str = "anthropic";
 
-/// The edit that is no edit but a request to summarise the conversation now.
+/// The edit that requests an immediate summary of the conversation. The API has a separate field for it.
 pub(crate) const SUMMARIZE: &str = "summarize";
 
-/// What the client knows beside the request.
+/// The settings of the client that affect requests.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Settings<'a> {
     pub(crate) model: &'a str,
     pub(crate) max_tokens: usize,
-    /// Keeps a cache breakpoint at the end of the conversation.
+    /// Sets a cache breakpoint at the end of the conversation.
     pub(crate) cache: Option<&'a CacheControl>,
 }
 
-/// Writes the body of a request.
+/// Serialises a request.
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] for what the API cannot express.
+/// [`ProviderError::InvalidRequest`] for content that the API cannot express.
 pub(crate) fn write(
     request: RequestRef<'_>,
     settings: Settings<'_>,
@@ -50,6 +50,7 @@ pub(crate) fn write(
             "Anthropic has no free JSON mode: use ResponseFormat::JsonSchema".into(),
         ));
     }
+    // The API has separate fields for both, and rejects a request with both.
     if edits(request).any(is_summarize) && edits(request).count() > 1 {
         return Err(ProviderError::InvalidRequest(
             "the API summarises on request (`summarize`) or edits by rules, not both at once"
@@ -98,11 +99,12 @@ fn write_fields(
     fields.entry("messages", &Messages(messages))
 }
 
-/// The API wants a limit, and one above the budget for thinking.
+/// Returns the maximum number of output tokens, which the API requires and which must exceed the thinking budget.
 fn max_tokens(request: RequestRef<'_>, settings: Settings<'_>) -> usize {
     match (request.max_tokens, request.thinking) {
         (Some(max_tokens), _) => max_tokens,
         (None, Some(ThinkingConfig::Enabled { budget_tokens })) => {
+            // The limit of the API includes the thinking, so the budget must not reduce the output.
             settings.max_tokens.saturating_add(budget_tokens)
         }
         (None, _) => settings.max_tokens,
@@ -118,6 +120,7 @@ enum Thinking {
 }
 
 fn thinking(request: RequestRef<'_>) -> Option<Thinking> {
+    // An explicit `thinking` takes precedence over the effort.
     if request.thinking.is_none() && request.reasoning_effort == Some(ReasoningEffort::None) {
         return Some(Thinking::Disabled);
     }
@@ -148,7 +151,7 @@ fn output_config(request: RequestRef<'_>) -> Option<OutputConfig<'_>> {
         Some(ReasoningEffort::Low) => Some("low"),
         Some(ReasoningEffort::Medium) => Some("medium"),
         Some(ReasoningEffort::High) => Some("high"),
-        // The API has no word for none: it is thinking that is off.
+        // The API has no effort `none`. Disabled thinking is sent in `thinking`.
         _ => None,
     };
     let format = match &request.response_format {
@@ -158,11 +161,12 @@ fn output_config(request: RequestRef<'_>) -> Option<OutputConfig<'_>> {
     (effort.is_some() || format.is_some()).then_some(OutputConfig { effort, format })
 }
 
-/// The most cache breakpoints that a request may have.
+/// Maximum number of cache breakpoints in a request.
 /// <https://platform.claude.com/docs/en/build-with-claude/prompt-caching>
-const MOST_BREAKPOINTS: usize = 4;
+const MAX_BREAKPOINTS: usize = 4;
 
-/// The breakpoint at the end of the conversation: the client's, or the wish of the request where one more is allowed.
+/// Returns the cache breakpoint at the end of the conversation. It is set by the client, or by the request if the
+/// maximum is not reached.
 fn conversation_cache(request: RequestRef<'_>, settings: Settings<'_>) -> Option<CacheControl> {
     let blocks = request.system.map_or(&[][..], |system| match system {
         SystemPrompt::Blocks(blocks) => blocks,
@@ -170,7 +174,8 @@ fn conversation_cache(request: RequestRef<'_>, settings: Settings<'_>) -> Option
     });
     let tools = request.tools.iter().filter(|tool| tool.cache_control.is_some()).count();
     let marks = tools + blocks.iter().filter(|block| block.cache_control.is_some()).count();
-    settings.cache.copied().or(request.cache.filter(|_| marks < MOST_BREAKPOINTS))
+    // The client's setting is explicit and always sent. The request's wish is dropped at the maximum.
+    settings.cache.copied().or(request.cache.filter(|_| marks < MAX_BREAKPOINTS))
 }
 
 fn edits(request: RequestRef<'_>) -> impl Iterator<Item = &ContextEdit> {
@@ -212,7 +217,7 @@ enum Choice<'a> {
 }
 
 fn tool_choice(request: RequestRef<'_>) -> Option<Choice<'_>> {
-    // Without tools the API takes no choice, and these two mean what leaving it out means.
+    // The API rejects `tool_choice` without tools. Both values are then the same as the default.
     let more = request.extra.and_then(|extra| extra.get("tools"));
     let no_tools = request.tools.is_empty() && more.is_none();
     Some(match request.tool_choice? {
@@ -271,7 +276,7 @@ impl From<&CacheControl> for Cache {
     }
 }
 
-/// System messages at the beginning belong to the system prompt.
+/// Splits off the system messages at the beginning, which belong to the system prompt.
 fn split_leading_system(messages: &[Message]) -> (&[Message], &[Message]) {
     let first = messages.iter().position(|message| message.role != Role::System);
     messages.split_at(first.unwrap_or(messages.len()))
@@ -308,6 +313,7 @@ impl Serialize for System<'_> {
             cache_control: Option<Cache>,
         }
         let plain = |text| Block { r#type: "text", text, cache_control: None };
+        // A single text is sent as a string, the shortest form.
         if let (Some(SystemPrompt::Text(text)), None) = (self.prompt, self.leading_texts().next()) {
             return serializer.serialize_str(text);
         }
@@ -340,6 +346,7 @@ impl Serialize for Messages<'_> {
             role: &'static str,
             content: Content<'a>,
         }
+        // An id depends on earlier messages, so ids are assigned in order.
         let mut ids = Ids::new(self.0);
         let mut sequence = serializer.serialize_seq(None)?;
         for message in self.0 {
@@ -348,7 +355,7 @@ impl Serialize for Messages<'_> {
                 Role::Assistant => "assistant",
                 Role::System => "system",
             };
-            ids.take(message);
+            ids.enter_message(message);
             let content = Content { blocks: &message.content, ids: &ids };
             // The API rejects messages without content.
             if content.blocks().next().is_some() {
@@ -387,10 +394,10 @@ enum Block<'a> {
     Text {
         text: &'a str,
     },
-    /// What can only be told.
+    /// An item that can only be sent as text.
     #[serde(rename = "text")]
-    Words {
-        text: Words<'a>,
+    ItemText {
+        text: ItemText<'a>,
     },
     Thinking {
         thinking: &'a str,
@@ -424,17 +431,17 @@ enum Block<'a> {
     Raw(Echo<'a>),
 }
 
-/// The API rejects texts that have nothing but white space, also those that a model wrote.
+/// Returns `true` for a text of white space. The API rejects such texts, even if a model wrote them.
 fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
-/// A block as the API takes it; `None` for what it would reject or does not know.
+/// Converts a block. `None` for a block that the API would reject or that belongs to another provider.
 fn block<'a>(block: &'a ContentBlock, ids: &'a Ids<'_>) -> Option<Block<'a>> {
     Some(match block {
         ContentBlock::Text(text) if is_blank(text) => return None,
         ContentBlock::Text(text) => Block::Text { text },
-        // Without a signature it is another provider's, or a torn one.
+        // Thinking without a signature is truncated or belongs to another provider.
         ContentBlock::Thinking { signature, .. } if signature.is_empty() => return None,
         ContentBlock::Thinking { thinking, signature } => Block::Thinking { thinking, signature },
         ContentBlock::RedactedThinking { data } => Block::RedactedThinking { data },
@@ -449,6 +456,7 @@ fn block<'a>(block: &'a ContentBlock, ids: &'a Ids<'_>) -> Option<Block<'a>> {
         ContentBlock::Image { source } => Block::Image { source: image(source)? },
         ContentBlock::Document { source } => Block::Document { source: document(source)? },
         ContentBlock::Compaction { content } => Block::Compaction { content },
+        // The API rejects blank texts even in raw blocks that it sent itself.
         ContentBlock::Raw { provider, json, .. } if provider == PROVIDER => match block.as_text() {
             Some(text) if is_blank(text) => return None,
             _ => Block::Raw(Echo::new(block, json)),
@@ -458,7 +466,7 @@ fn block<'a>(block: &'a ContentBlock, ids: &'a Ids<'_>) -> Option<Block<'a>> {
     })
 }
 
-/// What a tool returned. Of an error the API takes only texts, and at least one.
+/// The items of a tool result. Failed results must consist of at least one text.
 struct Items<'a> {
     content: &'a [ContentItem],
     is_error: bool,
@@ -472,18 +480,20 @@ impl Items<'_> {
     fn items(&self) -> impl Iterator<Item = Block<'_>> {
         let is_blank =
             |item: &ContentItem| matches!(item, ContentItem::Text(text) if is_blank(text));
+        // The API rejects a failed result without content.
         let says_nothing = self.is_error && self.content.iter().all(is_blank);
         let items = self.content.iter().filter(move |item| !is_blank(item)).map(|item| match item
             .for_model()
         {
             ModelContent::Text(text) => Block::Text { text },
-            _ if self.is_error => Block::Words { text: Words(item) },
+            // The API accepts only texts in failed results.
+            _ if self.is_error => Block::ItemText { text: ItemText(item) },
             ModelContent::Image { media_type, data } => {
                 Block::Image { source: Source::Base64 { media_type, data } }
             }
             ModelContent::ImageUrl { url } => Block::Image { source: image_at(url) },
             ModelContent::Pdf { data } => Block::Document { source: pdf(data) },
-            _ => Block::Words { text: Words(item) },
+            _ => Block::ItemText { text: ItemText(item) },
         });
         items.chain(
             says_nothing.then_some(Block::Text { text: "[the tool failed without a message]" }),
@@ -491,10 +501,10 @@ impl Items<'_> {
     }
 }
 
-/// A piece of a tool's result as a text.
-struct Words<'a>(&'a ContentItem);
+/// An item of a tool result as text.
+struct ItemText<'a>(&'a ContentItem);
 
-impl Serialize for Words<'_> {
+impl Serialize for ItemText<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self.0)
     }
@@ -537,8 +547,8 @@ fn pdf(data: &str) -> Source<'_> {
     Source::Base64 { media_type: "application/pdf", data }
 }
 
-/// The type and the base64 of a `data:` URL, as conversations with other vendors have them: the API
-/// fetches addresses only.
+/// Returns the media type and the base64 data of a `data:` URL. Other vendors accept such URLs, but this API fetches
+/// every URL.
 fn inline_image(url: &str) -> Option<(&str, &str)> {
     let (kind, data) = url.strip_prefix("data:")?.split_once(',')?;
     let media_type = kind.strip_suffix(";base64")?.split(';').next()?;

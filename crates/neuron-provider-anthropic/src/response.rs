@@ -1,4 +1,4 @@
-//! The API's JSON as our response.
+//! Parsing of responses.
 
 use neuron_http::{Secret, or_default};
 use neuron_types::{
@@ -8,18 +8,18 @@ use neuron_types::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::ids::AnswerIds;
-use crate::metadata::Facts;
+use crate::ids::ResponseIds;
+use crate::metadata::WireMetadata;
 use crate::request::PROVIDER;
 use crate::{error, fallback};
 
-/// Reads a whole answer. What an error shows of it is without the secret.
+/// Parses a whole response. The secret is removed from errors that quote it.
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] when the body is not a message, and the error that it holds in place of
-/// one.
+/// [`ProviderError::Other`] if the body is not a message, and the error that a server sends in its place.
 pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
+    // Proxies send errors with a successful status.
     let wire: WireMessage = serde_json::from_slice(body).map_err(|error| {
         if let Some(error) = error::find_in(body) {
             return error;
@@ -30,7 +30,7 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
         )
     })?;
     let WireMessage { head, content, stop_reason } = wire;
-    let mut ids = AnswerIds::default();
+    let mut ids = ResponseIds::default();
     let id = head.id.as_deref().unwrap_or_default();
     let blocks = content.into_iter().map(|mut json| {
         if let Value::Object(fields) = &mut json {
@@ -42,7 +42,7 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
     Ok(head.into_response(content, stop_reason))
 }
 
-/// A whole answer.
+/// A whole response.
 #[derive(Debug, Deserialize)]
 struct WireMessage {
     #[serde(flatten)]
@@ -52,7 +52,7 @@ struct WireMessage {
     stop_reason: Option<String>,
 }
 
-/// The fields of a message beside its content. The first event of a stream has no others.
+/// The fields of a message except its content, as in the first event of a stream.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct MessageHead {
@@ -60,7 +60,7 @@ pub(crate) struct MessageHead {
     pub(crate) model: Option<String>,
     pub(crate) usage: Option<WireUsage>,
     #[serde(flatten)]
-    pub(crate) facts: Facts,
+    pub(crate) wire_metadata: WireMetadata,
 }
 
 impl MessageHead {
@@ -72,7 +72,7 @@ impl MessageHead {
     ) -> CompletionResponse {
         fallback::without_abandoned(&mut content);
         let mut usage = self.usage.unwrap_or_default();
-        let metadata = self.facts.into_metadata(&mut usage);
+        let metadata = self.wire_metadata.into_metadata(&mut usage);
         let message = Message { role: Role::Assistant, content }.with_metadata(&metadata);
         CompletionResponse {
             id: self.id.unwrap_or_default(),
@@ -84,7 +84,7 @@ impl MessageHead {
     }
 }
 
-/// Maps why the model stopped; where the API does not say, it follows from the message.
+/// Maps the stop reason. If the API sends none, it is derived from the message.
 fn stop_reason(reason: Option<&str>, message: &Message) -> StopReason {
     match reason {
         Some("end_turn") => StopReason::EndTurn,
@@ -101,7 +101,7 @@ fn stop_reason(reason: Option<&str>, message: &Message) -> StopReason {
     }
 }
 
-/// Reads a block. What neuron does not model, wholly or in part, is kept as it came.
+/// Converts a block. Unknown blocks, and known blocks with unknown fields, are kept unchanged.
 pub(crate) fn block(json: Value) -> ContentBlock {
     let Value::Object(fields) = &json else {
         return raw(json, None);
@@ -114,6 +114,7 @@ pub(crate) fn block(json: Value) -> ContentBlock {
         Some("compaction") => (read_compaction(fields), &["type", "content"]),
         _ => (None, &[]),
     };
+    // Null and an empty list of citations carry no information, so the block stays portable.
     let says_more = |(key, value): (&String, &Value)| {
         let no_citations = || key == "citations" && value.as_array().is_some_and(Vec::is_empty);
         !known.contains(&key.as_str()) && !value.is_null() && !no_citations()
@@ -145,8 +146,7 @@ fn read_redacted(fields: &Map<String, Value>) -> Option<ContentBlock> {
 
 fn read_tool_use(fields: &Map<String, Value>) -> Option<ContentBlock> {
     let input = match fields.get("input") {
-        // Compatible servers leave arguments out where there are none, and pass on those that
-        // their model did not write as an object.
+        // Compatible servers omit empty arguments, and send arguments as text if their model did not write an object.
         None | Some(Value::Null) => ToolCall::parse_input(""),
         Some(Value::String(text)) => ToolCall::parse_input(text),
         Some(input) => input.clone(),
@@ -166,8 +166,7 @@ fn text_of<'f>(fields: &'f Map<String, Value>, key: &str) -> Option<&'f str> {
     fields.get(key)?.as_str()
 }
 
-/// The API's counts. In a stream they come several times, and each that is there replaces the one
-/// before.
+/// The token counts of the API. A stream sends them several times, and each count replaces the previous one.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct WireUsage {
@@ -201,14 +200,15 @@ struct WireIteration {
 }
 
 impl WireUsage {
-    /// Returns the model that answered, if it is not the requested one.
+    /// Returns the model that generated the response, if it is not the requested model.
     pub(crate) fn fallback_model(&self) -> Option<&str> {
         let passes = self.iterations.iter().flatten();
+        // The last fallback generated the response.
         let served = passes.rev().find(|pass| pass.r#type == "fallback_message");
         served?.model.as_deref()
     }
 
-    /// Takes over the counts that a later event has.
+    /// Merges the counts of a later event.
     pub(crate) fn update(&mut self, later: Self) {
         self.input_tokens = later.input_tokens.or(self.input_tokens);
         self.output_tokens = later.output_tokens.or(self.output_tokens);
@@ -224,12 +224,13 @@ impl WireUsage {
     }
 }
 
-/// The API counts cached prompt tokens apart, and leaves compactions out of its totals; ours hold
-/// all that was paid for.
+/// The API reports cached input tokens separately, and excludes compactions from its totals. `TokenUsage` contains all
+/// tokens that are billed.
 impl From<WireUsage> for TokenUsage {
     fn from(wire: WireUsage) -> Self {
         let reasoning_tokens =
             wire.output_tokens_details.and_then(|details| details.thinking_tokens);
+        // With iterations the totals of the API are incomplete, so they are replaced with the sum.
         let passes = wire.iterations.unwrap_or_default();
         if passes.is_empty() {
             let (read, created) = (wire.cache_read_input_tokens, wire.cache_creation_input_tokens);

@@ -1,4 +1,5 @@
-//! The API's events as ours: bytes in, [`StreamEvent`]s out.
+//! Decoding of streams into [`StreamEvent`]s.
+//!
 //! <https://platform.claude.com/docs/en/build-with-claude/streaming>
 
 use std::collections::{BTreeMap, VecDeque};
@@ -10,35 +11,35 @@ use serde_json::{Map, Value};
 
 use crate::error::{self, ApiError};
 use crate::fallback;
-use crate::ids::AnswerIds;
-use crate::metadata::Facts;
+use crate::ids::ResponseIds;
+use crate::metadata::WireMetadata;
 use crate::response::{self, MessageHead, WireUsage};
 
-/// The event of which a stream has thousands: a piece of a text, of reasoning or of arguments.
+/// The most frequent event, a delta of text, of reasoning or of arguments.
 ///
-/// It is read first and alone: a struct with few fields is read much faster than [`WireEvent`] with its
-/// many (`benches/README.md`). Whatever has another form is read again as that.
+/// It is tried first, because a struct with few fields is deserialised much faster than [`WireEvent`]
+/// (`benches/README.md`). Any other event is then deserialised as a `WireEvent`.
 #[derive(Deserialize)]
-struct PieceEvent<'a> {
-    /// A text is read faster than an [`EventKind`]. One with escapes is not read here.
+struct DeltaEvent<'a> {
+    /// A borrowed text is deserialised faster than an [`EventKind`]. A text with escapes falls back to `WireEvent`.
     #[serde(rename = "type")]
     kind: &'a str,
     index: usize,
     #[serde(borrow)]
-    delta: PieceDelta<'a>,
+    delta: TextFragment<'a>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PieceDelta<'a> {
+struct TextFragment<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
-    /// Its name follows from the kind.
+    /// The name of the field depends on the type.
     #[serde(alias = "thinking", alias = "partial_json")]
     text: String,
 }
 
-/// Any of the API's events: each has some of these fields.
+/// Any event of the API. Each event has some of these fields.
 #[derive(Deserialize)]
 struct WireEvent {
     #[serde(rename = "type")]
@@ -69,12 +70,12 @@ enum EventKind {
     MessageDelta,
     MessageStop,
     Error,
-    /// `ping`, and whatever the API adds.
+    /// `ping` and unknown events.
     #[serde(other)]
     Unknown,
 }
 
-/// Any of the API's deltas: each has one of these fields, more or less.
+/// Any delta of the API. Each delta has some of these fields.
 #[derive(Deserialize)]
 struct WireDelta {
     #[serde(default, rename = "type")]
@@ -96,7 +97,7 @@ struct WireDelta {
     #[serde(default)]
     stop_reason: Option<String>,
     #[serde(flatten)]
-    facts: Facts,
+    wire_metadata: WireMetadata,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -108,16 +109,16 @@ enum DeltaKind {
     SignatureDelta,
     CitationsDelta,
     CompactionDelta,
-    /// That of a `message_delta`, and where compatible servers leave it out.
+    /// A `message_delta`, or a delta of a compatible server that omits the type.
     #[default]
     #[serde(rename = "")]
     None,
-    /// Whatever the API adds: passed over.
+    /// Unknown deltas, which are ignored.
     #[serde(other)]
     Unknown,
 }
 
-/// Whether this is JSON, but an event or a delta that is not read.
+/// Returns `true` if the data is JSON, but not a known event or delta.
 fn is_unknown(data: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct OfEvent {
@@ -142,20 +143,19 @@ fn is_unknown(data: &[u8]) -> bool {
     }
 }
 
-/// An answer as far as it has come.
+/// A decoder of a streamed response.
 #[derive(Default)]
-pub(crate) struct MessageAnswer {
+pub(crate) struct MessageDecoder {
     begun: bool,
     head: MessageHead,
-    ids: AnswerIds,
+    ids: ResponseIds,
     stop_reason: Option<String>,
     open: BTreeMap<usize, OpenBlock>,
-    /// Blocks with their indices, in the order in which they ended. Compatible servers use an index
-    /// more than once.
+    /// Complete blocks with their indices, in the order in which they ended. Compatible servers reuse indices.
     done: Vec<(usize, ContentBlock)>,
 }
 
-impl Answer for MessageAnswer {
+impl Answer for MessageDecoder {
     type Framing = SseDecoder;
 
     fn take(
@@ -164,11 +164,12 @@ impl Answer for MessageAnswer {
         secret: &Secret,
         out: &mut VecDeque<StreamEvent>,
     ) -> Result<bool, ProviderError> {
-        // Proxies send such events to keep a connection open.
+        // Proxies send empty events to keep a connection open.
         if data.trim_ascii().is_empty() {
             return Ok(false);
         }
-        if let Ok(PieceEvent { kind: "content_block_delta", index, delta }) = read_frame(data)
+        if let Ok(DeltaEvent { kind: "content_block_delta", index, delta }) = read_frame(data)
+            // Unknown deltas, and deltas of blocks that are not open, are decoded in full.
             && let Some(block) = self.open.get_mut(&index)
             && block.extend_by(delta, out)
         {
@@ -176,7 +177,7 @@ impl Answer for MessageAnswer {
         }
         let event: WireEvent = match read_frame(data) {
             Ok(event) => event,
-            // What the API adds may give our fields other types.
+            // An unknown event may use known field names with other types.
             Err(_) if is_unknown(data) => return Ok(false),
             Err(error) => {
                 let shown = secret.excerpt(data);
@@ -193,9 +194,10 @@ impl Answer for MessageAnswer {
             }
             EventKind::ContentBlockStart => {
                 if let Some(mut fields) = event.content_block {
+                    // Some servers reuse the index of a block that has not ended.
                     self.close(event.index, out);
                     self.ids.complete(&mut fields, self.head.id.as_deref().unwrap_or_default());
-                    // `message_start` named the model that declined.
+                    // `message_start` has the model that declined.
                     if let Some(model) = fallback::next_model(&fields) {
                         self.head.model = Some(model.to_owned());
                     }
@@ -220,8 +222,9 @@ impl Answer for MessageAnswer {
             }
             EventKind::MessageDelta => {
                 if let Some(delta) = event.delta {
+                    // A later `message_delta` without a value keeps the earlier value.
                     self.stop_reason = delta.stop_reason.or(self.stop_reason.take());
-                    self.head.facts.update(delta.facts);
+                    self.head.wire_metadata.update(delta.wire_metadata);
                 }
                 if let Some(usage) = event.usage {
                     self.head.usage.get_or_insert_default().update(usage);
@@ -242,10 +245,10 @@ impl Answer for MessageAnswer {
         Ok(false)
     }
 
-    /// Completes an answer that has its stop reason.
+    /// Completes a response that has its stop reason.
     ///
-    /// Only `message_stop` is missing then, which has no content. Some servers and proxies send it
-    /// without the empty line that ends an event.
+    /// Only `message_stop` is missing, which has no content. Some servers and proxies send it without the empty line
+    /// that ends an event.
     fn end(&mut self, out: &mut VecDeque<StreamEvent>) -> Result<(), ProviderError> {
         if self.stop_reason.is_none() {
             let text = "the stream ended before the answer was complete";
@@ -255,7 +258,7 @@ impl Answer for MessageAnswer {
     }
 }
 
-impl MessageAnswer {
+impl MessageDecoder {
     /// Ends a block, if it is open.
     fn close(&mut self, index: usize, out: &mut VecDeque<StreamEvent>) {
         if let Some(block) = self.open.remove(&index) {
@@ -268,13 +271,16 @@ impl MessageAnswer {
             let text = "the stream ends an answer that it did not begin";
             return Err(ProviderError::StreamError(text.into()));
         }
+        // Some servers end the stream without `content_block_stop` events.
         for (index, block) in std::mem::take(&mut self.open) {
             self.done.push((index, block.stop(out)));
         }
         let mut done = std::mem::take(&mut self.done);
+        // Blocks are stored in the order in which they ended.
         done.sort_by_key(|(index, _)| *index);
         let content = done.into_iter().map(|(_, block)| block).collect();
         let mut head = std::mem::take(&mut self.head);
+        // `usage.iterations` also names the model that generated the response.
         let served = head.usage.as_ref().and_then(WireUsage::fallback_model);
         if let Some(model) = served.map(str::to_owned) {
             head.model = Some(model);
@@ -284,15 +290,15 @@ impl MessageAnswer {
     }
 }
 
-/// A block whose end has not come.
+/// A block that has not ended.
 struct OpenBlock {
-    /// The block as it began; what the deltas add is put in at the end.
+    /// The block in its first event. The deltas are merged when it ends.
     fields: Map<String, Value>,
-    /// The id, if this is a call of a tool that we run.
+    /// The id, if the block is a call of the request's tools.
     call_id: Option<String>,
-    /// Whether its text is a part of what the answer says, and its reasoning of what it thinks: not so
-    /// in blocks that are not modelled, which keep theirs.
+    /// Set for a text block. Blocks of unknown types keep their text for themselves.
     is_text: bool,
+    /// Set for a thinking block.
     is_thinking: bool,
     text: String,
     thinking: String,
@@ -311,6 +317,7 @@ impl OpenBlock {
         }
         let (is_text, is_thinking) = (field("type") == "text", field("type") == "thinking");
         let (text, thinking) = (field("text").to_owned(), field("thinking").to_owned());
+        // Compatible servers put the beginning of the text into the first event.
         if is_text && !text.is_empty() {
             out.push_back(StreamEvent::TextDelta(text.clone()));
         }
@@ -341,12 +348,12 @@ impl OpenBlock {
             self.extend_arguments(piece, out);
         }
         if let Some(signature) = delta.signature {
-            // The whole signature each time.
+            // Each delta has the whole signature.
             out.push_back(StreamEvent::SignatureDelta(signature.clone()));
             self.signature = Some(signature);
         }
         self.citations.extend(delta.citation);
-        // A compaction's summary, whole each time.
+        // The summary of a compaction. Each delta has the whole summary.
         for (key, value) in
             [("content", delta.content), ("encrypted_content", delta.encrypted_content)]
         {
@@ -356,8 +363,8 @@ impl OpenBlock {
         }
     }
 
-    /// Takes a piece, unless it is of a kind that has none.
-    fn extend_by(&mut self, delta: PieceDelta<'_>, out: &mut VecDeque<StreamEvent>) -> bool {
+    /// Adds a text fragment. Returns `false` for a type of delta without text.
+    fn extend_by(&mut self, delta: TextFragment<'_>, out: &mut VecDeque<StreamEvent>) -> bool {
         match delta.kind {
             "text_delta" => self.extend_text(delta.text, out),
             "thinking_delta" => self.extend_thinking(delta.text, out),
@@ -390,6 +397,7 @@ impl OpenBlock {
     }
 
     fn stop(mut self, out: &mut VecDeque<StreamEvent>) -> ContentBlock {
+        // Without deltas, the arguments may be in the first event.
         if let (Some(id), true) = (&self.call_id, self.arguments.trim().is_empty())
             && let Some(delta) = input_at_start(&self.fields)
         {
@@ -419,6 +427,7 @@ impl OpenBlock {
         let block = response::block(Value::Object(self.fields));
         if let Some(id) = self.call_id {
             out.push_back(StreamEvent::ToolUseEnd { id });
+            // A call with truncated arguments must not run.
             if let Some(call) = block.as_tool_use()
                 && ToolCall::invalid_json(call.input).is_none()
             {
@@ -433,8 +442,8 @@ impl OpenBlock {
     }
 }
 
-/// Returns the text of the arguments in a call's first event. The API sends `{}` there and the
-/// arguments in pieces. Compatible servers may send the arguments at once.
+/// Returns the arguments in the first event of a call. The API sends `{}` there and the arguments in deltas. Compatible
+/// servers may send the arguments at once.
 fn input_at_start(call: &Map<String, Value>) -> Option<String> {
     match call.get("input")? {
         Value::Null => None,

@@ -1,5 +1,4 @@
-//! The API's wire without HTTP: plain functions, for a transport of one's own, for recorded answers,
-//! for fuzzing and benchmarks.
+//! The mapping as plain functions without HTTP, for other transports, recorded responses, fuzzing and benchmarks.
 
 use std::time::Duration;
 
@@ -12,13 +11,13 @@ use neuron_types::{CompletionResponse, ProviderError, RequestRef, StreamHandle, 
 use crate::client::{DEFAULT_MAX_TOKENS, DEFAULT_MODEL};
 use crate::request::{self, Settings};
 use crate::response;
-use crate::stream::MessageAnswer;
+use crate::stream::MessageDecoder;
 
-/// Writes the body of a request, as [`Anthropic`](crate::Anthropic) does with its defaults.
+/// Serialises a request, with the default settings of [`Anthropic`](crate::Anthropic).
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] for what the API cannot express.
+/// [`ProviderError::InvalidRequest`] for content that the API cannot express.
 ///
 /// # Example
 ///
@@ -37,25 +36,25 @@ pub fn write_request(request: RequestRef<'_>, stream: bool) -> Result<Vec<u8>, P
     request::write(request, settings, stream)
 }
 
-/// Reads the body of an answer that is not streamed.
+/// Parses the body of a response that is not streamed.
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] when it is not a message, and the error that it holds in place of one.
+/// [`ProviderError::Other`] if the body is not a message, and the error that a server sends in its place.
 pub fn read_response(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
     let nothing = Secret::default();
     response::read(body, &nothing).map_err(|error| nothing.redact_error(error))
 }
 
-/// Reads a streamed answer from its bytes, however they are cut.
+/// Decodes a streamed response from byte chunks of any size.
 pub fn read_stream<B>(body: B) -> StreamHandle
 where
     B: Stream<Item = Result<Bytes, ProviderError>> + Unpin + WasmCompatSend + 'static,
 {
-    AnswerStream::from_bytes(body, MessageAnswer::default(), Secret::default()).into()
+    AnswerStream::from_bytes(body, MessageDecoder::default(), Secret::default()).into()
 }
 
-/// Makes an error of a response whose status is not a success.
+/// Converts a response whose status is not a success into an error.
 #[must_use]
 pub fn read_error(status: u16, headers: &HeaderMap, body: &[u8]) -> ProviderError {
     let rejection = Rejection::new(status, headers.clone(), body, Duration::ZERO);

@@ -1,4 +1,4 @@
-//! The client: its settings, its headers, and the calls.
+//! The client, with its settings and headers.
 
 use std::time::Duration;
 
@@ -12,21 +12,21 @@ use serde_json::{Number, Value};
 
 use crate::models::LLAMA_3_2;
 use crate::request::{self, PROVIDER, Settings};
-use crate::stream::ChatAnswer;
+use crate::stream::ChatDecoder;
 use crate::{embed, error, host, response};
 
-/// The model for requests that name none.
+/// The default model of requests.
 ///
-/// Small enough for most machines, and it calls tools. It must have been pulled.
+/// Small enough for most machines, and supports tools. The model must have been pulled.
 pub const DEFAULT_MODEL: &str = LLAMA_3_2;
 
 const DEFAULT_BASE_URL: &str = "http://localhost:11434";
 
-/// Between two pieces of a stream: the server holds a tool call back until it is whole, which takes
-/// long on a machine without a GPU.
+/// Timeout between two chunks of a stream. The server buffers a tool call until it is complete, which takes long on a
+/// machine without a GPU.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// What streams of lines are called. A server that does not stream sends one line.
+/// Content types of streams of lines. A server that does not stream sends one line.
 const CONTENT_TYPES: [&str; 3] = ["application/x-ndjson", "application/ndjson", "application/json"];
 
 /// A client of Ollama's native API.
@@ -61,7 +61,7 @@ impl Default for Ollama {
 }
 
 impl Ollama {
-    /// Creates a client for Ollama on this machine, without a key.
+    /// Creates a client of Ollama on this machine, without a key.
     #[must_use]
     pub fn new() -> Self {
         let endpoint = Endpoint::new(DEFAULT_BASE_URL, Secret::default());
@@ -73,16 +73,14 @@ impl Ollama {
         }
     }
 
-    /// Creates a client for the server in `OLLAMA_HOST`, with the key in `OLLAMA_API_KEY`. Both may
-    /// be missing.
+    /// Creates a client of the server in `OLLAMA_HOST`, with the key in `OLLAMA_API_KEY`. Both variables are optional.
     ///
-    /// The host is read as Ollama's own clients do: with or without a scheme, a port and a path.
-    /// Without a port it is 11434, or the scheme's if there is one. `0.0.0.0`, on which a server may
-    /// listen, is this machine.
+    /// The host is parsed as in Ollama's own clients, with optional scheme, port and path. The default port is 11434,
+    /// or the scheme's port if there is a scheme. `0.0.0.0`, on which a server may listen, means this machine.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::InvalidRequest`] when `OLLAMA_HOST` is no address.
+    /// [`ProviderError::InvalidRequest`] if `OLLAMA_HOST` is not a valid address.
     pub fn from_env() -> Result<Self, ProviderError> {
         let variable = |name| std::env::var(name).unwrap_or_default();
         Self::from_variables(&variable("OLLAMA_HOST"), &variable("OLLAMA_API_KEY"))
@@ -96,31 +94,31 @@ impl Ollama {
         Ok(client.base_url(host::base_url(host)?))
     }
 
-    /// Sets the key, which Ollama's cloud and some proxies want. Default: none.
+    /// Sets the API key, which Ollama's cloud and some proxies require. Default: none.
     #[must_use]
     pub fn api_key(mut self, api_key: impl Into<String>) -> Self {
         self.endpoint = self.endpoint.with_secret(Secret::new(api_key));
         self
     }
 
-    /// Sets the model for requests that name none. Default: [`DEFAULT_MODEL`].
+    /// Sets the default model of requests. Default: [`DEFAULT_MODEL`].
     #[must_use]
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = model.into();
         self
     }
 
-    /// Sets where the server is, with or without a slash or `/api` at the end. Default:
-    /// `http://localhost:11434`; the cloud is `https://ollama.com`.
+    /// Sets the base URL. It may end with a slash or with `/api`. Default: `http://localhost:11434`. The cloud is
+    /// `https://ollama.com`.
     #[must_use]
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.endpoint = self.endpoint.with_base_url(url);
         self
     }
 
-    /// Sets how long the model stays in memory after a request: `5m`, `1h30m`, a number of seconds,
-    /// `0` to unload it at once, or a negative number for ever. Default, and what an empty text means:
-    /// the server's.
+    /// Sets the time for which the model stays in memory after a request. Valid values are durations such as `5m` and
+    /// `1h30m`, a number of seconds, `0` to unload it at once, and a negative number to keep it forever. Default, also
+    /// for an empty text: the server's setting.
     ///
     /// # Example
     ///
@@ -136,43 +134,42 @@ impl Ollama {
         self
     }
 
-    /// Sets the options of all requests, embeddings too: an object, `{"num_ctx": 16384}` for one.
-    /// Those of a request (its temperature, its own in `extra`) come before them. Default: none.
+    /// Sets the options of all requests, including embeddings. The value is an object such as `{"num_ctx": 16384}`.
+    /// Options of a request (its temperature, the options in `extra`) take precedence. Default: none.
     ///
-    /// Another `num_ctx` than that of the request before makes the server load the model again.
+    /// The server reloads the model if `num_ctx` differs from the previous request.
     #[must_use]
     pub fn options(mut self, options: impl Into<Value>) -> Self {
         self.options = Some(options.into());
         self
     }
 
-    /// Sends requests with a client of your own, for example for a proxy that is not in the environment, or for
-    /// certificates that the operating system does not have. With the feature `reqwest` this may be a `reqwest::Client`.
-    /// Turn redirects off, because they may carry the key to another server. [`Endpoint::with_client`] has the details.
+    /// Sends requests with a client of your own, for example for an explicit proxy or for certificates that the
+    /// operating system does not trust. With the feature `reqwest` it may be a `reqwest::Client`. Turn redirects off,
+    /// because they may send the key to another server. See [`Endpoint::with_client`].
     #[must_use]
     pub fn http_client(mut self, client: impl Into<HttpClient>) -> Self {
         self.endpoint = self.endpoint.with_client(client);
         self
     }
 
-    /// Limits the wait for a connection, TLS included. Default: 10 seconds. On wasm the browser
-    /// decides.
+    /// Sets the timeout for a connection, including TLS. Default: 10 seconds. On wasm the browser decides.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.endpoint = self.endpoint.with_connect_timeout(timeout);
         self
     }
 
-    /// Limits the wait for a whole answer, or for a stream to begin; loading the model is part of
-    /// it. Default: 10 minutes. On wasm the browser decides.
+    /// Sets the timeout for a whole response, or for the beginning of a stream, including the time to load the model.
+    /// Default: 10 minutes. On wasm the browser decides.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.endpoint = self.endpoint.with_timeout(timeout);
         self
     }
 
-    /// Limits the wait between two pieces of a stream. Default: 5 minutes, because the server holds
-    /// a tool call back until it is whole. On wasm there is no limit.
+    /// Sets the timeout between two chunks of a stream. Default: 5 minutes, because the server buffers a tool call
+    /// until it is complete. On wasm there is no limit.
     #[must_use]
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.endpoint = self.endpoint.with_idle_timeout(timeout);
@@ -203,7 +200,7 @@ impl Ollama {
     async fn streamed(&self, request: RequestRef<'_>) -> Result<StreamHandle, ProviderError> {
         let body = self.chat(request, true).await?.stream(&CONTENT_TYPES, |_| None).await?;
         let secret = self.endpoint.secret().clone();
-        Ok(AnswerStream::new(body, ChatAnswer::default(), secret).into())
+        Ok(AnswerStream::new(body, ChatDecoder::default(), secret).into())
     }
 
     async fn vectors(
@@ -219,19 +216,21 @@ impl Ollama {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let secret = self.endpoint.secret();
+        // A local server has no key.
         if !secret.is_empty() {
             headers.insert(AUTHORIZATION, secret.header("Bearer ")?);
         }
         Ok(headers)
     }
 
-    /// What every error that leaves the client goes through.
+    /// Prepares an error for the caller. Removes the key and adds a hint if the server does not run.
     fn shown(&self, error: ProviderError) -> ProviderError {
         self.endpoint.secret().redact_error(error::with_hint(error))
     }
 }
 
-/// The server takes a text with a unit, or a number; a number in a text it refuses, and an empty text.
+/// Converts a duration. The server accepts a text with a unit or a number. It rejects a number in a text, and an empty
+/// text.
 fn keep_alive(duration: &str) -> Option<Value> {
     let duration = duration.trim();
     if duration.is_empty() {
@@ -263,7 +262,7 @@ impl Provider for Ollama {
     }
 }
 
-/// No texts give no vectors, without a call.
+/// A request without texts returns no vectors, without a call.
 impl EmbeddingProvider for Ollama {
     async fn embed(&self, request: EmbeddingRequest) -> Result<EmbeddingResponse, EmbeddingError> {
         if request.input.is_empty() {
@@ -293,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_surroundings_say_where_the_server_is_and_whose_key_asks() {
+    fn from_env_reads_host_and_key() {
         check_variables("", "", "http://localhost:11434", "");
         check_variables(" ", " \n", "http://localhost:11434", "");
         check_variables("0.0.0.0:8080", "", "http://127.0.0.1:8080", "");
@@ -303,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_a_model_stays_is_a_text_with_a_unit_or_a_number() {
+    fn keep_alive_accepts_durations_and_numbers() {
         for (duration, expected) in [
             ("5m", json!("5m")),
             ("1h30m", json!("1h30m")),
@@ -318,12 +317,12 @@ mod tests {
         ] {
             assert_eq!(keep_alive(duration), Some(expected));
         }
-        // Of a variable that is not set.
+        // A variable that is not set.
         assert_eq!(keep_alive(" "), None);
     }
 
     #[test]
-    fn the_key_shows_nowhere() {
+    fn debug_does_not_show_the_key() {
         let client = Ollama::new().api_key("hunter2");
         assert!(!format!("{client:#?}").contains("hunter2"));
         let headers = client.headers().unwrap();
@@ -335,14 +334,14 @@ mod tests {
     }
 
     #[test]
-    fn the_default_is_the_small_model() {
+    fn default_model_is_the_small_model() {
         let client = Ollama::default();
         let info = ProviderInfo::new("ollama", "llama3.2").with_forced_calls(ForcedCalls::Refused);
         assert_eq!(client.info(), info.at_server("localhost", Some(11434)));
     }
 
     #[test]
-    fn telemetry_learns_the_server_and_the_model_of_each_task() {
+    fn info_contains_server_and_default_models() {
         let client = Ollama::new().model("m").base_url("http://[::1]:8080/ollama");
         let other = ProviderInfo::new("ollama", "m").with_forced_calls(ForcedCalls::Refused);
         assert_eq!(client.info(), other.at_server("::1", Some(8080)));

@@ -1,4 +1,5 @@
-//! Embeddings: texts to the API's JSON, and its JSON to vectors.
+//! Embeddings.
+//!
 //! <https://docs.ollama.com/api/embed>
 
 use neuron_http::{Secret, sorted_extra, write_json};
@@ -6,14 +7,14 @@ use neuron_types::{EmbeddingRequest, EmbeddingResponse, EmbeddingUsage, Provider
 use serde::Deserialize;
 
 use crate::error::{self, ErrorBody};
-use crate::extra::{EMBED_FIELDS, placed};
+use crate::extra::{EMBED_FIELDS, with_options};
 use crate::models::NOMIC_EMBED_TEXT;
 use crate::request::Settings;
 
-/// The model for embeddings whose request names none.
+/// The default model of embedding requests.
 pub const DEFAULT_EMBEDDING_MODEL: &str = NOMIC_EMBED_TEXT;
 
-/// The model of a request.
+/// Returns the model of a request.
 pub(crate) fn model_of(request: &EmbeddingRequest) -> &str {
     match request.model.as_str() {
         "" => DEFAULT_EMBEDDING_MODEL,
@@ -21,18 +22,18 @@ pub(crate) fn model_of(request: &EmbeddingRequest) -> &str {
     }
 }
 
-/// Writes the body of a request; the settings' model is for chats.
+/// Serialises a request. The model in the settings is for chats only.
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] when the settings or the caller's own fields cannot be sent.
+/// [`ProviderError::InvalidRequest`] if the options of the settings or the fields of `extra` are invalid.
 pub(crate) fn write(
     request: &EmbeddingRequest,
     settings: Settings<'_>,
 ) -> Result<Vec<u8>, ProviderError> {
     let options = settings.options()?;
     let extra = sorted_extra(&request.extra);
-    write_json(Some(&*placed(&extra, &EMBED_FIELDS)?), |fields| {
+    write_json(Some(&*with_options(&extra, &EMBED_FIELDS)?), |fields| {
         fields.entry("model", model_of(request))?;
         fields.some("dimensions", request.dimensions)?;
         fields.some("keep_alive", settings.keep_alive)?;
@@ -47,17 +48,17 @@ struct WireEmbeddings {
     #[serde(default)]
     model: String,
     embeddings: Vec<Vec<f32>>,
-    /// Left out when it is zero.
+    /// Omitted by the server if it is zero.
     #[serde(default)]
     prompt_eval_count: Option<usize>,
 }
 
-/// Reads the vectors for so many texts. What an error shows of them is without the secret.
+/// Parses a response with one vector for each of `count` texts. The secret is removed from errors that quote it.
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] when the body has no vectors, or not one for each text, and the error that
-/// it holds in place of them.
+/// [`ProviderError::Other`] if the body does not have one vector for each text, and the error that a server sends in
+/// its place.
 pub(crate) fn read(
     body: &[u8],
     count: usize,
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn requests() {
+    fn embedding_requests_are_serialised() {
         check(
             &texts(&["a", "日本"]),
             Settings::default(),
@@ -130,7 +131,7 @@ mod tests {
 
     /// `EmbedRequest` in Ollama's `api/types.go` has fewer fields than `ChatRequest`.
     #[test]
-    fn extra_fields_that_the_api_has_not_at_the_top_are_options() {
+    fn unknown_top_level_fields_in_extra_become_options() {
         let extra = [("seed", json!(7)), ("keep_alive", json!(0)), ("shift", json!(true))];
         let extra = extra.map(|(key, value)| (key.to_owned(), value)).into();
         check(
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn responses() {
+    fn embedding_responses_are_parsed() {
         let body = br#"{"model":"m","embeddings":[[0.5,-1],[2e-1,0]],"total_duration":9,"prompt_eval_count":7}"#;
         let response = read(body, 2, &Secret::default()).unwrap();
         assert_eq!(
@@ -168,9 +169,9 @@ mod tests {
         assert_eq!((error.kind(), error.to_string().as_str()), ("Other", expected));
     }
 
-    /// It was an answer that could not be read, and the fix was not named.
+    /// The error was once reported as an invalid response, without the fix.
     #[test]
-    fn an_error_in_place_of_vectors_keeps_its_class() {
+    fn error_in_place_of_vectors_keeps_its_class() {
         let body = br#"{"error":"model 'm' not found"}"#;
         let error = read(body, 1, &Secret::default()).unwrap_err();
         assert_eq!(
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_an_error() {
+    fn invalid_embedding_response_is_an_error() {
         check_malformed(r#"{"embeddings":[[1]]}"#, "1 embeddings came for 2 texts");
         check_malformed(r#"{"embeddings":[[1],[1],[1]]}"#, "3 embeddings came for 2 texts");
         check_malformed(

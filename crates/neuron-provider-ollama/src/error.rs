@@ -1,7 +1,8 @@
-//! The API's errors as ours. <https://docs.ollama.com/api/errors>
+//! Conversion of the API's errors.
 //!
-//! They are texts without codes: what an error means follows from its status and its words, whose meaning is in
-//! [`neuron_http`].
+//! <https://docs.ollama.com/api/errors>
+//!
+//! Errors are texts without codes. [`neuron_http`] classifies them by status and words.
 
 use std::error::Error;
 use std::fmt;
@@ -14,12 +15,12 @@ use serde_json::Value;
 #[derive(Debug, Deserialize)]
 pub(crate) struct ErrorBody {
     pub(crate) error: Value,
-    /// Where to sign in to Ollama's cloud.
+    /// URL to sign in to Ollama's cloud.
     #[serde(default)]
     signin_url: Option<String>,
 }
 
-/// Maps a response whose status is not a success.
+/// Converts a response whose status is not a success.
 pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
     let body: Option<ErrorBody> = rejection.json();
     let error = body.as_ref().map_or_else(|| rejection.vendor_error(), |body| read(&body.error));
@@ -32,7 +33,7 @@ pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
         ProviderError::ServiceUnavailable(text) if is_out_of_memory(&error) => {
             ProviderError::InsufficientResources(text)
         }
-        // The server gave up a request that was not withdrawn: it may take it the next time.
+        // The server aborted a request that the client did not cancel. A retry may succeed.
         ProviderError::InvalidRequest(text) if rejection.status() == 499 => {
             rejection.with_retry_after(ProviderError::ServiceUnavailable(text))
         }
@@ -40,12 +41,12 @@ pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
     }
 }
 
-/// Maps an error within a stream, whose status was a success.
+/// Converts an error within a stream, whose status was a success.
 pub(crate) fn from_line(error: &Value) -> ProviderError {
     within("the stream", error)
 }
 
-/// Maps an error that came in place of an answer, whose status was a success.
+/// Converts an error in the place of a response, whose status was a success.
 pub(crate) fn from_answer(error: &Value) -> ProviderError {
     within("the answer", error)
 }
@@ -61,19 +62,19 @@ fn within(place: &str, error: &Value) -> ProviderError {
     }
 }
 
-/// Returns `true` if the machine's memory is too small for the model. With other servers this may pass.
+/// Returns `true` if the machine has too little memory for the model. With other servers that may be temporary.
 fn is_out_of_memory(error: &VendorError) -> bool {
-    // The words after this are the model's own, of a call that could not be read.
+    // The text after `raw='` is an invalid tool call of the model.
     let own = error.message().split("raw='").next().unwrap_or_default();
     own.to_lowercase().contains("out of memory")
 }
 
-/// Reads an error: a text, or an object as compatible servers send it. A value of no known form is shown.
+/// Parses an error that is a text or, from compatible servers, an object. An unknown value is shown as JSON.
 fn read(error: &Value) -> VendorError {
     VendorError::read(error.clone()).unwrap_or_else(|| VendorError::new(error.to_string()))
 }
 
-/// Adds to an error of a connection that nobody took what may be the reason.
+/// Adds the likely reason to the error of a refused connection.
 pub(crate) fn with_hint(error: ProviderError) -> ProviderError {
     match error {
         ProviderError::Network(source) if source.to_string().contains("refused") => {
@@ -83,7 +84,7 @@ pub(crate) fn with_hint(error: ProviderError) -> ProviderError {
     }
 }
 
-/// Nobody listens at the address.
+/// The error of an address on which no server listens.
 #[derive(Debug)]
 struct NotRunning(BoxError);
 
@@ -99,7 +100,7 @@ impl Error for NotRunning {
     }
 }
 
-/// Adds how to get the model that the message names in quotes.
+/// Adds the command that pulls the model that the message names in quotes.
 fn with_fix(message: &str) -> String {
     let mut parts = message.splitn(3, ['\'', '"', '`']);
     match (parts.next(), parts.next(), parts.next()) {
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn each_error_of_the_server_has_its_class_and_its_text() {
+    fn each_server_error_has_class_and_text() {
         for (status, message, kind, prefix) in [
             (400, "\"m\" does not support tools", "InvalidRequest", "invalid request"),
             (400, "\"m\" does not support thinking", "InvalidRequest", "invalid request"),
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_that_is_too_long_has_a_class_of_its_own() {
+    fn context_overflow_is_classified() {
         for message in [
             "the input length exceeds the context length",
             "the request exceeds the available context size, try increasing it",
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_is_not_there_can_be_pulled() {
+    fn missing_model_error_names_the_pull_command() {
         check(
             404,
             json!("model 'qwen3:32b' not found"),
@@ -210,9 +211,9 @@ mod tests {
         );
     }
 
-    /// The server quotes the model, whose words gave the error a class.
+    /// The server quotes the model's output, which once decided the class of the error.
     #[test]
-    fn what_the_model_wrote_gives_an_error_no_class() {
+    fn quoted_model_output_does_not_affect_error_class() {
         let message = "error parsing tool call: raw='{\"q\":\"model not found, out of memory\"', err=unexpected end of JSON input";
         let text = format!("service unavailable: 500: {message}");
         check(500, json!(message), "ServiceUnavailable", &text);
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cloud_says_where_to_sign_in() {
+    fn unauthorized_cloud_error_contains_sign_in_url() {
         let body = r#"{"error":"unauthorized","signin_url":"https://ollama.com/connect?x=1"}"#;
         assert_eq!(
             rejected(401, body).to_string(),
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn compatible_servers_send_objects() {
+    fn error_objects_of_compatible_servers_are_parsed() {
         check(
             503,
             json!({"code": 503, "message": "Loading model", "type": "unavailable_error"}),
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn every_truncation_of_a_body_gives_an_error_of_the_same_class() {
+    fn truncated_body_keeps_error_class() {
         let body = r#"{"error":"日本 \"x\""}"#;
         for end in 0..=body.len() {
             let cut = &body.as_bytes()[..end];
@@ -256,9 +257,9 @@ mod tests {
         }
     }
 
-    /// The same request fails again, whatever the status says.
+    /// The same request always fails, although the status suggests a retry.
     #[test]
-    fn a_request_that_cannot_succeed_is_no_failure_of_the_server() {
+    fn permanent_error_with_server_status_is_invalid_request() {
         for message in [
             "\"m\" does not support tools",
             "this model is missing data required for image input",
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxys_form_of_an_error_is_read() {
+    fn error_format_of_proxies_is_parsed() {
         let error = rejected(401, r#"{"detail":"Unauthorized"}"#);
         assert_eq!(error.to_string(), "authentication failed: 401: Unauthorized");
         let error = rejected(
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_within_a_stream_keeps_its_class() {
+    fn stream_error_keeps_its_class() {
         for (message, kind, text) in [
             (
                 "model 'm' not found",
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_refused_connection_gets_the_hint() {
+    fn only_refused_connection_gets_the_hint() {
         let hinted = with_hint(ProviderError::Network("tcp: Connection refused".into()));
         assert_eq!(
             hinted.to_string(),

@@ -1,6 +1,6 @@
-//! The place of the caller's own fields in a body.
+//! The position of the caller's extra fields in a body.
 //!
-//! The server ignores an unknown field at the top, and all parameters of a model are in `options`.
+//! The server ignores unknown top-level fields, and all model parameters are in `options`.
 //! <https://github.com/ollama/ollama/blob/main/api/types.go>
 
 use std::borrow::Cow;
@@ -25,17 +25,20 @@ pub(crate) const CHAT_FIELDS: [&str; 13] = [
     "_debug_render_only",
 ];
 
-/// The fields of `EmbedRequest`, and `stream`, which no request may set.
+/// The fields of `EmbedRequest`, and `stream`, which `extra` must not set.
 pub(crate) const EMBED_FIELDS: [&str; 7] =
     ["model", "input", "keep_alive", "truncate", "dimensions", "options", "stream"];
 
-/// Moves the fields that the API does not have at the top into `options`. Fields in `options` itself
-/// take precedence.
+/// Moves fields that are not top-level fields of the API into `options`. Fields that are already in `options` take
+/// precedence.
 ///
 /// # Errors
 ///
 /// [`ProviderError::InvalidRequest`] if there are fields to move and `options` is not an object.
-pub(crate) fn placed<'a>(extra: &'a Value, top: &[&str]) -> Result<Cow<'a, Value>, ProviderError> {
+pub(crate) fn with_options<'a>(
+    extra: &'a Value,
+    top: &[&str],
+) -> Result<Cow<'a, Value>, ProviderError> {
     let is_option = |key: &str| !top.contains(&key);
     let Value::Object(fields) = extra else {
         return Ok(Cow::Borrowed(extra));
@@ -43,9 +46,9 @@ pub(crate) fn placed<'a>(extra: &'a Value, top: &[&str]) -> Result<Cow<'a, Value
     let Some(first) = fields.keys().find(|key| is_option(key)) else {
         return Ok(Cow::Borrowed(extra));
     };
-    let (mut options, mut placed): (Map<_, _>, Map<_, _>) =
+    let (mut options, mut with_options): (Map<_, _>, Map<_, _>) =
         fields.clone().into_iter().partition(|(key, _)| is_option(key));
-    match placed.shift_remove("options") {
+    match with_options.shift_remove("options") {
         None => {}
         Some(Value::Object(own)) => options.extend(own),
         Some(_) => {
@@ -54,6 +57,6 @@ pub(crate) fn placed<'a>(extra: &'a Value, top: &[&str]) -> Result<Cow<'a, Value
             )));
         }
     }
-    placed.insert("options".to_owned(), Value::Object(options));
-    Ok(Cow::Owned(Value::Object(placed)))
+    with_options.insert("options".to_owned(), Value::Object(options));
+    Ok(Cow::Owned(Value::Object(with_options)))
 }

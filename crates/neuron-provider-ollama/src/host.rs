@@ -1,4 +1,5 @@
-//! What `OLLAMA_HOST` may be, as Ollama's own clients read it.
+//! Parsing of `OLLAMA_HOST`, as in Ollama's own clients.
+//!
 //! <https://docs.ollama.com/faq#how-can-i-expose-ollama-on-my-network>
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -8,11 +9,11 @@ use neuron_types::ProviderError;
 
 const DEFAULT_PORT: u16 = 11434;
 
-/// Makes an address of a host, which may have a scheme, a port and a path, or none of them.
+/// Converts a host with optional scheme, port and path to a URL.
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] when no address can be made of it.
+/// [`ProviderError::InvalidRequest`] if the host is invalid.
 pub(crate) fn base_url(host: &str) -> Result<String, ProviderError> {
     let host = host.trim().trim_matches(['"', '\'']).trim();
     let (scheme, rest, default_port) = match host.split_once("://") {
@@ -40,12 +41,12 @@ pub(crate) fn base_url(host: &str) -> Result<String, ProviderError> {
 }
 
 fn invalid(scheme: &str, rest: &str, why: &str) -> ProviderError {
-    // Written as an address, so that a password in it does not show.
+    // Shown as a `BaseUrl`, which hides a password.
     let shown = BaseUrl::new(format!("{scheme}://{rest}"));
     ProviderError::InvalidRequest(format!("OLLAMA_HOST {shown:?} {why}"))
 }
 
-/// Splits `name:port`. An IPv6 address may stand in brackets, and must if a port follows.
+/// Splits `name:port`. An IPv6 address may have brackets, and needs them if a port follows.
 fn split_port(authority: &str) -> Option<(&str, &str)> {
     if let Some(rest) = authority.strip_prefix('[') {
         let (name, port) = rest.split_once(']')?;
@@ -57,8 +58,8 @@ fn split_port(authority: &str) -> Option<(&str, &str)> {
     Some(authority.rsplit_once(':').unwrap_or((authority, "")))
 }
 
-/// The server's setting may be the address on which it listens: "all of them" is this machine to a
-/// client, and so is none.
+/// Returns a name to which a client can connect. The variable may contain the server's listen address. An unspecified
+/// address, or none, means this machine.
 fn reachable(name: &str) -> String {
     if let Ok(address) = name.parse::<Ipv6Addr>() {
         let address = if address.is_unspecified() { Ipv6Addr::LOCALHOST } else { address };
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_as_ollamas_own_clients_read_them() {
+    fn host_is_parsed_as_by_ollamas_own_clients() {
         for (host, expected) in [
             ("", "http://127.0.0.1:11434"),
             ("1.2.3.4", "http://1.2.3.4:11434"),
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_servers_setting_leads_a_client_to_this_machine() {
+    fn listen_address_becomes_loopback_address() {
         check("0.0.0.0", "http://127.0.0.1:11434");
         check("0.0.0.0:8080", "http://127.0.0.1:8080");
         check("http://0.0.0.0", "http://127.0.0.1:80");
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shells_and_people_add_is_left_out() {
+    fn quotes_and_white_space_are_removed_from_host() {
         check(" 'host' \n", "http://host:11434");
         check("\"host:1\"", "http://host:1");
         check("host:", "http://host:11434");
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_says_why_and_shows_no_password() {
+    fn invalid_host_error_has_reason_and_no_password() {
         check_error(
             "ftp://host",
             "invalid request: OLLAMA_HOST \"ftp://host\" must be http or https",

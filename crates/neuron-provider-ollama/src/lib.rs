@@ -1,6 +1,7 @@
-//! [Ollama](https://ollama.com)'s native API as a neuron [`Provider`](neuron_types::Provider) and
-//! [`EmbeddingProvider`](neuron_types::EmbeddingProvider): models on this machine or another, or in
+//! Provider for [Ollama](https://ollama.com)'s native API, for models on this machine, on another machine, or in
 //! Ollama's cloud.
+//!
+//! Implements [`Provider`](neuron_types::Provider) and [`EmbeddingProvider`](neuron_types::EmbeddingProvider).
 //!
 //! ```no_run
 //! use neuron_provider_ollama::Ollama;
@@ -20,58 +21,54 @@
 //! # }
 //! ```
 //!
-//! # What comes and what goes
+//! # Mapping
 //!
-//! - Tool calls get the server's ids; a UUID where it gives none, and another id where it gives one
-//!   twice.
-//! - Reasoning is [`ContentBlock::Thinking`](neuron_types::ContentBlock::Thinking) without a
-//!   signature, and goes back with the message. Signed reasoning is another vendor's and stays here.
-//! - Fields of a message that neuron does not model are kept as one
-//!   [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw), and so are tool calls with such fields;
-//!   they go back as they came. Arguments that are not a JSON object go back in one, because the API
-//!   takes nothing else.
+//! - Tool calls have the server's ids. A call without an id gets a UUID, and a repeated id is replaced.
+//! - Reasoning is [`ContentBlock::Thinking`](neuron_types::ContentBlock::Thinking) without a signature, and is sent
+//!   back with the message. Signed reasoning belongs to another vendor and is not sent.
+//! - Unknown fields of a message are kept as one [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw), and so are
+//!   tool calls with unknown fields. They are sent back unchanged. Arguments that are not a JSON object are wrapped in
+//!   an object, because the API accepts nothing else.
 //! - An entry of `tool_calls` without a name is not a call. It is kept as
-//!   [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw), and does not go back if it has a
-//!   `function`: the API would refuse the conversation.
-//! - [`TokenUsage::input_tokens`](neuron_types::TokenUsage::input_tokens) is `prompt_eval_count`, which
-//!   includes cached tokens, and
-//!   [`cache_read_tokens`](neuron_types::TokenUsage::cache_read_tokens) is `prompt_eval_cached_count`.
-//!   Older servers do not send the second, and leave the first out if the whole prompt was cached: the
-//!   prompt then counts as 0 tokens.
-//! - The API takes images as bytes only, and no documents but text: a plain text document joins the
-//!   message's text, and what cannot be sent is an error.
-//! - Results of tools that failed begin with `Error:`, because the API has no field for that.
-//! - A tool call cannot be forced: [`ToolChoice::Required`](neuron_types::ToolChoice::Required) and
+//!   [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw). It is not sent back if it has a `function`, because the
+//!   API would reject the conversation.
+//! - [`TokenUsage::input_tokens`](neuron_types::TokenUsage::input_tokens) is `prompt_eval_count`, which includes cached
+//!   tokens, and [`cache_read_tokens`](neuron_types::TokenUsage::cache_read_tokens) is `prompt_eval_cached_count`.
+//!   Older servers do not send the second, and omit the first if the whole prompt was cached. The input then counts as
+//!   0 tokens.
+//! - The API accepts images only as bytes, and documents only as text. A plain text document is appended to the
+//!   message's text. Other documents and image URLs are errors.
+//! - Failed tool results begin with `Error:`, because the API has no field for that.
+//! - A tool call cannot be forced, so [`ToolChoice::Required`](neuron_types::ToolChoice::Required) and
 //!   [`Specific`](neuron_types::ToolChoice::Specific) are errors.
-//! - [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) is merged deep into the
-//!   body, and replaces what the request and the settings say. A field that the API does not have at
-//!   the top, where the server would ignore it, is an option: `{"seed": 7}` is
-//!   `{"options": {"seed": 7}}`. The same holds for
-//!   [`EmbeddingRequest::extra`](neuron_types::EmbeddingRequest::extra). [`Ollama::options`] sets the
-//!   options of all requests.
-//! - A stream that ends before a line with `"done":true` is an error, never a short answer.
-//! - Nothing is retried: [`ProviderError::is_retryable`](neuron_types::ProviderError::is_retryable)
-//!   says what may be.
+//! - [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) is merged recursively into the body, and
+//!   overrides the request and the settings. A field that is not a top-level field of the API, where the server would
+//!   ignore it, becomes an option. For example `{"seed": 7}` is sent as `{"options": {"seed": 7}}`. The same holds for
+//!   [`EmbeddingRequest::extra`](neuron_types::EmbeddingRequest::extra). [`Ollama::options`] sets the options of all
+//!   requests.
+//! - A stream that ends before a line with `"done":true` is an error and never a short response.
+//! - The provider does not retry. [`ProviderError::is_retryable`](neuron_types::ProviderError::is_retryable) returns
+//!   `true` for errors that may be retried.
 //!
-//! # Where to look
+//! # Source files
 //!
-//! | file | what it knows |
+//! | file | content |
 //! |---|---|
-//! | `client.rs` | [`Ollama`]: settings, headers, the calls |
-//! | `host.rs` | what `OLLAMA_HOST` may be |
-//! | `extra.rs` | the place of the caller's own fields |
-//! | `request.rs` | our request as the API's JSON |
-//! | `messages.rs` | our conversation as the API's messages |
-//! | `tools.rs` | our tools as the API's JSON |
-//! | `response.rs` | the API's JSON as our response |
-//! | `stream.rs` | the API's lines as our events |
+//! | `client.rs` | [`Ollama`], with settings, headers and calls |
+//! | `host.rs` | parsing of `OLLAMA_HOST` |
+//! | `extra.rs` | the position of the caller's extra fields |
+//! | `request.rs` | requests |
+//! | `messages.rs` | messages of requests |
+//! | `tools.rs` | tools of requests |
+//! | `response.rs` | responses |
+//! | `stream.rs` | streams |
 //! | `embed.rs` | embeddings |
-//! | `error.rs` | status and body as a [`ProviderError`](neuron_types::ProviderError) |
-//! | [`models`] | the names of common models |
-//! | [`wire`] | all of these as plain functions, without HTTP |
-//! | [`types`] | `neuron-types`: a program with this provider alone depends on no other crate of neuron |
+//! | `error.rs` | conversion of errors to [`ProviderError`](neuron_types::ProviderError) |
+//! | [`models`] | names of common models |
+//! | [`wire`] | the mapping as plain functions, without HTTP |
+//! | [`types`] | `neuron-types`, for programs that depend on this crate alone |
 //!
-//! What lies below (the client, lines of JSON, keys that never show) is [`neuron_http`]'s.
+//! [`neuron_http`] contains the HTTP endpoint, the decoder of JSON lines, and the redaction of keys.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -91,6 +88,6 @@ pub mod wire;
 
 pub use client::{DEFAULT_MODEL, Ollama};
 pub use embed::DEFAULT_EMBEDDING_MODEL;
-/// The messages, requests, traits and errors that the API of this crate consists of, under the name that
-/// they have in the crate `neuron`. A list of their names would miss those of the next version.
+/// The messages, requests, traits and errors in the API of this crate, under their names in the crate `neuron`. The
+/// whole crate is re-exported, because a list of names would miss those of later versions.
 pub use neuron_types as types;

@@ -1,7 +1,7 @@
-//! Our conversation as the API's messages, written straight from the borrow.
+//! Serialisation of the conversation, from the borrowed request.
 //!
-//! A message of the API has one text, one reasoning, a list of images and a list of tool calls; the
-//! result of a tool is a message of its own.
+//! A message of the API has one text, one reasoning, a list of images and a list of tool calls. A tool result is a
+//! message of its own.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -30,8 +30,7 @@ impl Serialize for Messages<'_> {
         }
         for (index, message) in self.messages.iter().enumerate() {
             let before = self.messages.get(..index).unwrap_or_default();
-            // Results come before what the user says in the same message: they answer the message
-            // before it.
+            // Tool results precede the user's text of the same message, because they answer the previous message.
             for block in message.content.iter().filter_map(sent) {
                 if let ContentBlock::ToolResult { tool_use_id, content, is_error } = block {
                     sequence.serialize_element(&ToolMessage {
@@ -52,7 +51,7 @@ impl Serialize for Messages<'_> {
     }
 }
 
-/// What stands between the texts of a message, so that two of them do not become one word.
+/// Separator of the texts of a message, so that adjacent words are not joined.
 const PARAGRAPH: &str = "\n\n";
 
 #[derive(Serialize)]
@@ -91,7 +90,7 @@ struct ToolMessage<'a> {
     tool_call_id: &'a str,
 }
 
-/// What a tool returned. The API does not know of errors, so the text says that it is one.
+/// A tool result as text. The text marks errors, because the API has no flag for them.
 struct ResultText<'a> {
     content: &'a [ContentItem],
     is_error: bool,
@@ -101,7 +100,7 @@ impl ResultText<'_> {
     fn texts(&self) -> impl Iterator<Item = Cow<'_, str>> {
         self.content.iter().filter_map(|item| match item.for_model() {
             ModelContent::Text(text) => Some(Cow::Borrowed(text)),
-            // These go along.
+            // Images are sent in a field of their own.
             ModelContent::Image { .. } | ModelContent::ImageUrl { .. } => None,
             _ => Some(Cow::Owned(item.to_string())),
         })
@@ -118,6 +117,7 @@ impl fmt::Display for ResultText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_error {
             f.write_str("Error: ")?;
+            // An empty result would not show that the call failed.
             if self.texts().all(|text| text.trim().is_empty()) {
                 return f.write_str("the tool failed without a message");
             }
@@ -126,13 +126,13 @@ impl fmt::Display for ResultText<'_> {
     }
 }
 
-/// The name of the tool that was called with this id: the call stands shortly before its result.
+/// Returns the name of the tool that was called with this id. Searches backwards, because ids may repeat.
 fn name_of_call<'a>(before: &'a [Message], id: &str) -> Option<&'a str> {
     let mut calls = before.iter().rev().flat_map(Message::tool_uses);
     calls.find(|call| call.id == id).map(|call| call.name)
 }
 
-/// A message without the results in it.
+/// A message without its tool results.
 struct OwnMessage<'a>(&'a Message);
 
 impl<'a> OwnMessage<'a> {
@@ -142,7 +142,7 @@ impl<'a> OwnMessage<'a> {
 
     fn content(&self) -> Joined<'a> {
         let separator = match self.0.role {
-            // Vendors split one sentence over several blocks.
+            // Vendors split a sentence into several blocks.
             Role::Assistant => "",
             Role::User | Role::System => PARAGRAPH,
         };
@@ -165,7 +165,7 @@ impl<'a> OwnMessage<'a> {
         self.blocks().filter_map(call).collect()
     }
 
-    /// The fields that the server sent and neuron does not model.
+    /// Returns the unknown fields that the server sent.
     fn fields(&self) -> Option<&'a Map<String, Value>> {
         self.blocks().find_map(|block| match own_json(block) {
             Some(Value::Object(fields)) if is_message(fields) => Some(fields),
@@ -204,6 +204,7 @@ impl Serialize for OwnMessage<'_> {
         if !calls.is_empty() {
             fields.serialize_entry("tool_calls", &calls)?;
         }
+        // The fields above take precedence over raw fields of the same name.
         for (key, value) in self.fields().into_iter().flatten() {
             let is_there = match key.as_str() {
                 "type" | "role" | "content" | "thinking" | "tool_calls" => true,
@@ -218,7 +219,7 @@ impl Serialize for OwnMessage<'_> {
     }
 }
 
-/// A block as another provider understands it; `None` for our own JSON.
+/// Returns the portable block. `None` for raw JSON of this provider.
 pub(crate) fn sent(block: &ContentBlock) -> Option<&ContentBlock> {
     match block {
         ContentBlock::Raw { provider, .. } if provider == PROVIDER => None,
@@ -234,7 +235,8 @@ fn own_json(block: &ContentBlock) -> Option<&Value> {
     }
 }
 
-/// Whether our own JSON is the rest of a message; if not, it is a tool call.
+/// Returns `true` if raw JSON of this provider contains the unknown fields of a message, and `false` if it is a tool
+/// call.
 fn is_message(fields: &Map<String, Value>) -> bool {
     fields.get("type").is_some_and(|kind| kind == "message")
 }
@@ -243,13 +245,13 @@ fn text(block: &ContentBlock) -> Option<&str> {
     match sent(block)? {
         ContentBlock::Text(text) => Some(text),
         ContentBlock::Document { source: DocumentSource::PlainText { data } } => Some(data),
-        // Another vendor's summary stands in place of messages that may be gone.
+        // Another vendor's summary replaces messages that may be missing.
         ContentBlock::Compaction { content } => Some(content),
         _ => None,
     }
 }
 
-/// Signed reasoning is another vendor's, and means nothing to another model.
+/// Returns unsigned reasoning. Signed reasoning belongs to another vendor, whose model alone can use it.
 fn thinking(block: &ContentBlock) -> Option<&str> {
     match sent(block)? {
         ContentBlock::Thinking { thinking, signature } if signature.is_empty() => Some(thinking),
@@ -272,7 +274,7 @@ struct Function<'a> {
 
 fn call(block: &ContentBlock) -> Option<Call<'_>> {
     if let Some(json) = own_json(block) {
-        // Ollama refuses a function that is not one, and with it every later request of the conversation.
+        // Ollama rejects an invalid function, and with it every later request of the conversation.
         let is_readable =
             |fields: &Map<_, _>| block.as_tool_use().is_some() || !fields.contains_key("function");
         let is_call =
@@ -287,7 +289,7 @@ fn call(block: &ContentBlock) -> Option<Call<'_>> {
     }
 }
 
-/// The server takes images in messages of every role.
+/// Returns the images of a tool result. The server accepts images in messages of every role.
 fn result_images(content: &[ContentItem]) -> impl Iterator<Item = &str> {
     content.iter().filter_map(|item| match item.for_model() {
         ModelContent::Image { data, .. } => Some(data),
@@ -296,7 +298,7 @@ fn result_images(content: &[ContentItem]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// An image's bytes in base64, without the prefix of a `data:` URL; `None` for what would have to be
+/// Returns the base64 data of an image, without the prefix of a `data:` URL. `None` for an image that would have to be
 /// fetched.
 pub(crate) fn bare_base64(source: &ImageSource) -> Option<&str> {
     match source {
@@ -311,7 +313,7 @@ fn base64_of_url(url: &str) -> Option<&str> {
     kind.ends_with(";base64").then_some(data)
 }
 
-/// The same part of several blocks as one text.
+/// The same part of several blocks, joined to one text.
 #[derive(Clone, Copy)]
 struct Joined<'a> {
     blocks: &'a [ContentBlock],

@@ -1,8 +1,9 @@
-//! Our request as the API's JSON, written straight from the borrow.
+//! Serialisation of requests, from the borrowed request.
+//!
 //! <https://docs.ollama.com/api/chat>
 //!
-//! The same request always gives the same bytes, and `messages` comes last: between compactions the
-//! body of a turn begins as that of the turn before, which is what prompt caches need.
+//! Equal requests have equal bytes. `messages` comes last, so that between compactions the body of a turn begins with
+//! the bytes of the previous turn, as prompt caches need.
 
 use neuron_http::{Shortest, write_json};
 use neuron_types::{
@@ -12,14 +13,14 @@ use neuron_types::{
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::extra::{CHAT_FIELDS, placed};
+use crate::extra::{CHAT_FIELDS, with_options};
 use crate::messages::{Messages, bare_base64, sent};
 use crate::tools::Tools;
 
-/// The provider's name in [`ContentBlock::Raw`] and in telemetry.
+/// Name of the provider in [`ContentBlock::Raw`] and in telemetry.
 pub(crate) const PROVIDER: &str = "ollama";
 
-/// What the client knows beside the request.
+/// The settings of the client that affect requests.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Settings<'a> {
     pub(crate) model: &'a str,
@@ -29,11 +30,11 @@ pub(crate) struct Settings<'a> {
 }
 
 impl Settings<'_> {
-    /// The options of every request, to add to.
+    /// Returns the options of every request.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::InvalidRequest`] when they are no object.
+    /// [`ProviderError::InvalidRequest`] if they are not an object.
     pub(crate) fn options(self) -> Result<Map<String, Value>, ProviderError> {
         match self.options {
             None | Some(Value::Null) => Ok(Map::new()),
@@ -45,11 +46,11 @@ impl Settings<'_> {
     }
 }
 
-/// Writes the body of a request.
+/// Serialises a request.
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] for what the API cannot express.
+/// [`ProviderError::InvalidRequest`] for content that the API cannot express.
 pub(crate) fn write(
     request: RequestRef<'_>,
     settings: Settings<'_>,
@@ -59,13 +60,13 @@ pub(crate) fn write(
     let options = options(request, settings)?;
     let may_call = request.tool_choice != Some(&ToolChoice::None);
     let tools = (may_call && !request.tools.is_empty()).then_some(Tools(request.tools));
-    let mut extra = request.extra.map(|extra| placed(extra, &CHAT_FIELDS)).transpose()?;
+    let mut extra = request.extra.map(|extra| with_options(extra, &CHAT_FIELDS)).transpose()?;
     if !may_call
         && let Some(extra) = &mut extra
         && extra.get("tools").is_some()
         && let Some(fields) = extra.to_mut().as_object_mut()
     {
-        // Leaving tools out is the only way to forbid them.
+        // The API can forbid tools only by their absence.
         fields.shift_remove("tools");
     }
     write_json(extra.as_deref(), |fields| {
@@ -74,7 +75,7 @@ pub(crate) fn write(
             model => model,
         };
         fields.entry("model", model)?;
-        // The API streams unless it is told not to.
+        // The API streams by default.
         fields.entry("stream", &stream)?;
         fields.some("format", format(request))?;
         fields.some("think", think(request))?;
@@ -87,7 +88,7 @@ pub(crate) fn write(
     })
 }
 
-/// Refuses what the API cannot express, so that nothing of the user's is lost in silence.
+/// Rejects content that the API cannot express, so that it is not lost silently.
 fn check(request: RequestRef<'_>) -> Result<(), ProviderError> {
     match &request.tool_choice {
         Some(ToolChoice::Required) => {
@@ -141,7 +142,7 @@ fn invalid(why: &str) -> ProviderError {
     ProviderError::InvalidRequest(why.to_owned())
 }
 
-/// The options of every request, and over them those of this one.
+/// Returns the options of a request. They override the options of every request.
 fn options(
     request: RequestRef<'_>,
     settings: Settings<'_>,
@@ -187,7 +188,7 @@ enum Think {
     Level(&'static str),
 }
 
-/// One field says whether to think and how hard.
+/// Returns the field that controls both thinking and its effort.
 fn think(request: RequestRef<'_>) -> Option<Think> {
     let level = match request.reasoning_effort {
         Some(ReasoningEffort::Low) => Some("low"),
@@ -196,6 +197,7 @@ fn think(request: RequestRef<'_>) -> Option<Think> {
         _ => None,
     };
     match (request.thinking, level) {
+        // Disabled thinking takes precedence over an effort.
         (Some(ThinkingConfig::Disabled), _) => Some(Think::Whether(false)),
         (_, Some(level)) => Some(Think::Level(level)),
         (Some(ThinkingConfig::Enabled { .. } | ThinkingConfig::Adaptive), None) => {

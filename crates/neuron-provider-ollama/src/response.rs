@@ -1,4 +1,4 @@
-//! The API's JSON as our response.
+//! Parsing of responses.
 
 use std::collections::HashSet;
 
@@ -15,11 +15,11 @@ use uuid::Uuid;
 use crate::error;
 use crate::request::PROVIDER;
 
-/// Reads a whole answer. What an error shows of it is without the secret.
+/// Parses a whole response. The secret is removed from errors that quote it.
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] when the body is not an answer.
+/// [`ProviderError::Other`] if the body is not a response.
 pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
     let unreadable = |why: &str| {
         let shown = secret.excerpt(body);
@@ -33,6 +33,7 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
         return Err(error::from_answer(error));
     }
     let message = line.message.take().ok_or_else(|| unreadable("missing field `message`"))?;
+    // Such a body is a line of a stream.
     if line.done == Some(false) {
         return Err(unreadable("it is not done"));
     }
@@ -41,7 +42,7 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
     Ok(collected.into_response(line))
 }
 
-/// An answer: a whole one, or a line of one that is streamed.
+/// A whole response, or a line of a stream.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct WireLine {
     #[serde(default)]
@@ -52,22 +53,22 @@ pub(crate) struct WireLine {
     pub(crate) done: Option<bool>,
     #[serde(default)]
     done_reason: Option<String>,
-    /// Left out when it is zero, as is the next.
+    /// Omitted by the server if it is zero, like `eval_count`.
     #[serde(default)]
     prompt_eval_count: Option<usize>,
-    /// The part of the prompt that was read from the cache. Older servers do not send it.
+    /// The cached part of the input. Older servers do not send it.
     #[serde(default)]
     prompt_eval_cached_count: Option<usize>,
     #[serde(default)]
     eval_count: Option<usize>,
     #[serde(default)]
     pub(crate) logprobs: Value,
-    /// In place of all the others.
+    /// Replaces all other fields.
     #[serde(default)]
     pub(crate) error: Option<Value>,
 }
 
-/// A message, or a piece of one.
+/// A message, or a fragment of a streamed message.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct WireMessage {
     #[serde(default, rename = "role")]
@@ -82,7 +83,7 @@ pub(crate) struct WireMessage {
     more: Map<String, Value>,
 }
 
-/// What has come of an answer.
+/// The parts of a response received so far.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     pub(crate) thinking: String,
@@ -90,18 +91,18 @@ pub(crate) struct Collected {
     calls: Vec<ContentBlock>,
     /// The ids of the calls.
     ids: HashSet<String>,
-    /// The fields of the message that neuron does not model.
+    /// Unknown fields of the message.
     more: Map<String, Value>,
     logprobs: Vec<Value>,
 }
 
 impl Collected {
-    /// Takes a piece of the message, and returns the calls in it.
+    /// Adds a fragment of the message, and returns the calls in it.
     pub(crate) fn take(&mut self, message: WireMessage) -> &[ContentBlock] {
         self.thinking.push_str(message.thinking.as_deref().unwrap_or_default());
         self.text.push_str(message.content.as_deref().unwrap_or_default());
         for (key, value) in message.more {
-            // `type` marks the block that keeps these fields.
+            // The key `type` is reserved for the block that keeps these fields.
             if key != "type" && !is_nothing(&value) {
                 append(&mut self.more, key, value);
             }
@@ -115,12 +116,12 @@ impl Collected {
         self.calls.get(before..).unwrap_or_default()
     }
 
-    /// Takes the log probabilities of a line.
+    /// Adds the log probabilities of a line.
     pub(crate) fn add_logprobs(&mut self, line: &WireLine) {
         self.logprobs.extend(line.logprobs.as_array().into_iter().flatten().cloned());
     }
 
-    /// Makes the response; `end` is the line that completed the answer.
+    /// Builds the response. `end` is the last line.
     pub(crate) fn into_response(mut self, end: WireLine) -> CompletionResponse {
         self.add_logprobs(&end);
         let mut metadata = AnswerMetadata::default();
@@ -142,14 +143,13 @@ impl Collected {
         }
         let message = Message { role: Role::Assistant, content }.with_metadata(&metadata);
         CompletionResponse {
-            // The API has no ids of answers.
+            // The API has no response ids.
             id: String::new(),
             model: end.model,
             stop_reason: stop_reason(end.done_reason.as_deref(), &message),
             message,
             usage: TokenUsage {
-                // `prompt_eval_count` includes the cached tokens.
-                // https://github.com/ollama/ollama/pull/16428
+                // `prompt_eval_count` includes the cached tokens. https://github.com/ollama/ollama/pull/16428
                 input_tokens: end
                     .prompt_eval_count
                     .or(end.prompt_eval_cached_count)
@@ -162,15 +162,15 @@ impl Collected {
     }
 }
 
-/// Maps why the model stopped. Ollama sends `stop` with tool calls too. Older versions send nothing, and
-/// servers that translate OpenAI's API send `tool_calls`.
+/// Maps the stop reason. Ollama sends `stop` for tool calls too. Older versions send no reason, and proxies of OpenAI's
+/// API send `tool_calls`.
 fn stop_reason(reason: Option<&str>, message: &Message) -> StopReason {
     match reason.filter(|reason| !reason.is_empty()) {
         Some("length") => StopReason::MaxTokens,
         Some("tool_calls") => StopReason::ToolUse,
         _ if message.tool_uses().next().is_some() => StopReason::ToolUse,
         Some("stop") | None => StopReason::EndTurn,
-        // `load` and `unload` answer requests without messages.
+        // Responses to requests without messages have the reasons `load` and `unload`.
         Some(other) => StopReason::Other(other.to_owned()),
     }
 }
@@ -184,7 +184,7 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// Adds a field of a piece to those of the pieces before: texts and lists grow.
+/// Adds a field of a fragment. Texts and lists grow.
 fn append(fields: &mut Map<String, Value>, key: String, value: Value) {
     match (fields.get_mut(&key), value) {
         (Some(Value::String(text)), Value::String(more)) => text.push_str(&more),
@@ -199,15 +199,15 @@ fn raw(json: Value, portable: Option<ContentBlock>) -> ContentBlock {
     ContentBlock::Raw { provider: PROVIDER.to_owned(), json, portable: portable.map(Box::new) }
 }
 
-/// Reads a tool call. A call with fields that neuron does not model is kept as it came, with its id and
-/// its arguments in the form in which they go back. An entry without a name is kept and is no call.
+/// Parses a tool call. A call with unknown fields is kept as raw JSON, with its final id and arguments. An entry
+/// without a name is kept, but is not a call.
 fn read_call(mut json: Value, ids: &mut HashSet<String>) -> ContentBlock {
     let Some((name, input, is_kept)) = parts_of_call(&json) else {
         return raw(json, None);
     };
     let id = unique_id(json.get("id").and_then(Value::as_str), ids);
     if is_kept {
-        // Its result names this id, and Ollama refuses arguments that are not an object.
+        // The tool result refers to this id, and Ollama rejects arguments that are not an object.
         if let Some(function) = json.get_mut("function").and_then(Value::as_object_mut)
             && let Ok(arguments) = serde_json::to_value(ObjectInput(&input))
         {
@@ -221,14 +221,14 @@ fn read_call(mut json: Value, ids: &mut HashSet<String>) -> ContentBlock {
     ContentBlock::ToolUse { id, name, input }
 }
 
-/// Returns the name and the arguments of a call, and whether it has fields that neuron does not model.
+/// Returns the name and the arguments of a call, and `true` if it has unknown fields.
 fn parts_of_call(json: &Value) -> Option<(String, Value, bool)> {
     let fields = json.as_object()?;
     let function = fields.get("function")?.as_object()?;
     let name = function.get("name")?.as_str().filter(|name| !name.is_empty())?;
     let input = match function.get("arguments") {
         None | Some(Value::Null) => ToolCall::parse_input(""),
-        // As OpenAI writes them.
+        // OpenAI sends arguments as a text.
         Some(Value::String(text)) => ToolCall::parse_input(text),
         Some(input) => input.clone(),
     };
@@ -241,7 +241,7 @@ fn parts_of_call(json: &Value) -> Option<(String, Value, bool)> {
     Some((name.to_owned(), input, is_kept))
 }
 
-/// The server's id, unless it has none or has given it to another call of this answer.
+/// Returns the server's id, or a new id if it is missing or another call of the response has it.
 fn unique_id(id: Option<&str>, ids: &mut HashSet<String>) -> String {
     let given = match id {
         Some(id) if !id.is_empty() => id.to_owned(),

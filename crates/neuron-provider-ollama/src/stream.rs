@@ -1,4 +1,5 @@
-//! The API's lines as our events: bytes in, [`StreamEvent`]s out.
+//! Decoding of streams into [`StreamEvent`]s.
+//!
 //! <https://docs.ollama.com/api/streaming>
 
 use std::collections::VecDeque;
@@ -12,14 +13,14 @@ use serde::de::IgnoredAny;
 use crate::error;
 use crate::response::{Collected, WireLine};
 
-/// An answer as far as it has come.
+/// A decoder of a streamed response.
 #[derive(Default)]
-pub(crate) struct ChatAnswer {
+pub(crate) struct ChatDecoder {
     collected: Collected,
     has_message: bool,
 }
 
-impl Answer for ChatAnswer {
+impl Answer for ChatDecoder {
     type Framing = LineDecoder;
 
     fn take(
@@ -28,7 +29,8 @@ impl Answer for ChatAnswer {
         secret: &Secret,
         out: &mut VecDeque<StreamEvent>,
     ) -> Result<bool, ProviderError> {
-        if let Ok(PieceLine { message, done: false, .. }) = read_frame(data) {
+        // The last line is decoded in full, because it has the usage.
+        if let Ok(DeltaLine { message, done: false, .. }) = read_frame(data) {
             self.has_message = true;
             self.extend(message.thinking, message.content, out);
             return Ok(false);
@@ -49,9 +51,11 @@ impl Answer for ChatAnswer {
             }
         }
         if line.done != Some(true) {
+            // The log probabilities of the last line are added by `into_response`.
             self.collected.add_logprobs(&line);
             return Ok(false);
         }
+        // A stream of another API has no `message`, and would be an empty response.
         if !self.has_message {
             return Err(ProviderError::StreamError("the stream ended without a message".into()));
         }
@@ -60,7 +64,7 @@ impl Answer for ChatAnswer {
     }
 }
 
-impl ChatAnswer {
+impl ChatDecoder {
     fn extend(&mut self, thinking: String, text: String, out: &mut VecDeque<StreamEvent>) {
         if !thinking.is_empty() {
             self.collected.thinking.push_str(&thinking);
@@ -73,17 +77,16 @@ impl ChatAnswer {
     }
 }
 
-/// The line of which a stream has thousands: a piece of text or of reasoning, and nothing else that is
-/// read.
+/// The most frequent line, with a delta of text or of reasoning and no other relevant field.
 ///
-/// It is read first and alone: a struct with few fields is read much faster than [`WireLine`] with its
-/// many (`benches/README.md`). Whatever has another form is read again as that.
+/// It is tried first, because a struct with few fields is deserialised much faster than [`WireLine`]
+/// (`benches/README.md`). Any other line is then deserialised as a `WireLine`.
 #[derive(Deserialize)]
-struct PieceLine {
-    message: PieceMessage,
+struct DeltaLine {
+    message: DeltaMessage,
     #[serde(default)]
     done: bool,
-    /// Only `null`.
+    /// Must be `null`.
     #[serde(default, rename = "error")]
     _error: (),
     #[serde(default, rename = "logprobs")]
@@ -92,7 +95,7 @@ struct PieceLine {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PieceMessage {
+struct DeltaMessage {
     #[serde(default, rename = "role")]
     _role: IgnoredAny,
     #[serde(default)]
@@ -101,12 +104,13 @@ struct PieceMessage {
     thinking: String,
 }
 
-/// The API sends calls whole: all their events come at once.
+/// Emits all events of a call. The API sends calls whole.
 fn announce(call: &ContentBlock, out: &mut VecDeque<StreamEvent>) {
     let Some(call) = call.as_tool_use() else {
         return;
     };
     let (id, name) = (call.id.to_owned(), call.name.to_owned());
+    // Invalid arguments are emitted as the model wrote them.
     let delta = match ToolCall::invalid_json(call.input) {
         Some(text) => text.to_owned(),
         None => call.input.to_string(),
@@ -114,6 +118,7 @@ fn announce(call: &ContentBlock, out: &mut VecDeque<StreamEvent>) {
     out.push_back(StreamEvent::ToolUseStart { id: id.clone(), name: name.clone() });
     out.push_back(StreamEvent::ToolUseInputDelta { id: id.clone(), delta });
     out.push_back(StreamEvent::ToolUseEnd { id: id.clone() });
+    // A call with invalid arguments must not run.
     if ToolCall::invalid_json(call.input).is_none() {
         out.push_back(StreamEvent::ToolUse { id, name, input: call.input.clone() });
     }

@@ -1,4 +1,4 @@
-//! Our tools as the API's JSON, which is OpenAI's.
+//! Serialisation of tools. The API uses OpenAI's format.
 
 use std::borrow::Cow;
 
@@ -34,8 +34,8 @@ impl Serialize for Tools<'_> {
                 name: &tool.name,
                 description: &tool.description,
                 parameters: Parameters(match tool.plain_schema() {
-                    Cow::Borrowed(schema) => inlined(schema),
-                    Cow::Owned(schema) => Cow::Owned(inlined(&schema).into_owned()),
+                    Cow::Borrowed(schema) => without_references(schema),
+                    Cow::Owned(schema) => Cow::Owned(without_references(&schema).into_owned()),
                 }),
                 vendor: VendorFields { tool, provider: PROVIDER, written: &WRITTEN },
             },
@@ -51,9 +51,9 @@ impl Serialize for Parameters<'_> {
     }
 }
 
-/// Puts what is referred to where it is referred to: the server drops references, and the model would
-/// never learn what an argument looks like. Where a schema refers to itself, anything goes.
-fn inlined(schema: &Value) -> Cow<'_, Value> {
+/// Replaces references in a schema with their definitions. The server drops `$ref`, so the model would not receive the
+/// schema of an argument. A recursive reference becomes a schema that accepts any value.
+fn without_references(schema: &Value) -> Cow<'_, Value> {
     let Some(fields) = schema.as_object() else {
         return Cow::Borrowed(schema);
     };
@@ -61,34 +61,34 @@ fn inlined(schema: &Value) -> Cow<'_, Value> {
         return Cow::Borrowed(schema);
     };
     let resolved = DEPTHS.into_iter().find_map(|depth| {
-        let mut references = References { definitions, open: Vec::new(), depth, left: AT_MOST };
+        let mut references = References { definitions, open: Vec::new(), depth, left: MAX_OBJECTS };
         references.object(fields, &DEFINITIONS)
     });
+    // Even depth 0 may exceed the limit. The schema is then sent unchanged.
     resolved.map_or(Cow::Borrowed(schema), Cow::Owned)
 }
 
-/// How deep references within what is referred to are followed: as deep as keeps the schema small.
-/// Definitions that refer to each other multiply with every step, and those of foreign tools may be
-/// made to.
+/// Maximum depths of nested references. They are tried in order until the schema is small enough. Definitions that
+/// refer to each other multiply with every level, and a foreign tool may do so on purpose.
 const DEPTHS: [usize; 6] = [32, 8, 4, 2, 1, 0];
 
-/// The most objects that may come in place of references.
-const AT_MOST: usize = 10_000;
+/// Maximum number of objects in replaced references.
+const MAX_OBJECTS: usize = 10_000;
 
-/// Where generators put the schemas that others refer to.
+/// Fields in which schema generators put definitions.
 const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
 
 struct References<'a> {
     definitions: &'a Map<String, Value>,
-    /// The names that are being followed.
+    /// The names of the definitions that are being replaced.
     open: Vec<&'a str>,
     depth: usize,
-    /// How many more objects may come in place of references.
+    /// Remaining number of objects in replaced references.
     left: usize,
 }
 
 impl<'a> References<'a> {
-    /// Returns the schema with what it refers to; `None` when that would be too much.
+    /// Returns the schema without references. `None` if it would be too large.
     fn resolved(&mut self, schema: &'a Value) -> Option<Value> {
         match schema {
             Value::Object(fields) => self.object(fields, &[]),
@@ -98,12 +98,14 @@ impl<'a> References<'a> {
     }
 
     fn object(&mut self, fields: &'a Map<String, Value>, but: &[&str]) -> Option<Value> {
+        // Only objects within definitions count towards the limit.
         if !self.open.is_empty() {
             self.left = self.left.checked_sub(1)?;
         }
         let mut result = Map::new();
-        if let Some(name) = fields.get("$ref").and_then(Value::as_str).and_then(referred)
+        if let Some(name) = fields.get("$ref").and_then(Value::as_str).and_then(definition_name)
             && let Some(definition) = self.definitions.get(name)
+            // A recursive reference is dropped, so that it accepts any value.
             && !self.open.contains(&name)
             && self.open.len() < self.depth
         {
@@ -113,7 +115,7 @@ impl<'a> References<'a> {
             }
             self.open.pop();
         }
-        // What stands beside a reference is more specific than what it refers to.
+        // Fields beside a reference are more specific than its definition.
         for (key, value) in fields {
             if key != "$ref" && !but.contains(&key.as_str()) {
                 result.insert(key.clone(), self.resolved(value)?);
@@ -123,19 +125,20 @@ impl<'a> References<'a> {
     }
 }
 
-fn referred(reference: &str) -> Option<&str> {
+fn definition_name(reference: &str) -> Option<&str> {
     let path = reference.strip_prefix("#/")?;
     DEFINITIONS.iter().find_map(|key| path.strip_prefix(key)?.strip_prefix('/'))
 }
 
-/// A JSON Schema. The server reads it and the schemas of its properties as objects, and refuses the
-/// short form `true`, which generators write for "anything".
+/// A JSON Schema. The server requires objects for it and for the schemas of its properties. It rejects the short form
+/// `true`, which generators write for any value.
 struct Schema<'a>(&'a Value);
 
 impl Serialize for Schema<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let schema = match self.0 {
             Value::Object(schema) => schema,
+            // `false` is widened to a schema that accepts any value, too.
             Value::Bool(_) => return serializer.serialize_map(Some(0))?.end(),
             other => return other.serialize(serializer),
         };
@@ -172,13 +175,13 @@ mod tests {
 
     #[track_caller]
     fn check(schema: Value, expected: Value) {
-        let parameters = Parameters(inlined(&schema));
+        let parameters = Parameters(without_references(&schema));
         assert_eq!(serde_json::to_value(&parameters).unwrap(), expected);
     }
 
-    /// The server dropped `$ref`: a model was never told what a nested argument is.
+    /// The server dropped `$ref`, so models once did not receive the schema of nested arguments.
     #[test]
-    fn references_are_put_in_place() {
+    fn references_are_replaced_with_definitions() {
         let address = json!({"type": "object", "properties": {"city": {"type": "string"}}});
         check(
             json!({
@@ -202,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_refers_to_itself_ends() {
+    fn recursive_schema_is_cut_off() {
         check(
             json!({
                 "type": "object",
@@ -219,10 +222,10 @@ mod tests {
         );
     }
 
-    /// Each definition refers to the next one twice: in full that would be 2^40 objects, and the
-    /// request was never written.
+    /// Each definition refers to the next one twice. Fully expanded, the schema would have 2^40 objects, and the
+    /// request once was never sent.
     #[test]
-    fn a_schema_whose_references_multiply_stays_small() {
+    fn multiplying_references_stay_below_the_limit() {
         let mut definitions = Map::new();
         for number in 0..40 {
             let next = json!({"$ref": format!("#/$defs/D{}", number + 1)});
@@ -236,28 +239,28 @@ mod tests {
             "properties": {"top": {"$ref": "#/$defs/D0"}},
             "$defs": definitions,
         });
-        let text = serde_json::to_string(&Parameters(inlined(&schema))).unwrap();
+        let text = serde_json::to_string(&Parameters(without_references(&schema))).unwrap();
         let level = r#"{"type":"object","properties":{"a":"#;
         assert!(text.contains(&level.repeat(8)) && !text.contains("$ref"), "{}", text.len());
         assert!(text.len() < 1_000_000, "{}", text.len());
     }
 
-    /// A chain as long as a foreign tool likes to make it must not be followed on the stack.
+    /// A foreign tool may have a chain of any length, so the stack must not grow with it.
     #[test]
-    fn a_long_chain_of_references_ends() {
+    fn long_chain_of_references_does_not_overflow_the_stack() {
         let link = |number| {
             let next = json!({"$ref": format!("#/$defs/D{}", number + 1)});
             (format!("D{number}"), json!({"properties": {"next": next}}))
         };
         let definitions: Map<_, _> = (0..100_000).map(link).collect();
         let schema = json!({"properties": {"D": {"$ref": "#/$defs/D0"}}, "$defs": definitions});
-        let text = serde_json::to_string(&Parameters(inlined(&schema))).unwrap();
+        let text = serde_json::to_string(&Parameters(without_references(&schema))).unwrap();
         assert_eq!(text.matches("next").count(), 32);
     }
 
-    /// A property may be called as the place of the definitions is.
+    /// A property may have the name of the field with the definitions.
     #[test]
-    fn a_property_called_definitions_is_kept() {
+    fn property_named_definitions_is_kept() {
         check(
             json!({
                 "$ref": "#/$defs/Args",
@@ -268,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_without_references_stays_as_it_is() {
+    fn schema_without_references_is_unchanged() {
         let schema =
             json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]});
         check(schema.clone(), schema);

@@ -1,5 +1,4 @@
-//! The API's wire without HTTP: plain functions, for a transport of one's own, for recorded answers,
-//! for fuzzing and benchmarks.
+//! The mapping as plain functions without HTTP, for other transports, recorded responses, fuzzing and benchmarks.
 
 use std::time::Duration;
 
@@ -14,14 +13,14 @@ use neuron_types::{
 
 use crate::client::DEFAULT_MODEL;
 use crate::request::{self, Settings};
-use crate::stream::ChatAnswer;
+use crate::stream::ChatDecoder;
 use crate::{embed, error, response};
 
-/// Writes the body of a request, as [`Ollama`](crate::Ollama) does with its defaults.
+/// Serialises a request, with the default settings of [`Ollama`](crate::Ollama).
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] for what the API cannot express.
+/// [`ProviderError::InvalidRequest`] for content that the API cannot express.
 ///
 /// # Example
 ///
@@ -41,45 +40,45 @@ pub fn write_request(request: RequestRef<'_>, stream: bool) -> Result<Vec<u8>, P
     request::write(request, Settings { model: DEFAULT_MODEL, ..Settings::default() }, stream)
 }
 
-/// Reads the body of an answer that is not streamed.
+/// Parses the body of a response that is not streamed.
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] when it is not an answer.
+/// [`ProviderError::Other`] if the body is not a response.
 pub fn read_response(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
     let nothing = Secret::default();
     response::read(body, &nothing).map_err(|error| nothing.redact_error(error))
 }
 
-/// Reads a streamed answer from its bytes, however they are cut.
+/// Decodes a streamed response from byte chunks of any size.
 pub fn read_stream<B>(body: B) -> StreamHandle
 where
     B: Stream<Item = Result<Bytes, ProviderError>> + Unpin + WasmCompatSend + 'static,
 {
-    AnswerStream::from_bytes(body, ChatAnswer::default(), Secret::default()).into()
+    AnswerStream::from_bytes(body, ChatDecoder::default(), Secret::default()).into()
 }
 
-/// Makes an error of a response whose status is not a success.
+/// Converts a response whose status is not a success into an error.
 #[must_use]
 pub fn read_error(status: u16, headers: &HeaderMap, body: &[u8]) -> ProviderError {
     let rejection = Rejection::new(status, headers.clone(), body, Duration::ZERO);
     Secret::default().redact_error(error::from_rejection(&rejection))
 }
 
-/// Writes the body of a request for embeddings.
+/// Serialises a request for embeddings.
 ///
 /// # Errors
 ///
-/// [`EmbeddingError::InvalidRequest`] when it cannot be written.
+/// [`EmbeddingError::InvalidRequest`] if it cannot be serialised.
 pub fn write_embedding_request(request: &EmbeddingRequest) -> Result<Vec<u8>, EmbeddingError> {
     Ok(embed::write(request, Settings::default())?)
 }
 
-/// Reads the vectors of `count` texts.
+/// Parses a response with the vectors of `count` texts.
 ///
 /// # Errors
 ///
-/// [`EmbeddingError::Other`] when there are not so many.
+/// [`EmbeddingError::Other`] if the body does not have `count` vectors.
 pub fn read_embeddings(body: &[u8], count: usize) -> Result<EmbeddingResponse, EmbeddingError> {
     let nothing = Secret::default();
     let answer = embed::read(body, count, &nothing);

@@ -1,4 +1,4 @@
-//! A tool call of Chat Completions: its fields as they arrive, as our block, and as they go back.
+//! Tool calls of Chat Completions, in the wire format and as content blocks.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::message::called_name;
 use crate::message_fields::merge;
 use crate::request::PROVIDER;
 
-/// A call, or a fragment of a call.
+/// A tool call, or a fragment of a streamed call.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct WireCall {
@@ -22,7 +22,7 @@ pub(crate) struct WireCall {
     pub(crate) index: Option<usize>,
     #[serde(deserialize_with = "lenient::or_default")]
     id: String,
-    /// The name of the field beside it.
+    /// Ignored. The type is the name of the field beside it.
     #[serde(rename = "type")]
     _kind: IgnoredAny,
     function: Option<WireFunction>,
@@ -31,15 +31,15 @@ pub(crate) struct WireCall {
     more: Map<String, Value>,
 }
 
-/// A function's call, or a call whose input is free text.
+/// A function call, or a custom call with free text as input.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct WireFunction {
     #[serde(deserialize_with = "lenient::or_default")]
     name: String,
-    /// A text. Some servers send the object itself.
+    /// A text. Some servers send the JSON object itself.
     arguments: Value,
-    /// The same of a call whose input is free text.
+    /// The input of a custom call, a free text.
     input: Value,
     #[serde(flatten)]
     more: Map<String, Value>,
@@ -50,23 +50,23 @@ impl WireFunction {
         if self.arguments.is_null() { &self.input } else { &self.arguments }
     }
 
-    /// Orders a stub below a fragment, and a fragment below the beginning of a call.
+    /// Orders an empty stub below a fragment, and a fragment below the beginning of a call.
     fn rank(&self) -> (bool, bool) {
-        (!self.name.is_empty(), !lenient::says_nothing(self.arguments()))
+        (!self.name.is_empty(), !lenient::is_blank(self.arguments()))
     }
 }
 
-/// The fields of a call, as far as they have arrived.
+/// The fields of a call that have arrived so far.
 #[derive(Debug, Default)]
 pub(crate) struct CallFields {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) arguments: String,
-    /// Set if the input is free text.
+    /// Set for a custom call, whose input is free text.
     is_custom: bool,
-    /// Fields of the call that we do not model.
+    /// Unknown fields of the call.
     more: Map<String, Value>,
-    /// Fields of the call's function that we do not model.
+    /// Unknown fields of the call's function.
     function_more: Map<String, Value>,
 }
 
@@ -74,7 +74,7 @@ impl From<WireCall> for CallFields {
     fn from(wire: WireCall) -> Self {
         let function = wire.function.unwrap_or_default();
         let custom = wire.custom.unwrap_or_default();
-        // Snowflake Cortex sends a stub of the other beside each.
+        // Snowflake Cortex sends each call with an empty stub of the other kind.
         let is_custom = custom.rank() > function.rank();
         let function = if is_custom { custom } else { function };
         let arguments = match function.arguments() {
@@ -85,26 +85,27 @@ impl From<WireCall> for CallFields {
         let WireFunction { name, more, .. } = function;
         let mut fields =
             Self { id: wire.id, name, arguments, is_custom, more: wire.more, function_more: more };
+        // Stubs of absent fields are dropped, so that they do not turn a plain call into a raw block.
         for more in [&mut fields.more, &mut fields.function_more] {
-            more.retain(|_, value| !lenient::says_nothing(value));
+            more.retain(|_, value| !lenient::is_blank(value));
         }
         fields
     }
 }
 
 impl CallFields {
-    /// Reads a call that is not streamed. Returns `None` if it has another form.
+    /// Parses a call that is not streamed. `None` if it has another form.
     pub(crate) fn read(json: &Value) -> Option<Self> {
         WireCall::deserialize(json).ok().map(Self::from)
     }
 
-    /// Reads the one call that answers had before `tool_calls`.
-    pub(crate) fn read_old(function: Value) -> Option<Self> {
+    /// Parses the single `function_call` that responses had before `tool_calls`.
+    pub(crate) fn parse_function_call(function: Value) -> Option<Self> {
         let function = serde_json::from_value(function).ok()?;
         Some(WireCall { function: Some(function), ..WireCall::default() }.into())
     }
 
-    pub(crate) fn says_nothing(&self) -> bool {
+    pub(crate) fn is_blank(&self) -> bool {
         self.id.is_empty()
             && self.name.is_empty()
             && self.arguments.is_empty()
@@ -112,8 +113,8 @@ impl CallFields {
             && self.function_more.is_empty()
     }
 
-    /// Adds a fragment, whose arguments are appended. Other fields are set by their first
-    /// value, and unknown fields by their last.
+    /// Adds a fragment. Arguments are appended, other known fields keep their first value, and unknown fields take the
+    /// last.
     pub(crate) fn extend(&mut self, fragment: Self) {
         if self.id.is_empty() {
             self.id = fragment.id;
@@ -131,7 +132,7 @@ impl CallFields {
         }
     }
 
-    /// Returns the call in the API's form.
+    /// Converts the call into the format of the API.
     pub(crate) fn into_json(self) -> Value {
         let (kind, key) = match self.is_custom {
             true => ("custom", "input"),
@@ -149,14 +150,13 @@ impl CallFields {
         json.into()
     }
 
-    /// Returns our block: a plain call, or the API's form with its meaning if a call has more
-    /// than that.
+    /// Converts the call into a plain tool use or, if it has unknown fields, into a raw block with a portable tool use.
     pub(crate) fn into_block(mut self) -> ContentBlock {
         let input = match self.is_custom {
-            // Our tools take JSON, so they get a JSON string.
+            // Tools accept JSON, so free text becomes a JSON string.
             true => Value::String(self.arguments.clone()),
             false => match ToolCall::parse_input(&self.arguments) {
-                // Models write `null` for no arguments.
+                // Models send `null` for calls without arguments.
                 Value::Null => json!({}),
                 input => input,
             },
@@ -164,6 +164,7 @@ impl CallFields {
         if !self.is_custom && self.more.is_empty() && self.function_more.is_empty() {
             return ContentBlock::ToolUse { id: self.id, name: self.name, input };
         }
+        // The stored arguments must be valid, because raw fields are sent back unchanged.
         if !self.is_custom {
             self.arguments = arguments_text(Some(&self.arguments), &input).into_owned();
         }
@@ -177,14 +178,14 @@ impl CallFields {
     }
 }
 
-/// Makes an id for a call that has none, as some compatible servers send it.
+/// Generates an id for a call without one, as some compatible servers send it.
 ///
-/// `seed` names the answer. The id has what the strictest vendors take: letters, digits, `_` and
-/// `-`, and at most 40 characters. The number grows until no other call has the id.
-pub(crate) fn made_id(mut index: usize, seed: &str, is_taken: impl Fn(&str) -> bool) -> String {
+/// `seed` identifies the response. The id satisfies the strictest vendors, with letters, digits, `_` and `-`, and at
+/// most 40 characters. The number in it is incremented until no other call has the id.
+pub(crate) fn generate_id(mut index: usize, seed: &str, is_taken: impl Fn(&str) -> bool) -> String {
     const TAIL: usize = 24;
     let allowed = |c: &char| c.is_ascii_alphanumeric() || *c == '-' || *c == '_';
-    // The end of an id tells it from others. Its beginning is the same for all.
+    // Response ids differ at their end. Their prefix is often the same.
     let tail: Vec<char> = seed.chars().rev().filter(allowed).take(TAIL).collect();
     let prefix = match tail.is_empty() {
         true => "call".to_owned(),
@@ -199,7 +200,7 @@ pub(crate) fn made_id(mut index: usize, seed: &str, is_taken: impl Fn(&str) -> b
     }
 }
 
-/// Returns what names an answer: its id, or the time of its creation if it has no id.
+/// Returns the seed for generated ids, which is the response id, or else its creation time.
 pub(crate) fn seed(id: &str, created: Option<usize>) -> Cow<'_, str> {
     match created {
         Some(created) if id.is_empty() && created > 0 => created.to_string().into(),
@@ -207,12 +208,12 @@ pub(crate) fn seed(id: &str, created: Option<usize>) -> Cow<'_, str> {
     }
 }
 
-/// A call as it goes back.
+/// A call that is sent back.
 pub(crate) struct Call<'a> {
     call: ToolUseRef<'a>,
     id: Cow<'a, str>,
     name: Cow<'a, str>,
-    /// The API's form, for a call of this vendor that has more than we model.
+    /// The call in the format of the API, if it came from this vendor and has unknown fields.
     own: Option<&'a Map<String, Value>>,
 }
 
@@ -236,14 +237,14 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Returns `true` for a call in the form of Chat Completions. Items of the Responses API have neither
-/// field.
+/// Returns `true` for a call in the format of Chat Completions. Items of the Responses API have neither field.
 pub(crate) fn is_call(json: &Map<String, Value>) -> bool {
     json.contains_key("custom") || json.contains_key("function")
 }
 
 impl Serialize for Call<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // The input of a custom call is free text, so it needs no repair.
         if let Some(own) = self.own.filter(|own| own.contains_key("custom")) {
             return own.serialize(serializer);
         }
@@ -279,11 +280,11 @@ impl Serialize for Function<'_> {
     }
 }
 
-/// Returns arguments as the text of a JSON object: servers answer 400 or 500 to a text that is not
-/// JSON, and templates of llama.cpp fail for JSON that is no object.
+/// Returns arguments as the text of a JSON object. Servers reject other text with status 400 or 500, and the chat
+/// templates of llama.cpp fail if the JSON is not an object.
 ///
-/// `text` is the model's text of `input`, which is kept if it is an object. Arguments that are not JSON
-/// are sent in the form in which they are kept, see [`ToolCall::invalid_json`].
+/// `text` is the model's own text of `input`, which is kept if it is an object. Invalid JSON is sent in the form of
+/// [`ToolCall::invalid_json`].
 fn arguments_text<'a>(text: Option<&'a str>, input: &Value) -> Cow<'a, str> {
     let is_valid = input.is_object() && ToolCall::invalid_json(input).is_none();
     match (text, input) {
@@ -298,15 +299,15 @@ fn arguments_text<'a>(text: Option<&'a str>, input: &Value) -> Cow<'a, str> {
 mod tests {
     use super::*;
 
-    /// The vendor refuses an id with more than 40 characters, or with others, once the conversation
-    /// moves there.
+    /// Other vendors reject ids with more than 40 characters or with other characters, and conversations may move to
+    /// them.
     #[test]
-    fn a_made_id_is_taken_by_every_vendor() {
-        let made_id = |index, seed| made_id(index, seed, |_| false);
-        assert_eq!(made_id(0, ""), "call_0");
-        assert_eq!(made_id(1, "::"), "call_1");
-        assert_eq!(made_id(2, "gen-1a:b"), "call_gen-1ab_2");
-        let long = made_id(100, "chatcmpl-0123456789abcdef0123456789abcdef");
+    fn generated_id_is_accepted_by_every_vendor() {
+        let generate_id = |index, seed| generate_id(index, seed, |_| false);
+        assert_eq!(generate_id(0, ""), "call_0");
+        assert_eq!(generate_id(1, "::"), "call_1");
+        assert_eq!(generate_id(2, "gen-1a:b"), "call_gen-1ab_2");
+        let long = generate_id(100, "chatcmpl-0123456789abcdef0123456789abcdef");
         assert_eq!(long, "call_89abcdef0123456789abcdef_100");
         assert!(long.len() <= 40);
     }

@@ -1,4 +1,4 @@
-//! The client: its settings, its headers, and the calls.
+//! The client, with its settings and headers.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -16,31 +16,31 @@ use crate::dialect::{Dialect, KeyHeader, ReasoningBack, SystemRole, Vendor};
 use crate::error::ApiError;
 use crate::models::{GPT_5_4_MINI, TEXT_EMBEDDING_3_SMALL};
 use crate::request::{self, Settings};
-use crate::responses::stream::ResponseAnswer;
-use crate::stream::ChatAnswer;
+use crate::responses::stream::ResponsesDecoder;
+use crate::stream::ChatDecoder;
 use crate::{embed, error, response, responses};
 
-/// The model for requests that name none.
+/// The default model of requests.
 ///
-/// Models end: set [`OpenAi::model`] in production. This one reasons, and takes no sampling
+/// Models are retired, so set [`OpenAi::model`] in production. This model reasons and does not accept sampling
 /// parameters.
 pub const DEFAULT_MODEL: &str = GPT_5_4_MINI;
 
-/// The model for embeddings that name none.
+/// The default model of embedding requests.
 pub const DEFAULT_EMBEDDING_MODEL: &str = TEXT_EMBEDDING_3_SMALL;
 
 const DEFAULT_BASE_URL: &str = "https://api.openai.com";
 
-/// Begins the paths of OpenAI's API.
+/// Prefix of the paths of OpenAI's API.
 const VERSION: &str = "v1/";
 
 const ORGANIZATION: HeaderName = HeaderName::from_static("openai-organization");
 const PROJECT: HeaderName = HeaderName::from_static("openai-project");
 
-/// A client of OpenAI's API, and of servers that are compatible with it.
+/// A client of OpenAI's API and of compatible servers.
 ///
-/// It speaks Chat Completions, or the Responses API after [`responses_api`](Self::responses_api),
-/// and it embeds. Clones share the connections. `Debug` shows neither the key nor the values of own headers.
+/// It uses Chat Completions, or the Responses API after [`responses_api`](Self::responses_api), and also creates
+/// embeddings. Clones share the connections. `Debug` shows neither the key nor the values of custom headers.
 ///
 /// # Example
 ///
@@ -62,14 +62,14 @@ pub struct OpenAi {
     project: Option<String>,
     api: Api,
     dialect: Dialect,
-    /// Begins the paths of the API, after the base URL.
+    /// Prefix of the API's paths, after the base URL.
     prefix: &'static str,
-    one_call_at_a_time: bool,
+    disables_parallel_calls: bool,
     headers: Vec<(String, Secret)>,
     key_source: Option<KeySource>,
 }
 
-/// Which of the two APIs answers.
+/// The API for completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Api {
     ChatCompletions,
@@ -77,7 +77,7 @@ enum Api {
 }
 
 impl OpenAi {
-    /// Creates a client with a key.
+    /// Creates a client with an API key.
     pub fn new(api_key: impl Into<String>) -> Self {
         Self {
             endpoint: Endpoint::new(DEFAULT_BASE_URL, Secret::new(api_key)),
@@ -87,21 +87,22 @@ impl OpenAi {
             api: Api::ChatCompletions,
             dialect: Dialect::openai(),
             prefix: VERSION,
-            one_call_at_a_time: false,
+            disables_parallel_calls: false,
             headers: Vec::new(),
             key_source: None,
         }
     }
 
-    /// Creates a client of a compatible server. The key is empty for servers without keys.
+    /// Creates a client of a compatible server. Pass an empty key to servers that need none.
     ///
-    /// [`model`](Self::model) sets the model. Without it, requests ask for OpenAI's default model.
+    /// Set the model with [`model`](Self::model). The default is OpenAI's default model.
     pub fn compatible(dialect: Dialect, api_key: impl Into<String>) -> Self {
         let endpoint = Endpoint::new(&*dialect.base_url, Secret::new(api_key));
+        // The model is still OpenAI's default. `model` sets another.
         Self { endpoint, dialect, prefix: "", ..Self::new("") }
     }
 
-    /// Creates a client of a compatible server with the key in the dialect's variable.
+    /// Creates a client of a compatible server with the key in the dialect's environment variable.
     ///
     /// # Errors
     ///
@@ -119,12 +120,11 @@ impl OpenAi {
         }
     }
 
-    /// Creates a client with the key in `OPENAI_API_KEY` and, if it is set, the organization in
-    /// `OPENAI_ORG_ID`.
+    /// Creates a client with the key in `OPENAI_API_KEY` and the optional organization in `OPENAI_ORG_ID`.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Authentication`] when the key's variable is not set or empty.
+    /// [`ProviderError::Authentication`] if the key's variable is not set or empty.
     pub fn from_env() -> Result<Self, ProviderError> {
         let variable = |name| std::env::var(name).ok();
         Self::from_variables(variable("OPENAI_API_KEY"), variable("OPENAI_ORG_ID"))
@@ -135,6 +135,7 @@ impl OpenAi {
         organization: Option<String>,
     ) -> Result<Self, ProviderError> {
         let set = |value: Option<String>| {
+            // An empty variable counts as not set.
             let value = value?.trim().to_owned();
             (!value.is_empty()).then_some(value)
         };
@@ -146,24 +147,24 @@ impl OpenAi {
         Ok(Self { organization: set(organization), ..Self::new(api_key) })
     }
 
-    /// Sets the model for requests that name none. Default: [`DEFAULT_MODEL`].
+    /// Sets the default model of requests. Default: [`DEFAULT_MODEL`].
     #[must_use]
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = model.into();
         self
     }
 
-    /// Sets where the API is, for compatible servers, proxies and tests; with or without a slash or
-    /// `/v1` at its end. Default: `https://api.openai.com`.
+    /// Sets the base URL, for compatible servers, proxies and tests. The URL may end with a slash or with `/v1`.
+    /// Default: `https://api.openai.com`.
     ///
-    /// To the address of a [compatible](Self::compatible) client nothing is added, as in [`Dialect::base_url`].
+    /// For a [compatible](Self::compatible) client nothing is inserted after the base URL, see [`Dialect::base_url`].
     #[must_use]
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.endpoint = self.endpoint.with_base_url(url);
         self
     }
 
-    /// Sets the organization that pays, for keys that belong to several: the
+    /// Sets the organization that is billed, for keys that belong to several organizations. Sent as the
     /// `OpenAI-Organization` header.
     #[must_use]
     pub fn organization(mut self, organization: impl Into<String>) -> Self {
@@ -171,93 +172,91 @@ impl OpenAi {
         self
     }
 
-    /// Sets the project that pays: the `OpenAI-Project` header.
+    /// Sets the project that is billed. Sent as the `OpenAI-Project` header.
     #[must_use]
     pub fn project(mut self, project: impl Into<String>) -> Self {
         self.project = Some(project.into());
         self
     }
 
-    /// Answers by the Responses API in place of Chat Completions.
+    /// Uses the Responses API instead of Chat Completions.
     ///
-    /// What comes back goes back as it came: reasoning with its encrypted content, items of the
-    /// vendor's own tools, ids. The conversation is not stored at the vendor (`store` is false)
-    /// unless [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) says otherwise.
-    /// Reasoning comes encrypted. A model that does not reason refuses that, and wants
-    /// `"include": []` in `extra`.
+    /// Items of a response are sent back unchanged, including encrypted reasoning, items of the vendor's own tools, and
+    /// ids. The vendor does not store the conversation (`store` is false), unless
+    /// [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) overrides it. Reasoning is requested in
+    /// encrypted form. A model without reasoning rejects that and needs `"include": []` in `extra`.
     #[must_use]
     pub fn responses_api(mut self) -> Self {
         self.api = Api::Responses;
         self
     }
 
-    /// Sets the role of system prompts. Default: [`SystemRole::Developer`]; many compatible servers
-    /// want [`SystemRole::System`].
+    /// Sets the role of system prompts. Default: [`SystemRole::Developer`]. Many compatible servers require
+    /// [`SystemRole::System`].
     #[must_use]
     pub fn system_role(mut self, role: SystemRole) -> Self {
         self.dialect.system_role = role;
         self
     }
 
-    /// Lets the model call one tool at a time. By default it may call several at once.
+    /// Limits the model to one tool call at a time. By default it may make several calls at once.
     #[must_use]
     pub fn disable_parallel_tool_calls(mut self) -> Self {
-        self.one_call_at_a_time = true;
+        self.disables_parallel_calls = true;
         self
     }
 
-    /// Sends reasoning back in the dialect's field (`reasoning_content` by default), as some compatible
-    /// servers want while the model calls tools. OpenAI's own API has no such field.
+    /// Sends reasoning back in the dialect's field (`reasoning_content` by default). Some compatible servers require it
+    /// while the model calls tools. OpenAI's own API has no such field.
     #[must_use]
     pub fn echo_reasoning(mut self) -> Self {
         self.dialect.reasoning = ReasoningBack::Always;
         self
     }
 
-    /// Adds a header to each request, for gateways and for attribution. It replaces a header of the same name.
+    /// Adds a header to each request, for gateways and for attribution. Replaces a header of the same name.
     ///
-    /// The value may be a secret: `Debug` of this client does not show it, nor do the errors of rejected requests.
+    /// The value may be a secret. `Debug` of this client and the errors of rejected requests do not show it.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), Secret::new(value)));
         self
     }
 
-    /// Asks a source for the key before each request, for tokens that expire. The wait for the key counts towards
-    /// [`timeout`](Self::timeout).
+    /// Sets a source of API keys, for tokens that expire. The source is called before each request. The wait for the
+    /// key counts towards [`timeout`](Self::timeout).
     #[must_use]
     pub fn key_source(mut self, source: KeySource) -> Self {
         self.key_source = Some(source);
         self
     }
 
-    /// Sends requests with a client of your own, for example for a proxy that is not in the environment, or for
-    /// certificates that the operating system does not have. With the feature `reqwest` this may be a `reqwest::Client`.
-    /// Turn redirects off, because they may carry the key to another server. [`Endpoint::with_client`] has the details.
+    /// Sends requests with a client of your own, for example for an explicit proxy or for certificates that the
+    /// operating system does not trust. With the feature `reqwest` it may be a `reqwest::Client`. Turn redirects off,
+    /// because they may send the key to another server. See [`Endpoint::with_client`].
     #[must_use]
     pub fn http_client(mut self, client: impl Into<HttpClient>) -> Self {
         self.endpoint = self.endpoint.with_client(client);
         self
     }
 
-    /// Limits the wait for a connection, TLS included. Default: 10 seconds. On wasm the browser
-    /// decides.
+    /// Sets the timeout for a connection, including TLS. Default: 10 seconds. On wasm the browser decides.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.endpoint = self.endpoint.with_connect_timeout(timeout);
         self
     }
 
-    /// Limits the wait for a whole answer, or for a stream to begin. Default: 10 minutes. On wasm
-    /// the browser decides.
+    /// Sets the timeout for a whole response, or for the beginning of a stream. Default: 10 minutes. On wasm the
+    /// browser decides.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.endpoint = self.endpoint.with_timeout(timeout);
         self
     }
 
-    /// Limits the wait between two pieces of a stream. Default: 2 minutes; a model that reasons
-    /// long may be silent for longer. On wasm there is no limit.
+    /// Sets the timeout between two chunks of a stream. Default: 2 minutes. A model that reasons for long may be silent
+    /// for longer. On wasm there is no limit.
     #[must_use]
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.endpoint = self.endpoint.with_idle_timeout(timeout);
@@ -268,6 +267,7 @@ impl OpenAi {
         let path = format!("{}{path}", self.prefix);
         let reject = |rejection: &Rejection| {
             let error = self.dialect.explain(rejection);
+            // Servers may echo the headers, whose values may be secrets.
             self.headers.iter().fold(error, |error, (_, value)| value.redact_error(error))
         };
         self.endpoint.post(&path, self.headers()?, body, reject).await
@@ -310,19 +310,19 @@ impl OpenAi {
         let vendor = Vendor(self.dialect.name);
         Ok(match self.api {
             Api::ChatCompletions => {
-                let asks_usage = request::asks_usage(request, &self.dialect);
-                AnswerStream::new(body, ChatAnswer::new(asks_usage, vendor), secret).into()
+                let requests_usage = request::requests_usage(request, &self.dialect);
+                AnswerStream::new(body, ChatDecoder::new(requests_usage, vendor), secret).into()
             }
-            Api::Responses => AnswerStream::new(body, ResponseAnswer::new(vendor), secret).into(),
+            Api::Responses => AnswerStream::new(body, ResponsesDecoder::new(vendor), secret).into(),
         })
     }
 
     fn settings(&self) -> Settings<'_> {
-        Settings { dialect: &self.dialect, one_call_at_a_time: self.one_call_at_a_time }
+        Settings { dialect: &self.dialect, disables_parallel_calls: self.disables_parallel_calls }
     }
 
-    /// Returns the client with the key of now.
-    async fn keyed(&self) -> Result<Cow<'_, Self>, ProviderError> {
+    /// Returns the client with the current key of the key source.
+    async fn with_current_key(&self) -> Result<Cow<'_, Self>, ProviderError> {
         let Some(source) = &self.key_source else {
             return Ok(Cow::Borrowed(self));
         };
@@ -346,6 +346,7 @@ impl OpenAi {
             KeyHeader::Bearer => (AUTHORIZATION, "Bearer "),
             KeyHeader::Named(name) => (header_name(name)?, ""),
         };
+        // A local server has no key.
         if !self.endpoint.secret().is_empty() {
             headers.insert(key, self.endpoint.secret().header(prefix)?);
         }
@@ -356,6 +357,7 @@ impl OpenAi {
             headers.insert(PROJECT, header_value("OpenAI-Project", project)?);
         }
         let own = self.headers.iter().map(|(name, value)| (name.as_str(), value.expose()));
+        // Custom headers come last, so that they replace the dialect's headers of the same name.
         for (name, value) in self.dialect.headers.iter().copied().chain(own) {
             let mut value = header_value(name, value)?;
             value.set_sensitive(true);
@@ -375,7 +377,7 @@ impl Provider for OpenAi {
         &self,
         request: RequestRef<'_>,
     ) -> Result<CompletionResponse, ProviderError> {
-        let client = self.keyed().await?;
+        let client = self.with_current_key().await?;
         let answer = client.whole(request).await;
         answer.map_err(|error| client.endpoint.secret().redact_error(error))
     }
@@ -384,7 +386,7 @@ impl Provider for OpenAi {
         &self,
         request: RequestRef<'_>,
     ) -> Result<StreamHandle, ProviderError> {
-        let client = self.keyed().await?;
+        let client = self.with_current_key().await?;
         let answer = client.streamed(request).await;
         answer.map_err(|error| client.endpoint.secret().redact_error(error))
     }
@@ -397,7 +399,7 @@ impl Provider for OpenAi {
 
 impl EmbeddingProvider for OpenAi {
     async fn embed(&self, request: EmbeddingRequest) -> Result<EmbeddingResponse, EmbeddingError> {
-        let client = self.keyed().await?;
+        let client = self.with_current_key().await?;
         let answer = client.embedded(&request).await;
         answer.map_err(|error| client.endpoint.secret().redact_error(error).into())
     }
@@ -418,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_key_says_what_to_do() {
+    fn from_env_without_key_reports_the_variable() {
         for key in [None, Some(""), Some(" \n")] {
             let error = from(key, None).unwrap_err();
             assert_eq!(
@@ -432,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn who_pays_is_in_the_headers() {
+    fn organization_and_project_are_sent_as_headers() {
         let names = |provider: OpenAi| {
             let headers = provider.headers().unwrap();
             let value = |name| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
@@ -452,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn telemetry_learns_the_server_and_the_model_of_each_task() {
+    fn info_contains_server_and_default_models() {
         let provider = OpenAi::new("k").model("m");
         let chats = ProviderInfo::new("openai", "m");
         let embeddings = ProviderInfo::new("openai", "text-embedding-3-small");
@@ -472,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_shows_nowhere() {
+    fn debug_does_not_show_the_key() {
         let provider = OpenAi::new("sk-hunter2");
         assert!(!format!("{provider:#?}").contains("hunter2"));
         assert!(!format!("{:?}", provider.headers().unwrap()).contains("hunter2"));
@@ -481,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_in_the_address_and_in_headers_are_not_shown() {
+    fn debug_hides_secrets_in_url_and_headers() {
         let mut dialect = Dialect::new("https://user:hunter2@h/v1?key=hunter2");
         dialect.headers = &[("x-team", "hunter2")];
         let shown = format!("{dialect:?}");

@@ -1,4 +1,4 @@
-//! How a server that is compatible with Chat Completions differs from OpenAI.
+//! Differences between OpenAI and servers that are compatible with Chat Completions.
 
 mod servers;
 
@@ -10,17 +10,18 @@ use neuron_types::{ContentBlock, ForcedCalls, Message, ProviderError};
 
 use crate::request::PROVIDER;
 
-/// A description of a server that is compatible with Chat Completions: its address, and what it reads and writes
-/// differently.
+/// A description of a server that is compatible with Chat Completions. Contains its URL and its differences from
+/// OpenAI.
 ///
-/// There are ready-made dialects, for example [`Dialect::mistral`] and [`Dialect::azure`]. Their sources are the vendors'
-/// documentation, to which [`documentation`](Self::documentation) leads. For another server start from [`Dialect::new`]
-/// and set the fields that differ.
+/// There are predefined dialects, for example [`Dialect::mistral`] and [`Dialect::azure`]. They follow the vendors'
+/// documentation, linked by [`documentation`](Self::documentation). For another server start from [`Dialect::new`] and
+/// set the fields that differ.
 ///
-/// Reading needs no dialect: answers, streams and errors of all these servers are read alike. For errors of other servers
-/// there are [`overflow_words`](Self::overflow_words) and [`unknown_model_words`](Self::unknown_model_words).
+/// A dialect affects only requests. Responses, streams and errors of all these servers are parsed in the same way. For
+/// errors of other servers set [`overflow_words`](Self::overflow_words) and
+/// [`unknown_model_words`](Self::unknown_model_words).
 ///
-/// `Debug` shows neither the query of the address, nor a password in it, nor the values of the headers.
+/// `Debug` does not show the query of the URL, a password in it, or the values of the headers.
 ///
 /// # Example
 ///
@@ -39,53 +40,55 @@ use crate::request::PROVIDER;
 pub struct Dialect {
     /// Name of the vendor in telemetry and in conversations. Default: `openai`.
     ///
-    /// Fields of an answer that neuron does not model go back only to the vendor of this name, because strict servers
-    /// refuse those of others. What a user says in the API's own words ([`ContentBlock::Raw`]) and fields of tools are
-    /// named `openai` for all servers.
+    /// Unknown fields of a response are sent back only to the vendor of this name, because strict servers reject those
+    /// of other vendors. Raw content of the user ([`ContentBlock::Raw`]) and vendor fields of tools have the name
+    /// `openai` for all servers.
     pub name: &'static str,
-    /// Address to which `/chat/completions` and `/embeddings` are appended. A query in it goes with each request.
+    /// Base URL, to which `/chat/completions` and `/embeddings` are appended. Its query is sent with each request.
     pub base_url: Cow<'static, str>,
-    /// Page of the vendor that describes the API.
+    /// URL of the vendor's API documentation.
     pub documentation: &'static str,
-    /// Environment variable with the key, which [`OpenAi::compatible_from_env`](crate::OpenAi::compatible_from_env)
-    /// reads. Empty for servers without keys.
+    /// Environment variable with the key, for [`OpenAi::compatible_from_env`](crate::OpenAi::compatible_from_env).
+    /// Empty for servers without keys.
     pub key_variable: &'static str,
-    /// Place of the key.
+    /// Header with the key.
     pub key_header: KeyHeader,
-    /// Field with the limit on the tokens of an answer.
+    /// Field with the maximum number of output tokens.
     pub token_limit: TokenLimit,
     /// Role of system prompts.
     pub system_role: SystemRole,
-    /// Answers whose reasoning goes back with the next request.
+    /// Responses whose reasoning is sent back in the next request.
     pub reasoning: ReasoningBack,
-    /// Field in which reasoning goes back.
+    /// Field in which reasoning is sent back.
     pub reasoning_field: &'static str,
-    /// Sends `strict` with tools. If `false`, strict tools are sent as other tools, for servers that refuse the field.
+    /// Sends `strict` with tools. If `false`, the field is omitted, for servers that reject it.
     pub strict_tools: bool,
-    /// Whether the model can be forced to call a certain tool.
+    /// Support for forcing the model to call a certain tool.
     pub forced_calls: ForcedCalls,
-    /// Sends ids of calls as nine letters and digits, which Mistral requires. Other ids, of calls to another vendor's
-    /// model, are replaced.
+    /// Sends call ids as nine letters and digits, which Mistral requires. Ids of another form, from calls of other
+    /// vendors' models, are replaced.
     pub short_call_ids: bool,
-    /// Fields that are never sent, because the server refuses them. Fields of `extra` are sent.
+    /// Fields that are omitted, because the server rejects them. Fields of `extra` are sent anyway.
     pub left_out: &'static [&'static str],
-    /// Words of errors for a context that is too long, in lower case, beside those of known vendors. A
-    /// rejected request with one of them is [`ContextWindowExceeded`](neuron_types::ProviderError::ContextWindowExceeded).
+    /// Phrases in the server's errors about an exceeded context window, in lower case. They complement the phrases of
+    /// known vendors. A rejected request whose message has one of these phrases is a
+    /// [`ContextWindowExceeded`](neuron_types::ProviderError::ContextWindowExceeded).
     pub overflow_words: &'static [&'static str],
-    /// Words of errors for an unknown model, in lower case, beside those of known vendors. A rejected request with one of them is
+    /// Phrases in the server's errors about an unknown model, in lower case. They complement the phrases of known
+    /// vendors. A rejected request whose message has one of these phrases is a
     /// [`ModelNotFound`](neuron_types::ProviderError::ModelNotFound).
     pub unknown_model_words: &'static [&'static str],
-    /// Headers of each request, by their names in lower case.
+    /// Headers of each request, with names in lower case.
     pub headers: &'static [(&'static str, &'static str)],
 }
 
 /// The role of system prompts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SystemRole {
-    /// `developer`, OpenAI's own.
+    /// `developer`, as OpenAI prefers.
     #[default]
     Developer,
-    /// `system`, for compatible servers that know no other.
+    /// `system`, for compatible servers that do not know `developer`.
     System,
 }
 
@@ -98,18 +101,18 @@ impl SystemRole {
     }
 }
 
-/// The place of the key in a request.
+/// The header with the API key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyHeader {
-    /// `Authorization: Bearer …`. Without a key the header is not sent.
+    /// `Authorization: Bearer …`. The header is not sent if there is no key.
     #[default]
     Bearer,
-    /// A header with the key alone, by its name in lower case.
+    /// A header whose value is the key alone. The name is in lower case.
     Named(&'static str),
 }
 
-/// The field with the limit on the tokens of an answer.
+/// The field with the maximum number of output tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenLimit {
@@ -129,23 +132,23 @@ impl TokenLimit {
     }
 }
 
-/// The answers whose reasoning goes back with the next request, in [`Dialect::reasoning_field`].
+/// The responses whose reasoning is sent back in the next request, in [`Dialect::reasoning_field`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReasoningBack {
-    /// None, as at OpenAI. `reasoning_details` always go back to the vendor that sent them.
+    /// No response, as at OpenAI. `reasoning_details` are always sent back to the vendor that created them.
     #[default]
     Never,
-    /// Answers with tool calls. Servers that require it refuse the next request otherwise. An answer without reasoning
-    /// goes back with a space, because Moonshot refuses an empty text.
+    /// Responses with tool calls. Servers that require it otherwise reject the next request. For a response without
+    /// reasoning a space is sent, because Moonshot rejects an empty text.
     WithCalls,
-    /// All answers.
+    /// All responses.
     Always,
 }
 
 impl ReasoningBack {
-    /// Returns `true` if the reasoning of this answer goes back.
-    pub(crate) fn goes_back(self, answer: &Message) -> bool {
+    /// Returns `true` if the reasoning of this message is sent back.
+    pub(crate) fn is_sent_back(self, answer: &Message) -> bool {
         match self {
             Self::Never => false,
             Self::WithCalls => answer.tool_uses().next().is_some(),
@@ -154,7 +157,7 @@ impl ReasoningBack {
     }
 }
 
-/// The name in a dialect.
+/// The vendor name of a dialect.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Vendor(pub(crate) &'static str);
 
@@ -165,7 +168,7 @@ impl Default for Vendor {
 }
 
 impl Vendor {
-    /// Gives this name to the content of an answer that only the vendor understands.
+    /// Marks content that only this vendor understands with the vendor's name.
     pub(crate) fn sign(self, message: &mut Message) {
         if self.0 == PROVIDER {
             return;
@@ -181,7 +184,7 @@ impl Vendor {
 }
 
 impl Dialect {
-    /// Creates the dialect of a server that differs from OpenAI only by its address. The role of system prompts is
+    /// Creates the dialect of a server that differs from OpenAI only by its URL. The role of system prompts is
     /// `system`, which all servers accept.
     #[must_use]
     pub const fn new(base_url: &'static str) -> Self {
@@ -205,11 +208,12 @@ impl Dialect {
         }
     }
 
-    /// Returns the error of a rejected request by the words of this server.
+    /// Classifies a rejected request, including the phrases of this dialect.
     pub(crate) fn explain(&self, rejection: &Rejection) -> ProviderError {
         use ProviderError as E;
         let vendor = rejection.vendor_error();
         let error = rejection.error_of(&vendor, vendor.message());
+        // Other classes follow from the status or from the error code, which are more reliable than phrases.
         let (E::InvalidRequest(text) | E::ServiceUnavailable(text)) = &error else {
             return error;
         };
@@ -221,7 +225,7 @@ impl Dialect {
         }
     }
 
-    /// Returns the id of a call as the server takes it.
+    /// Returns the id of a call in the format that the server requires.
     pub(crate) fn call_id<'a>(&self, id: &'a str) -> Cow<'a, str> {
         const LENGTH: usize = 9;
         const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
@@ -229,7 +233,7 @@ impl Dialect {
         if !self.short_call_ids || is_short {
             return id.into();
         }
-        // FNV-1a, because equal ids must stay equal. Five bits make a digit.
+        // FNV-1a, a stable hash, because equal ids must stay equal. Five bits make a digit.
         let hash = id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
@@ -237,7 +241,7 @@ impl Dialect {
         (0..LENGTH).filter_map(digit).map(|digit| char::from(*digit)).collect()
     }
 
-    /// Replaces the address, for another region, an account of one's own or a proxy.
+    /// Replaces the base URL, for another region, an account or a proxy.
     #[must_use]
     pub fn at(mut self, base_url: impl Into<Cow<'static, str>>) -> Self {
         self.base_url = base_url.into();

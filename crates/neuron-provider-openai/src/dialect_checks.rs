@@ -1,7 +1,6 @@
-//! Answers of compatible servers, whole and streamed, and what goes back to them.
+//! Responses of compatible servers, whole and streamed, and the next requests to them.
 //!
-//! Each body is written after the vendor's documentation or after recorded answers; its comment
-//! names which.
+//! Each body follows the vendor's documentation or recorded responses, as its comment says.
 
 use neuron_http::Secret;
 use neuron_types::{
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::request::{self, Settings};
 use crate::response;
-use crate::stream::ChatAnswer;
+use crate::stream::ChatDecoder;
 use crate::stream_checks::*;
 
 mod answers;
@@ -37,21 +36,21 @@ pub(super) fn last_chunk(reason: &str) -> Value {
     json!({"id": "cmpl_1", "model": "m", "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
 }
 
-/// A stream of these deltas, a reason to stop, and `[DONE]`.
+/// A stream of these deltas, a finish reason, and `[DONE]`.
 pub(super) fn streamed(deltas: impl IntoIterator<Item = Value>) -> Vec<u8> {
     let mut chunks: Vec<_> = deltas.into_iter().map(chunk).collect();
     chunks.push(last_chunk("stop"));
     [sse(&chunks), b"data: [DONE]\n\n".to_vec()].concat()
 }
 
-/// Where the event with the reason to stop ends.
+/// Returns the end of the event with the finish reason.
 fn end_of_reason(bytes: &[u8]) -> usize {
     let text = String::from_utf8(bytes.to_vec()).unwrap();
     let reason = text.find("\"finish_reason\":\"stop\"").unwrap();
     reason + text[reason..].find('\n').unwrap() + 1
 }
 
-/// Checks the content of a message, whole and streamed, however the stream is split.
+/// Checks the content of a message, whole and streamed, with the stream split at every byte.
 #[track_caller]
 fn check(message: Value, deltas: &[Value], content: &[ContentBlock]) {
     let response = read_whole(&whole(message)).unwrap();
@@ -62,12 +61,12 @@ fn check(message: Value, deltas: &[Value], content: &[ContentBlock]) {
 #[track_caller]
 fn check_streamed(deltas: &[Value], content: &[ContentBlock]) {
     let bytes = streamed(deltas.iter().cloned());
-    let events = read_bytes::<ChatAnswer>(&bytes);
+    let events = read_bytes::<ChatDecoder>(&bytes);
     assert_eq!(response_of(&events).message.content, content, "streamed");
-    check_every_byte::<ChatAnswer>(&bytes, end_of_reason(&bytes));
+    check_every_byte::<ChatDecoder>(&bytes, end_of_reason(&bytes));
 }
 
-/// The messages of the next request, after an answer with this content.
+/// Returns the messages of the next request after a response with this content.
 pub(super) fn sent_with(content: Vec<ContentBlock>, settings: Settings<'_>) -> Value {
     let request = CompletionRequest {
         messages: vec![Message { role: Role::Assistant, content }],
@@ -102,16 +101,16 @@ fn function(id: &str, name: &str, arguments: &str) -> Value {
     json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
 }
 
-/// `call` with another field.
+/// Returns `call` with another field.
 fn with(mut call: Value, key: &str, value: Value) -> Value {
     call[key] = value;
     call
 }
 
-/// Snowflake Cortex writes stubs into every message and every call (recorded answers): a plain answer
-/// became a call of a tool without a name, and a call lost its name and its arguments.
+/// Snowflake Cortex adds stubs to every message and every call (recorded responses). A plain response once became a
+/// call without a name, and a call lost its name and its arguments.
 #[test]
-fn a_stub_is_no_call_and_hides_none() {
+fn stub_is_ignored_and_does_not_hide_a_call() {
     let stubs = |mut message: Value| {
         message["function_call"] = json!({"name": ""});
         message["audio"] = json!({"id": "", "data": "", "transcript": ""});
@@ -132,7 +131,7 @@ fn a_stub_is_no_call_and_hides_none() {
     let stub = json!({"id": "", "type": "function", "function": {"name": "", "arguments": ""}, "custom": custom});
     let message = stubs(json!({"content": "hi", "tool_calls": [stub]}));
     check(message.clone(), &[message], &[text("hi")]);
-    // A stub of a function beside a custom call.
+    // A custom call with the stub of a function.
     let own = json!({"id": "c", "type": "custom", "custom": {"name": "sql", "input": "select 1"}});
     let stubbed = with(own.clone(), "function", json!({"name": "", "arguments": ""}));
     let message = json!({"tool_calls": [stubbed]});
@@ -141,12 +140,12 @@ fn a_stub_is_no_call_and_hides_none() {
 }
 
 #[test]
-fn a_call_that_nothing_names_is_no_call() {
+fn call_without_name_is_kept_but_does_not_run() {
     let message = json!({"content": "hi", "tool_calls": [null]});
     check(message.clone(), &[message], &[text("hi")]);
     let message = json!({"content": "hi", "tool_calls": [null, function("x", "look", "{}")]});
     check(message.clone(), &[message], &[text("hi"), call("x", "look", json!({}))]);
-    // Nobody can run it, but what came is kept.
+    // The call cannot run, but is kept.
     let nameless = function("x", "", "{\"a\":1}");
     let message = json!({"content": "hi", "tool_calls": [nameless]});
     let kept = raw(json!({"type": "message", "tool_calls": [nameless]}), None);
@@ -154,10 +153,10 @@ fn a_call_that_nothing_names_is_no_call() {
     assert_eq!(sent(vec![text("hi"), kept]), json!({"role": "assistant", "content": "hi"}));
 }
 
-/// Gemini 3 refuses the next request without the signature (400): Google's "OpenAI compatibility"
-/// and "Thought signatures".
+/// Gemini 3 rejects the next request without the signature (400), as documented in Google's "OpenAI compatibility" and
+/// "Thought signatures".
 #[test]
-fn the_unknown_fields_of_a_call_go_back() {
+fn unknown_fields_of_a_call_are_sent_back() {
     let extra = json!({"google": {"thought_signature": "CsoB+/="}});
     let signed = with(function("x", "look", "{ \"a\": 1.0 }"), "extra_content", extra.clone());
     let plain = function("y", "look", "{}");
@@ -176,12 +175,12 @@ fn the_unknown_fields_of_a_call_go_back() {
     check(message.clone(), &pieces(true), &expected);
     check(message.clone(), &pieces(false), &expected);
     assert_eq!(sent(expected.to_vec()), message);
-    // All calls of one chunk, as Gemini sends them: without index, complete.
+    // All calls in one chunk, complete and without an index, as Gemini sends them.
     check_streamed(&[json!({"tool_calls": [signed, plain]})], &expected);
 }
 
 #[test]
-fn the_unknown_fields_of_fragments_are_merged() {
+fn unknown_fields_of_fragments_are_merged() {
     let first = json!({"index": 0, "id": "x", "type": "function", "stage": "a", "tags": [1], "of": {"n": 1, "s": "p"},
         "function": {"name": "look", "arguments": "{", "strict": true}});
     let second = json!({"index": 0, "stage": "b", "tags": [2], "of": {"n": 2, "s": "", "more": null, "t": "q"},
@@ -196,7 +195,7 @@ fn the_unknown_fields_of_fragments_are_merged() {
 }
 
 #[test]
-fn a_custom_call_keeps_its_unknown_fields_and_its_made_id() {
+fn custom_call_keeps_unknown_fields_and_generated_id() {
     let custom =
         json!({"id": "", "type": "custom", "custom": {"name": "sql", "input": "x"}, "new": 1});
     let own = with(custom.clone(), "id", json!("call_cmpl_1_0"));
@@ -206,9 +205,9 @@ fn a_custom_call_keeps_its_unknown_fields_and_its_made_id() {
     assert_eq!(sent(vec![expected]), json!({"role": "assistant", "tool_calls": [own]}));
 }
 
-/// A call by a name that is none, and arguments that were cut.
+/// A call with an invalid name and truncated arguments.
 #[test]
-fn a_call_with_unknown_fields_is_written_by_the_rules_of_every_call() {
+fn call_with_unknown_fields_is_sanitized_like_other_calls() {
     let own = with(function("x", "functions.look", "{\"a\":"), "new", json!(1));
     let input = ToolCall::invalid_json_input("{\"a\":");
     let block = raw(own, Some(call("x", "functions.look", input)));
@@ -220,11 +219,11 @@ fn a_call_with_unknown_fields_is_written_by_the_rules_of_every_call() {
     assert_eq!(sent(vec![block])["tool_calls"][0]["function"]["arguments"], "{}");
 }
 
-/// Requests have these: OpenRouter's "Reasoning tokens" for `reasoning_details`, which Snowflake and
-/// MiniMax write too; a recorded answer of Gemini for `extra_content`; LiteLLM's "Reasoning content" for
-/// `thinking_blocks`; Copilot's clients for `reasoning_opaque`; OpenAI's reference for the others.
+/// Each field has a source. The sources are OpenRouter's "Reasoning tokens" for `reasoning_details`, which Snowflake
+/// and MiniMax send too, a recorded response of Gemini for `extra_content`, LiteLLM's "Reasoning content" for
+/// `thinking_blocks`, Copilot's clients for `reasoning_opaque`, and OpenAI's reference for the other fields.
 #[test]
-fn of_a_messages_unknown_fields_those_go_back_that_requests_have() {
+fn unknown_message_fields_are_sent_back_if_requests_have_them() {
     let goes = json!({
         "reasoning_details": [{"type": "reasoning.text", "text": "hm", "signature": "s"}],
         "extra_content": {"google": {"thought_signature": "CsoB"}},
@@ -252,7 +251,7 @@ fn of_a_messages_unknown_fields_those_go_back_that_requests_have() {
     message["type"] = json!("message");
     assert_eq!(response.message.content, [raw(message, Some(text("No.")))], "all of it is kept");
     assert_eq!(sent(response.message.content), with(goes, "role", json!("assistant")));
-    // Speech goes back by its name alone, and without one by its words.
+    // Speech is sent back by its id, and without an id as its transcript.
     let audio = |audio: Value| raw(json!({"type": "message", "audio": audio}), Some(text("Hi")));
     let named = audio(json!({"id": "a", "data": "AA", "transcript": "Hi"}));
     assert_eq!(sent(vec![named]), json!({"role": "assistant", "audio": {"id": "a"}}));
@@ -262,9 +261,9 @@ fn of_a_messages_unknown_fields_those_go_back_that_requests_have() {
     }
 }
 
-/// The type of the block that keeps the fields is ours.
+/// The block that keeps the fields has a `type` of its own.
 #[test]
-fn a_message_may_have_a_type_of_its_own() {
+fn message_with_its_own_type_is_parsed() {
     let message = json!({"type": "text", "content": "a", "extra_content": {"a": 1}});
     let kept = raw(json!({"type": "message", "extra_content": {"a": 1}}), None);
     check(message.clone(), &[message], &[text("a"), kept.clone()]);
@@ -272,9 +271,9 @@ fn a_message_may_have_a_type_of_its_own() {
     assert_eq!(sent(vec![text("a"), kept]), expected);
 }
 
-/// The Responses API took the call for an item of its own.
+/// The Responses API once sent the call as one of its items.
 #[test]
-fn a_call_with_unknown_fields_is_a_plain_call_for_the_responses_api() {
+fn responses_api_receives_call_with_unknown_fields_as_plain_call() {
     let own = with(function("x", "look", "{}"), "extra_content", json!({"a": 1}));
     let content = vec![raw(own, Some(call("x", "look", json!({}))))];
     let request = CompletionRequest {
@@ -289,14 +288,13 @@ fn a_call_with_unknown_fields_is_a_plain_call_for_the_responses_api() {
 }
 
 #[test]
-fn a_signature_of_the_message_that_is_repeated_stays_one() {
+fn repeated_message_signature_is_kept_once() {
     let extra = json!({"extra_content": {"google": {"thought_signature": "CsoB"}}});
     let kept = raw(with(extra.clone(), "type", json!("message")), None);
     check_streamed(&[extra.clone(), json!({"content": "a"}), extra], &[text("a"), kept]);
 }
 
-/// OpenRouter's "Reasoning tokens": pieces of a block have its `index`, and the list goes back
-/// unchanged.
+/// OpenRouter's "Reasoning tokens". Fragments of a block have its `index`, and the list must be sent back unchanged.
 #[test]
 fn streamed_reasoning_details_are_merged_by_index() {
     let details = |details: Value| json!({"reasoning_details": details});
@@ -315,7 +313,7 @@ fn streamed_reasoning_details_are_merged_by_index() {
         details(
             json!([{"type": "reasoning.summary", "summary": "b", "index": 1}, {"type": "other"}]),
         ),
-        // Gemini's signatures are blocks of their own with the same index (recorded answers).
+        // Gemini's signatures are blocks of their own with the same index (recorded responses).
         details(json!([{"type": "reasoning.encrypted", "data": "AA", "id": "t1", "index": 0}])),
         details(json!([{"type": "reasoning.encrypted", "data": "CC", "id": "t2", "index": 0}])),
         details(json!([{"type": "reasoning.encrypted", "data": "DD", "id": "t2", "index": 0}])),
@@ -341,8 +339,8 @@ fn streamed_reasoning_details_are_merged_by_index() {
     assert_eq!(sent(vec![kept]), expected);
 }
 
-/// LiteLLM streamed a block for each piece, and the signature in a block of its own, which nobody could
-/// send back (litellm#29428). Newer versions stream whole blocks.
+/// LiteLLM once streamed a block for each fragment, and the signature in a block of its own, which could not be sent
+/// back (litellm#29428). Newer versions stream whole blocks.
 #[test]
 fn streamed_thinking_blocks_end_with_their_signature() {
     let blocks = |blocks: Value| json!({"thinking_blocks": blocks});
@@ -359,15 +357,15 @@ fn streamed_thinking_blocks_end_with_their_signature() {
         blocks(json!([piece("ah", "s3")])),
     ];
     check(whole, &deltas, std::slice::from_ref(&kept));
-    // A form that is no list is kept.
+    // A value that is not a list is kept.
     let odd = blocks(piece("hm", "s1"));
     let kept = raw(with(odd.clone(), "type", json!("message")), None);
     check(odd.clone(), &[odd], std::slice::from_ref(&kept));
 }
 
-/// llama.cpp answers 500 to arguments that are no JSON, and its templates want an object.
+/// llama.cpp answers with status 500 to arguments that are not JSON, and its templates require an object.
 #[test]
-fn arguments_go_back_as_a_json_object() {
+fn arguments_are_sent_back_as_json_object() {
     for (input, expected) in [
         (json!({"z": 1, "a": 2}), r#"{"z":1,"a":2}"#),
         (ToolCall::parse_input(""), "{}"),
@@ -381,16 +379,16 @@ fn arguments_go_back_as_a_json_object() {
     }
 }
 
-/// Gemini leaves the message out of an answer whose tokens were all thought (agentgateway#1464).
+/// Gemini omits the message of a response that consists of thoughts only (agentgateway#1464).
 #[test]
-fn an_answer_may_lack_its_message() {
+fn response_without_message_is_accepted() {
     for message in [json!({}), json!({"message": null})] {
         let mut choice = message.clone();
         choice["finish_reason"] = json!("length");
         let response = read_whole(&json!({"choices": [choice]})).unwrap();
         assert_eq!(response.message.content, []);
         assert_eq!(response.stop_reason, StopReason::MaxTokens);
-        // What is in another place would be lost.
+        // Content in another field would be lost.
         for key in ["text", "delta"] {
             let mut choice = choice.clone();
             choice[key] = json!({"content": "a"});
@@ -400,10 +398,10 @@ fn an_answer_may_lack_its_message() {
     }
 }
 
-/// Snowflake gives neither answers nor calls an id (recorded answers). Anthropic, whose models it
-/// serves, refuses a conversation in which two calls have one id.
+/// Snowflake sends no ids for responses or calls (recorded responses). Anthropic, whose models it serves, rejects a
+/// conversation with duplicate call ids.
 #[test]
-fn made_ids_are_unique() {
+fn generated_ids_are_unique() {
     let nameless = |created: usize, calls: Value| json!({"id": "", "created": created, "choices": [{"index": 0, "message": {"tool_calls": calls}, "finish_reason": ""}]});
     let ids = |response: &CompletionResponse| {
         assert_eq!(response.stop_reason, StopReason::ToolUse);
@@ -417,21 +415,21 @@ fn made_ids_are_unique() {
     begun["choices"][0]["delta"] = begun["choices"][0]["message"].take();
     let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": ""}], "created": 1_790_000_002});
     let bytes = [sse(&[begun, end]), b"data: [DONE]\n\n".to_vec()].concat();
-    let events = read_bytes::<ChatAnswer>(&bytes);
+    let events = read_bytes::<ChatDecoder>(&bytes);
     assert_eq!(ids(response_of(&events)), ["call_1790000001_0"]);
-    // The name is taken.
+    // The generated id is taken already.
     let two = json!([function("call_1", "look", "{}"), function("", "look", "{}")]);
     let body = nameless(0, two.clone());
     assert_eq!(ids(&read_whole(&body).unwrap()), ["call_1", "call_2"]);
     let chunk =
         json!({"choices": [{"index": 0, "delta": {"tool_calls": two}, "finish_reason": "stop"}]});
-    let events = read_bytes::<ChatAnswer>(&sse(&[chunk]));
+    let events = read_bytes::<ChatDecoder>(&sse(&[chunk]));
     assert_eq!(ids(response_of(&events)), ["call_1", "call_2"]);
 }
 
-/// Perplexity's chunks have the text so far in `message`, beside `delta` (recorded streams).
+/// Perplexity's chunks have the text received so far in `message`, beside `delta` (recorded streams).
 #[test]
-fn a_message_beside_deltas_is_not_added() {
+fn message_beside_deltas_is_ignored() {
     let chunk = |delta: &str, message: &str, reason: Value| {
         json!({"id": "p", "choices": [{"index": 0, "finish_reason": reason,
             "delta": {"role": "assistant", "content": delta}, "message": {"role": "assistant", "content": message}}]})
@@ -442,21 +440,21 @@ fn a_message_beside_deltas_is_not_added() {
         chunk("", "ab", json!("stop")),
     ];
     for chunks in [&chunks[..], &chunks[1..]] {
-        let events = read_bytes::<ChatAnswer>(&sse(chunks));
+        let events = read_bytes::<ChatDecoder>(&sse(chunks));
         let expected = if chunks.len() == 3 { "ab" } else { "b" };
         assert_eq!(response_of(&events).message.content, [text(expected)]);
     }
-    // The whole answer of a proxy, after a chunk that says nothing.
+    // The whole response of a proxy, after an empty chunk.
     let mut last = chunk("", "ab", json!("stop"));
     last["choices"][0].as_object_mut().unwrap().remove("delta");
     let first = json!({"id": "p", "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]});
-    let events = read_bytes::<ChatAnswer>(&sse(&[first, last]));
+    let events = read_bytes::<ChatDecoder>(&sse(&[first, last]));
     assert_eq!(response_of(&events).message.content, [text("ab")]);
 }
 
 #[test]
-fn content_in_parts() {
-    // Mistral's "Reasoning"; a reference among the thoughts is kept.
+fn content_parts_are_parsed() {
+    // Mistral's "Reasoning". A reference among the thoughts is kept.
     let thought = |text: &str| json!({"type": "thinking", "thinking": [{"type": "text", "text": text}], "closed": true});
     let reference = json!({"type": "reference", "reference_ids": [1]});
     let said = json!({"type": "text", "text": "a"});
@@ -481,32 +479,32 @@ fn content_in_parts() {
     );
 }
 
-/// The citations of Databricks' parts were lost.
+/// The citations in Databricks' parts were once lost.
 #[test]
-fn fields_of_parts_are_kept() {
+fn unknown_fields_of_parts_are_kept() {
     let cited = json!({"type": "text", "text": "a", "citations": [{"url": "u"}]});
     let kept = raw(json!({"type": "message", "content_parts": [cited]}), None);
     check(json!({"content": [cited]}), &[json!({"content": [cited]})], &[text("a"), kept]);
 }
 
-/// A call with both fields was no call, and broke a stream.
+/// A call with both fields was once ignored, and broke a stream.
 #[test]
-fn arguments_may_stand_in_two_fields() {
+fn arguments_in_two_fields_are_accepted() {
     let mut sent = function("c", "look", "{\"a\":1}");
     sent["function"]["input"] = json!({});
     let expected = call("c", "look", json!({"a": 1}));
     check(json!({"tool_calls": [sent]}), &[json!({"tool_calls": [sent]})], &[expected]);
-    // An object of empty values is one.
+    // An object with empty values is a valid object.
     let mut sent = function("c", "look", "");
     sent["function"]["arguments"] = json!({"text": "", "tags": []});
     let expected = call("c", "look", json!({"text": "", "tags": []}));
     check(json!({"tool_calls": [sent]}), &[json!({"tool_calls": [sent]})], &[expected]);
 }
 
-/// Mistral's calls have no index, and later fragments of Mistral and DashScope have the id or the name
-/// `""` (recorded streams).
+/// Mistral's calls have no index, and in later fragments of Mistral and DashScope the id or the name is `""` (recorded
+/// streams).
 #[test]
-fn later_fragments_neither_name_nor_move_a_call() {
+fn later_fragments_do_not_rename_or_move_a_call() {
     let expected = [call("x", "look", json!({"a": 1})), call("y", "find", json!({}))];
     let more = |arguments: &str| json!({"id": "", "type": "function", "function": {"name": "", "arguments": arguments}});
     check_streamed(
@@ -528,7 +526,7 @@ fn later_fragments_neither_name_nor_move_a_call() {
 }
 
 #[test]
-fn calls_without_a_reason_to_stop_are_tool_use() {
+fn calls_without_finish_reason_are_tool_use() {
     let calls = json!({"tool_calls": [function("x", "look", "{}")]});
     for reason in [json!(""), json!(null)] {
         let mut body = whole(calls.clone());
@@ -537,7 +535,7 @@ fn calls_without_a_reason_to_stop_are_tool_use() {
         let mut chunk = chunk(calls.clone());
         chunk["choices"][0]["finish_reason"] = reason;
         let bytes = [sse(&[chunk]), b"data: [DONE]\n\n".to_vec()].concat();
-        let events = read_bytes::<ChatAnswer>(&bytes);
+        let events = read_bytes::<ChatDecoder>(&bytes);
         assert_eq!(response_of(&events).stop_reason, StopReason::ToolUse);
         assert!(events.iter().any(|event| matches!(event, StreamEvent::ToolUse { .. })));
     }

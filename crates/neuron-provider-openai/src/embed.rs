@@ -1,4 +1,6 @@
-//! Embeddings. <https://platform.openai.com/docs/api-reference/embeddings>
+//! Embeddings.
+//!
+//! <https://platform.openai.com/docs/api-reference/embeddings>
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,11 +11,11 @@ use serde::Deserialize;
 use crate::error::{self, ApiError};
 use crate::lenient;
 
-/// Writes the body of a request.
+/// Serialises a request.
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] when it cannot be written.
+/// [`ProviderError::InvalidRequest`] if it cannot be serialised.
 pub(crate) fn write(
     request: &EmbeddingRequest,
     default_model: &str,
@@ -33,11 +35,11 @@ pub(crate) fn write(
     })
 }
 
-/// Reads an answer, with one vector for each of `count` texts.
+/// Parses a response with one vector for each of `count` texts.
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] when the body is no list of so many vectors.
+/// [`ProviderError::Other`] if the body is not a list of `count` vectors.
 pub(crate) fn read(
     body: &[u8],
     count: usize,
@@ -49,6 +51,7 @@ pub(crate) fn read(
         ProviderError::Other(text.into())
     };
     let wire: WireEmbeddings = serde_json::from_slice(body).map_err(|error| foreign(&error))?;
+    // Some servers send errors with a successful status.
     let no_vectors = wire.data.as_ref().is_none_or(Vec::is_empty) && count > 0;
     if let Some(error) = no_vectors.then(|| ApiError::find_in(body)).flatten() {
         return Err(error::from_answer(&error));
@@ -58,7 +61,7 @@ pub(crate) fn read(
         let text = format!("{count} texts were sent, and {} vectors came back", data.len());
         return Err(ProviderError::Other(text.into()));
     }
-    // Servers without indices send them in order, which a stable sort keeps.
+    // Servers without indices send vectors in order, which a stable sort keeps.
     data.sort_by_key(|item| item.index);
     let is_repeated = data.windows(2).any(|pair| match pair {
         [first, second] => first.index.is_some() && first.index == second.index,
@@ -104,12 +107,12 @@ struct WireUsage {
     total_tokens: Option<usize>,
 }
 
-/// A vector in either form; servers send the one or the other whatever was asked for.
+/// A vector in either encoding. Some servers ignore the requested encoding.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum WireVector {
     Numbers(Vec<f32>),
-    /// Little-endian numbers of four bytes.
+    /// Little-endian `f32` numbers.
     Base64(String),
 }
 
@@ -143,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_a_server_refuses_are_left_out() {
+    fn rejected_fields_are_omitted() {
         let request =
             EmbeddingRequest { input: vec!["a".into()], dimensions: Some(3), ..Default::default() };
         let body = write(&request, "m", &["dimensions"]).unwrap();
@@ -151,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_says_what_is_set() {
+    fn request_contains_configured_fields() {
         let input = || vec!["a".to_owned(), "é".to_owned()];
         check(
             EmbeddingRequest { input: input(), ..Default::default() },
@@ -177,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_come_in_the_order_of_the_texts_and_in_either_form() {
+    fn vectors_are_ordered_by_index_in_both_encodings() {
         let json = json!({"object": "list", "model": "m", "usage": {"prompt_tokens": 3, "total_tokens": 3}, "data": [
             {"object": "embedding", "index": 1, "embedding": [0.5, -1]},
             {"object": "embedding", "index": 0, "embedding": "AACAPwAAAMA="},
@@ -192,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn another_count_is_an_error() {
+    fn wrong_number_of_vectors_is_an_error() {
         let json = json!({"data": [{"index": 0, "embedding": [1]}]});
         for count in [0, 2] {
             let text = format!("{count} texts were sent, and 1 vectors came back");
@@ -205,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_vector_is_an_error() {
+    fn invalid_vector_is_an_error() {
         for (embedding, why) in [
             (json!("!"), "base64: "),
             (json!("AAAA"), "3 bytes are no list of numbers"),

@@ -1,17 +1,19 @@
-//! The API's errors as ours. <https://platform.openai.com/docs/guides/error-codes>
+//! Conversion of the API's errors.
 //!
-//! The forms of errors and the meaning of their words are those of [`neuron_http`], for all compatible servers.
+//! <https://platform.openai.com/docs/guides/error-codes>
+//!
+//! [`neuron_http`] parses and classifies the errors of all compatible servers.
 
 pub(crate) use neuron_http::VendorError as ApiError;
 use neuron_types::ProviderError;
 
-/// Maps an error within a stream, whose status was a success.
+/// Converts an error within a stream, whose status was a success.
 pub(crate) fn from_event(error: &ApiError) -> ProviderError {
-    // Part of the answer has been shown: it cannot be asked for again.
+    // A part of the response may have been used already, so the call is not retryable.
     error.within("the stream", None, ProviderError::StreamError)
 }
 
-/// Maps an error that came in place of an answer, whose status was a success.
+/// Converts an error in the place of a response, whose status was a success.
 pub(crate) fn from_answer(error: &ApiError) -> ProviderError {
     error.within("the answer", None, |text| match &*error.name() {
         "server_error" => ProviderError::ServiceUnavailable(text),

@@ -1,12 +1,12 @@
-//! Reading what is not needed without losing what is: a count or a name in a form of its own must not
-//! cost an answer.
+//! Lenient deserialisation of fields that are not essential, such as counts and names. A bad value must not make a
+//! response fail.
 
 pub(crate) use neuron_http::or_default;
 use serde::Deserialize;
 use serde::de::Deserializer;
 use serde_json::Value;
 
-/// Reads a count, which some servers write as a decimal. One that makes no sense is none.
+/// Deserialises a count. Some servers send it as a decimal. An invalid value becomes `None`.
 pub(crate) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
     let value = Value::deserialize(deserializer)?;
     Ok(match value.as_u64() {
@@ -24,14 +24,14 @@ fn whole(count: f64) -> usize {
     count as usize
 }
 
-/// Returns `true` for null, for an empty text, and for lists and objects of these: the stubs that some
-/// servers write for fields that an answer does not have.
-pub(crate) fn says_nothing(value: &Value) -> bool {
+/// Returns `true` for null, for an empty text, and for lists and objects of these values. Some servers send such stubs
+/// for absent fields.
+pub(crate) fn is_blank(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.iter().all(says_nothing),
-        Value::Object(fields) => fields.values().all(says_nothing),
+        Value::Array(items) => items.iter().all(is_blank),
+        Value::Object(fields) => fields.values().all(is_blank),
         Value::Bool(_) | Value::Number(_) => false,
     }
 }
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_in_every_form() {
+    fn count_is_parsed_from_every_format() {
         check("7", Some(7));
         check("7.0", Some(7));
         check("0", Some(0));
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_in_every_form() {
+    fn name_is_parsed_from_every_format() {
         for (json, expected) in [("\"a\"", "a"), ("null", ""), ("7", ""), ("{}", "")] {
             let read: String = or_default(&mut serde_json::Deserializer::from_str(json)).unwrap();
             assert_eq!(read, expected);

@@ -1,6 +1,6 @@
-//! One message of ours as the messages of Chat Completions.
+//! Conversion of a message to messages of Chat Completions.
 //!
-//! A message of ours that holds the results of tools becomes several of theirs.
+//! A message with tool results becomes several messages of the API.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -16,14 +16,14 @@ use serde_json::{Map, Value, json};
 use crate::call::Call;
 use crate::dialect::{Dialect, ReasoningBack};
 pub(crate) use crate::message_fields::is_own_fields;
-use crate::message_fields::{goes_back, has_words, own_fields};
+use crate::message_fields::{has_words, is_sent_back, own_fields};
 use crate::request::PROVIDER;
 
-/// Finds what the API cannot express.
+/// Rejects content that the API cannot express.
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] for a document at an address.
+/// [`ProviderError::InvalidRequest`] for a document with a URL.
 pub(crate) fn check(messages: &[Message]) -> Result<(), ProviderError> {
     let is_address = |block: &ContentBlock| {
         let block = block.portable();
@@ -38,12 +38,12 @@ pub(crate) fn check(messages: &[Message]) -> Result<(), ProviderError> {
     Ok(())
 }
 
-/// The texts of a message, in order.
+/// Returns the texts of a message, in order.
 pub(crate) fn texts(message: &Message) -> impl Iterator<Item = &str> {
     message.content.iter().filter_map(block_text)
 }
 
-/// What a block says in words. A summary that another provider wrote is one.
+/// Returns the text of a block. The compaction summary of another provider counts as text.
 fn block_text(block: &ContentBlock) -> Option<&str> {
     match block.portable()? {
         ContentBlock::Text(text) | ContentBlock::Compaction { content: text } => Some(text),
@@ -51,7 +51,7 @@ fn block_text(block: &ContentBlock) -> Option<&str> {
     }
 }
 
-/// A part of a message's content.
+/// A part of the content of a message.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Part<'a> {
@@ -64,7 +64,7 @@ pub(crate) enum Part<'a> {
     File {
         file: File<'a>,
     },
-    /// A part in the API's own words: speech, a picture with its detail.
+    /// A part in the API's format, such as speech, or an image with `detail`.
     #[serde(untagged)]
     Own(&'a Value),
 }
@@ -80,7 +80,7 @@ pub(crate) struct File<'a> {
     file_data: DataUrl<'a>,
 }
 
-/// An address, or data in the form of one.
+/// A URL, or data as a `data:` URL.
 pub(crate) enum DataUrl<'a> {
     Address(&'a str),
     Data { media_type: &'a str, base64: &'a str },
@@ -113,7 +113,7 @@ impl<'a> DataUrl<'a> {
     }
 }
 
-/// The name that the API demands for a document.
+/// The file name that the API requires for a document.
 pub(crate) const FILE_NAME: &str = "document.pdf";
 
 fn part(block: &ContentBlock) -> Option<Part<'_>> {
@@ -132,7 +132,7 @@ fn part(block: &ContentBlock) -> Option<Part<'_>> {
     }
 }
 
-/// A part in the API's own words, if it is of one of these types.
+/// Returns a raw part in the API's format, if its type is listed in `types`.
 pub(crate) fn own_part<'a>(
     block: &'a ContentBlock,
     vendor: &str,
@@ -155,7 +155,7 @@ fn image_part(url: DataUrl<'_>) -> Part<'_> {
     Part::ImageUrl { image_url: ImageUrl { url } }
 }
 
-/// The image that a piece of a tool's result is, a resource for instance.
+/// Returns the image in an item of a tool result, such as an image resource.
 fn item_image(item: &ContentItem) -> Option<DataUrl<'_>> {
     match item.for_model() {
         ModelContent::Image { media_type, data } => {
@@ -166,8 +166,8 @@ fn item_image(item: &ContentItem) -> Option<DataUrl<'_>> {
     }
 }
 
-/// What the user says: one text, or parts. The results of tools are not among them, but for their
-/// images: the API takes those from users alone.
+/// The content of a user message, as one text or as parts. Tool results are sent separately, except for their images,
+/// which the API accepts only from users.
 pub(crate) struct UserContent<'a>(pub(crate) &'a Message);
 
 impl<'a> UserContent<'a> {
@@ -190,6 +190,7 @@ impl<'a> UserContent<'a> {
 impl Serialize for UserContent<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut parts = self.parts();
+        // A single text is sent as a string, the shortest form.
         match (parts.next(), parts.next()) {
             (Some(Part::Text { text }), None) => serializer.serialize_str(text),
             _ => serializer.collect_seq(self.parts()),
@@ -197,7 +198,7 @@ impl Serialize for UserContent<'_> {
     }
 }
 
-/// The result of a tool.
+/// A message with a tool result.
 pub(crate) struct ToolMessage<'a> {
     tool_call_id: Cow<'a, str>,
     content: ToolText<'a>,
@@ -225,7 +226,7 @@ impl Serialize for ToolMessage<'_> {
     }
 }
 
-/// A tool's result in words. The API has no mark for errors, so the words have it.
+/// A tool result as text. The text marks errors, because the API has no flag for them.
 pub(crate) struct ToolText<'a> {
     pub(crate) content: &'a [ContentItem],
     pub(crate) is_error: bool,
@@ -250,6 +251,7 @@ impl Display for ToolText<'_> {
                 f.write_str("\n")?;
             }
             match item_image(item) {
+                // Only users may send images, so the image is in the next message.
                 Some(_) => f.write_str("[the image follows]")?,
                 None => item.fmt(f)?,
             }
@@ -258,7 +260,7 @@ impl Display for ToolText<'_> {
     }
 }
 
-/// What the model said.
+/// An assistant message.
 pub(crate) struct AssistantMessage<'a> {
     message: &'a Message,
     tools: &'a [ToolDefinition],
@@ -274,7 +276,7 @@ impl<'a> AssistantMessage<'a> {
         Self { message, tools, dialect }
     }
 
-    /// Whether there is nothing that the API takes.
+    /// Returns `true` if the message has no content that the API accepts.
     pub(crate) fn is_empty(&self) -> bool {
         self.texts().all(str::is_empty)
             && self.calls().next().is_none()
@@ -282,7 +284,7 @@ impl<'a> AssistantMessage<'a> {
             && self.reasoning().next().is_none()
     }
 
-    /// The texts, without those that the message's own fields say.
+    /// Returns the texts, except those in the message's raw fields.
     fn texts(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let vendor = self.dialect.name;
         let is_said = move |block: &&ContentBlock| own_fields(block, vendor).is_some_and(has_words);
@@ -299,20 +301,21 @@ impl<'a> AssistantMessage<'a> {
         self.message.content.iter().filter_map(|block| own_fields(block, vendor))
     }
 
-    /// The fields of the message that we do not model and that go back.
+    /// Returns the unknown fields that are sent back.
     fn more(&self) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
-        self.own_fields().flatten().filter(|(key, value)| goes_back(key, value))
+        self.own_fields().flatten().filter(|(key, value)| is_sent_back(key, value))
     }
 
-    /// Returns `true` if something takes the place of content.
+    /// Returns `true` if other fields of the message replace its content.
     fn may_lack_content(&self) -> bool {
         self.own_fields().any(has_words) || self.calls().next().is_some()
     }
 
     fn reasoning(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        let goes_back = self.dialect.reasoning.goes_back(self.message);
-        let blocks = if goes_back { self.message.content.as_slice() } else { &[] };
+        let is_sent_back = self.dialect.reasoning.is_sent_back(self.message);
+        let blocks = if is_sent_back { self.message.content.as_slice() } else { &[] };
         blocks.iter().filter_map(|block| match block {
+            // Signed reasoning belongs to another vendor.
             ContentBlock::Thinking { thinking, signature } if signature.is_empty() => {
                 Some(thinking.as_str())
             }
@@ -327,6 +330,7 @@ impl Serialize for AssistantMessage<'_> {
         map.serialize_entry("role", "assistant")?;
         let mut texts = self.texts().filter(|text| !text.is_empty());
         match (texts.next(), texts.next()) {
+            // The API requires `content`, unless calls, a refusal or speech replace it.
             (None, _) if self.may_lack_content() => {}
             (None, _) => map.serialize_entry("content", "")?,
             (Some(text), None) => map.serialize_entry("content", text)?,
@@ -337,7 +341,7 @@ impl Serialize for AssistantMessage<'_> {
         if must_reason || self.reasoning().next().is_some() {
             let mut reasoning = self.reasoning().collect::<String>();
             if must_reason && reasoning.is_empty() {
-                // DeepSeek refuses calls without the field (400), Moonshot also an empty text.
+                // DeepSeek rejects calls without the field (400). Moonshot also rejects an empty text.
                 reasoning.push(' ');
             }
             map.serialize_entry(self.dialect.reasoning_field, &reasoning)?;
@@ -347,6 +351,7 @@ impl Serialize for AssistantMessage<'_> {
         }
         for (key, value) in self.more() {
             match value.get("id") {
+                // The API accepts only the id of earlier speech, not its data.
                 Some(id) if key == "audio" => map.serialize_entry(key, &json!({"id": id}))?,
                 _ => map.serialize_entry(key, value)?,
             }
@@ -363,15 +368,15 @@ impl Serialize for Calls<'_> {
     }
 }
 
-/// The name of a call as the API takes it.
+/// Returns the name of a call in the format that the API accepts.
 ///
-/// Models call tools that are not there by names that are none, `functions.look` for one; the API
-/// refuses a conversation with such a name for ever after.
+/// Models call tools that do not exist by invalid names, for example `functions.look`. The API would reject every later
+/// request of the conversation.
 pub(crate) fn called_name<'a>(name: &'a str, tools: &[ToolDefinition]) -> Cow<'a, str> {
     const MOST: usize = 64;
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let is_name = !name.is_empty() && name.len() <= MOST && name.chars().all(is_allowed);
-    // Compatible servers may take other names.
+    // Compatible servers may accept other names, so the names of existing tools are kept.
     if is_name || tools.iter().any(|tool| tool.name == name) {
         return name.into();
     }
@@ -387,7 +392,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_says_that_it_is_an_error_and_where_its_image_is() {
+    fn tool_result_text_marks_error_and_refers_to_image() {
         let text = |content: &[ContentItem], is_error| ToolText { content, is_error }.to_string();
         let words = |text: &str| ContentItem::Text(text.into());
         let picture = ContentItem::Image { source: ImageSource::Url { url: "u".into() } };
@@ -398,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_at_an_address_is_refused() {
+    fn document_url_is_rejected() {
         let source = DocumentSource::Url { url: "https://h/a.pdf".into() };
         let content = vec![ContentBlock::Document { source }];
         let error = check(&[Message { role: Role::User, content }]).unwrap_err();

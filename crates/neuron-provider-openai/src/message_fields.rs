@@ -1,5 +1,4 @@
-//! Fields of an answer's message that neuron does not model: how they are kept, how they grow from the
-//! deltas of a stream, and which of them go back.
+//! Unknown fields of a response's message. Defines which are kept, how they grow in a stream, and which are sent back.
 
 use neuron_types::ContentBlock;
 use serde_json::{Map, Value};
@@ -8,12 +7,12 @@ use crate::call::{CallFields, is_call};
 use crate::lenient;
 use crate::request::PROVIDER;
 
-/// The fields that requests have too. All others are kept and not sent, as strict servers refuse what
-/// only an answer may have: `annotations`, citations, Groq's `executed_tools`.
+/// Fields that requests have too. All other fields are kept but not sent, because strict servers reject fields that
+/// only responses have, such as `annotations`, citations, and Groq's `executed_tools`.
 ///
 /// - `refusal`, `audio`: OpenAI's reference of the assistant message.
 /// - `reasoning_details`: OpenRouter's "Reasoning tokens". MiniMax and Snowflake have the field too.
-/// - `extra_content`: Gemini's signatures of thoughts, outside of calls.
+/// - `extra_content`: Gemini's thought signatures outside of calls.
 /// - `thinking_blocks`: LiteLLM's "Reasoning content".
 /// - `reasoning_opaque`, `reasoning_text`: GitHub Copilot.
 const SENT: [&str; 7] = [
@@ -27,22 +26,21 @@ const SENT: [&str; 7] = [
 ];
 
 /// Returns `true` if a field is sent back.
-pub(crate) fn goes_back(key: &str, value: &Value) -> bool {
+pub(crate) fn is_sent_back(key: &str, value: &Value) -> bool {
     match key {
-        // Speech goes back by its name alone.
-        "audio" => value.get("id").is_some_and(|id| !lenient::says_nothing(id)),
+        // Only the id of speech is sent back.
+        "audio" => value.get("id").is_some_and(|id| !lenient::is_blank(id)),
         key => SENT.contains(&key),
     }
 }
 
-/// Returns `true` if a field that goes back says what the message says: a refusal, or speech.
+/// Returns `true` if a field that is sent back contains the text of the message, as a refusal or as speech.
 pub(crate) fn has_words(fields: &Map<String, Value>) -> bool {
     let mut words = ["refusal", "audio"].into_iter();
-    words.any(|key| fields.get(key).is_some_and(|value| goes_back(key, value)))
+    words.any(|key| fields.get(key).is_some_and(|value| is_sent_back(key, value)))
 }
 
-/// The fields of an answer's message that we do not model, if this is the block that keeps them, of a
-/// vendor of this name.
+/// Returns the unknown fields of a response's message, if the block keeps such fields for this vendor.
 pub(crate) fn own_fields<'a>(
     block: &'a ContentBlock,
     vendor: &str,
@@ -57,21 +55,21 @@ pub(crate) fn own_fields<'a>(
     }
 }
 
-/// Returns `true` for JSON of Chat Completions, fields of a message or a call. The Responses API does
-/// not take it as an item.
+/// Returns `true` for unknown fields of a message or a call of Chat Completions. The Responses API does not accept them
+/// as an item.
 pub(crate) fn is_own_fields(fields: &Map<String, Value>) -> bool {
     is_message_fields(fields) || is_call(fields)
 }
 
-/// Items of the Responses API are called messages too, but they have content.
+/// Items of the Responses API also have the type `message`, but they have `content`.
 fn is_message_fields(fields: &Map<String, Value>) -> bool {
     fields.get("type").is_some_and(|kind| kind == "message") && !fields.contains_key("content")
 }
 
-/// Returns the block that keeps the fields, or `None` if they say nothing.
+/// Returns a block that keeps the fields, or `None` if all are empty.
 pub(crate) fn block(fields: Map<String, Value>) -> Option<ContentBlock> {
-    // The block's type is ours.
-    let is_kept = |key: &str, value: &Value| key != "type" && !lenient::says_nothing(value);
+    // The block has a type of its own.
+    let is_kept = |key: &str, value: &Value| key != "type" && !lenient::is_blank(value);
     let fields = fields.into_iter().filter(|(key, value)| is_kept(key, value));
     let kind = ("type".to_owned(), Value::from("message"));
     let json: Map<_, _> = std::iter::once(kind).chain(fields).collect();
@@ -84,20 +82,20 @@ pub(crate) fn block(fields: Map<String, Value>) -> Option<ContentBlock> {
     Some(ContentBlock::Raw { provider: PROVIDER.to_owned(), json, portable })
 }
 
-/// Returns what the fields say in words: a refusal, and speech.
+/// Returns the texts in the fields, which are a refusal and a transcript.
 pub(crate) fn said(fields: &Map<String, Value>) -> [&str; 2] {
     let speech = fields.get("audio").and_then(|audio| audio.get("transcript"));
     [fields.get("refusal"), speech].map(|value| value.and_then(Value::as_str).unwrap_or_default())
 }
 
-/// Adds a piece of a field. Texts and lists grow, and other values are replaced.
+/// Adds a fragment of a field. Texts and lists grow, and other values are replaced.
 pub(crate) fn grow(fields: &mut Map<String, Value>, key: String, piece: Value) {
-    // Names come whole, and some servers repeat them with every piece.
+    // Identifiers arrive complete, and some servers repeat them in every fragment.
     const NAMES: [&str; 6] = ["id", "type", "index", "format", "name", "channel"];
     let continues: fn(&Value, &Value) -> bool = match key.as_str() {
         "reasoning_details" if piece.is_array() => continues_detail,
         "thinking_blocks" if piece.is_array() => continues_thinking,
-        // Signatures come whole too.
+        // Signatures arrive complete too.
         "extra_content" | "reasoning_opaque" => return merge(fields, key, piece, |_| false),
         _ => return merge(fields, key, piece, |key| !NAMES.contains(&key)),
     };
@@ -107,7 +105,7 @@ pub(crate) fn grow(fields: &mut Map<String, Value>, key: String, piece: Value) {
     }
 }
 
-/// Adds a piece of reasoning to the block that it continues, or as a block of its own.
+/// Adds a fragment of reasoning to the block that it continues, or as a new block.
 fn grow_block(blocks: &mut Vec<Value>, piece: Value, continues: fn(&Value, &Value) -> bool) {
     const TEXTS: [&str; 4] = ["text", "summary", "data", "thinking"];
     let place = blocks.iter().rposition(|block| continues(block, &piece));
@@ -121,13 +119,12 @@ fn grow_block(blocks: &mut Vec<Value>, piece: Value, continues: fn(&Value, &Valu
     }
 }
 
-/// Returns `true` for pieces with one `index`, which blocks of other types or ids may share. A piece
-/// without an index is a block of its own.
-/// <https://openrouter.ai/docs/use-cases/reasoning-tokens>
+/// Returns `true` if both fragments have the same `index`, and no different type or id. A fragment without an index is
+/// a block of its own. <https://openrouter.ai/docs/use-cases/reasoning-tokens>
 fn continues_detail(block: &Value, piece: &Value) -> bool {
     let agree = |key: &str| match (block.get(key), piece.get(key)) {
         (Some(one), Some(other)) => {
-            one == other || lenient::says_nothing(one) || lenient::says_nothing(other)
+            one == other || lenient::is_blank(one) || lenient::is_blank(other)
         }
         _ => true,
     };
@@ -135,15 +132,14 @@ fn continues_detail(block: &Value, piece: &Value) -> bool {
     has_index && block.get("index") == piece.get("index") && agree("type") && agree("id")
 }
 
-/// Returns `true` for pieces of LiteLLM until their block has its signature.
-/// <https://github.com/BerriAI/litellm/issues/29428>
+/// Returns `true` until the block of LiteLLM has its signature. <https://github.com/BerriAI/litellm/issues/29428>
 fn continues_thinking(block: &Value, piece: &Value) -> bool {
-    let is_open = block.get("signature").is_none_or(lenient::says_nothing);
+    let is_open = block.get("signature").is_none_or(lenient::is_blank);
     is_open && [block, piece].iter().all(|block| block.get("type") == Some(&"thinking".into()))
 }
 
-/// Adds a piece of a field. Lists grow, and texts grow if `grows` returns `true` for their key. Other
-/// values are replaced.
+/// Adds a fragment of a field. Lists grow, and texts grow if `grows` returns `true` for their key. Other values are
+/// replaced.
 pub(crate) fn merge(
     fields: &mut Map<String, Value>,
     key: String,
@@ -161,7 +157,7 @@ pub(crate) fn merge(
                 merge(fields, key, piece, grows);
             }
         }
-        // What has been said stays, whatever comes in its place.
+        // A value of another type never replaces received content.
         (Some(Value::String(_) | Value::Array(_) | Value::Object(_)), _) => {}
         (_, piece) => {
             fields.insert(key, piece);
@@ -169,10 +165,10 @@ pub(crate) fn merge(
     }
 }
 
-/// Keeps a call without a name among the fields, where it is not sent back. Nobody can run it, and servers
-/// refuse it.
+/// Keeps a call without a name among the unknown fields, where it is not sent back. It cannot run, and servers reject
+/// it.
 pub(crate) fn keep_nameless(fields: &mut Map<String, Value>, call: CallFields) {
-    if !call.says_nothing() {
+    if !call.is_blank() {
         grow(fields, "tool_calls".to_owned(), vec![call.into_json()].into());
     }
 }

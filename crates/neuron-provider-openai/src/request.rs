@@ -1,8 +1,9 @@
-//! Our request as the JSON of Chat Completions, written straight from the borrow.
+//! Serialisation of requests of Chat Completions, from the borrowed request.
+//!
 //! <https://platform.openai.com/docs/api-reference/chat/create>
 //!
-//! The same request always gives the same bytes, and `messages` comes last: the body of a turn begins
-//! as that of the turn before, which is what prompt caches need.
+//! Equal requests have equal bytes. `messages` comes last, so that the body of a turn begins with the bytes of the
+//! previous turn, as prompt caches need.
 
 use std::borrow::Cow;
 use std::ops::Not;
@@ -20,28 +21,28 @@ use serde_json::{Map, Value};
 use crate::dialect::Dialect;
 use crate::message::{self, AssistantMessage, ToolMessage, UserContent};
 
-/// The name of the wire in [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw), and of OpenAI in telemetry.
+/// Name of the format in [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw), and of OpenAI in telemetry.
 pub(crate) const PROVIDER: &str = "openai";
 
-/// What the client knows beside the request.
+/// The settings of the client that affect requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings<'a> {
     pub(crate) dialect: &'a Dialect,
-    pub(crate) one_call_at_a_time: bool,
+    pub(crate) disables_parallel_calls: bool,
 }
 
 impl Default for Settings<'_> {
     fn default() -> Self {
         static OPENAI: LazyLock<Dialect> = LazyLock::new(Dialect::openai);
-        Self { dialect: &OPENAI, one_call_at_a_time: false }
+        Self { dialect: &OPENAI, disables_parallel_calls: false }
     }
 }
 
-/// Writes the body of a request.
+/// Serialises a request.
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] for what the API cannot express.
+/// [`ProviderError::InvalidRequest`] for content that the API cannot express.
 pub(crate) fn write(
     request: RequestRef<'_>,
     model: &str,
@@ -67,8 +68,9 @@ fn write_fields(
     stream: bool,
 ) -> serde_json::Result<()> {
     fields.entry("model", model)?;
-    let Settings { dialect, one_call_at_a_time } = settings;
+    let Settings { dialect, disables_parallel_calls } = settings;
     fields.leave_out(dialect.left_out);
+    // `stream` is omitted otherwise, because false is the default.
     if stream {
         fields.entry("stream", &true)?;
         fields.entry(STREAM_OPTIONS, &StreamOptions { include_usage: true })?;
@@ -83,17 +85,18 @@ fn write_fields(
     let tools = Tools { tools: request.tools, strict: dialect.strict_tools };
     fields.some("tools", (!request.tools.is_empty()).then_some(tools))?;
     fields.some("tool_choice", tool_choice(request))?;
-    let one_call = one_call_at_a_time && has_tools(request);
+    // The API rejects `parallel_tool_calls` without tools.
+    let one_call = disables_parallel_calls && has_tools(request);
     fields.some("parallel_tool_calls", one_call.then_some(false))?;
     fields.rest_but("messages")?;
     fields.entry("messages", &Messages { request, settings })
 }
 
-/// The field that asks for the usage of a streamed answer.
+/// The field that requests the usage of a streamed response.
 const STREAM_OPTIONS: &str = "stream_options";
 
-/// Returns `true` if a streamed request asks for the usage. Options of the caller's own may turn it off.
-pub(crate) fn asks_usage(request: RequestRef<'_>, dialect: &Dialect) -> bool {
+/// Returns `true` if a streamed request asks for the usage. The caller's `extra` may turn it off.
+pub(crate) fn requests_usage(request: RequestRef<'_>, dialect: &Dialect) -> bool {
     let own = request.extra.and_then(|extra| extra.get(STREAM_OPTIONS));
     match own {
         None => !dialect.left_out.contains(&STREAM_OPTIONS),
@@ -107,14 +110,14 @@ struct StreamOptions {
     include_usage: bool,
 }
 
-/// The effort that is asked for; no thinking means none.
+/// Returns the requested effort. Disabled thinking is the effort `none`.
 pub(crate) fn effort(request: RequestRef<'_>) -> Option<&'static str> {
     match (request.reasoning_effort, request.thinking) {
         (Some(ReasoningEffort::None), _) | (None, Some(ThinkingConfig::Disabled)) => Some("none"),
         (Some(ReasoningEffort::Low), _) => Some("low"),
         (Some(ReasoningEffort::Medium), _) => Some("medium"),
         (Some(ReasoningEffort::High), _) => Some("high"),
-        // The API has no budget in tokens, and thinks where the model can.
+        // The API has no token budget. A model that can reason does so by default.
         _ => None,
     }
 }
@@ -143,7 +146,7 @@ fn format(request: RequestRef<'_>) -> Option<Format<'_>> {
     }
 }
 
-/// Whether there are tools, the caller's own included.
+/// Returns `true` if the request has tools, including those in `extra`.
 pub(crate) fn has_tools(request: RequestRef<'_>) -> bool {
     let more = request.extra.and_then(|extra| extra.get("tools"));
     !request.tools.is_empty() || more.is_some()
@@ -184,18 +187,18 @@ impl Serialize for Tools<'_> {
     }
 }
 
-/// The fields of a tool that a user added for OpenAI's wires.
+/// Returns the vendor fields of a tool for OpenAI's APIs.
 pub(crate) fn vendor_fields(tool: &ToolDefinition) -> VendorFields<'_> {
     const WRITTEN: [&str; 5] = ["type", "name", "description", "parameters", "strict"];
     VendorFields { tool, provider: PROVIDER, written: &WRITTEN }
 }
 
-/// The schema of a tool's arguments. The API refuses an object without `properties`, which is what
-/// a tool without arguments has.
+/// The schema of a tool's arguments. The API rejects an object schema without `properties`, which tools without
+/// arguments have.
 pub(crate) struct Parameters<'a>(Cow<'a, Value>);
 
 impl<'a> Parameters<'a> {
-    /// Returns the form that the vendor enforces for a strict tool, if the server takes strict tools.
+    /// Returns the schema in the form for strict tools, if the tool is strict and the server supports it.
     pub(crate) fn of(tool: &'a ToolDefinition, takes_strict: bool) -> Self {
         let strict = takes_strict.then(|| tool.strict_schema()).flatten();
         Self(strict.map_or_else(|| tool.plain_schema(), Cow::Borrowed))
@@ -206,7 +209,7 @@ impl Serialize for Parameters<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let fields = match &*self.0 {
             Value::Object(fields) => fields,
-            // Anything at all.
+            // `true` is a schema that accepts any value, but the API requires an object.
             Value::Bool(true) => return Map::new().serialize(serializer),
             other => return other.serialize(serializer),
         };
@@ -237,7 +240,7 @@ struct Name<'a> {
 
 fn tool_choice(request: RequestRef<'_>) -> Option<Choice<'_>> {
     Some(match request.tool_choice? {
-        // Without tools the API takes no choice, and these two mean what leaving it out means.
+        // The API rejects `tool_choice` without tools. Both values are then the same as the default.
         ToolChoice::Auto | ToolChoice::None if !has_tools(request) => return None,
         ToolChoice::Auto => Choice::Word("auto"),
         ToolChoice::None => Choice::Word("none"),
@@ -285,7 +288,7 @@ impl Serialize for Messages<'_> {
     }
 }
 
-/// The results of tools are messages of their own, and answer the calls before anything else does.
+/// Writes tool results as messages of their own. They must directly follow the calls.
 fn write_user<S: SerializeSeq>(
     messages: &mut S,
     message: &Message,

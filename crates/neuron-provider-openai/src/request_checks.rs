@@ -1,4 +1,4 @@
-//! What the tests of both APIs' requests share: conversations of every kind of block.
+//! Shared tests of the requests of both APIs, with conversations of every kind of block.
 
 use neuron_types::{
     ContentBlock, ContentItem, DocumentSource, EmbeddedResource, ImageSource, Message,
@@ -19,7 +19,8 @@ pub(crate) fn tool(name: &str) -> ToolDefinition {
     }
 }
 
-/// A strict tool with a field of OpenAI's, one that is written anyway, and one of another vendor.
+/// A strict tool with vendor fields of OpenAI and of another vendor. One of OpenAI's fields duplicates a standard
+/// field.
 pub(crate) fn strict_tool() -> ToolDefinition {
     let input_schema = json!({ "type": "object", "properties": { "a": { "type": "string" } } });
     ToolDefinition { description: "d".into(), input_schema, ..tool("act") }
@@ -29,7 +30,7 @@ pub(crate) fn strict_tool() -> ToolDefinition {
         .with_vendor_field("another", "other", true)
 }
 
-/// One of each kind of what servers of others return.
+/// An item of each type that MCP servers return.
 pub(crate) fn items_of_others() -> Vec<ContentItem> {
     let blob = |mime_type: &str| ContentItem::Resource {
         resource: EmbeddedResource::blob("file:///a", "aGk=").with_mime_type(mime_type),
@@ -58,7 +59,7 @@ fn png() -> ImageSource {
     ImageSource::Base64 { media_type: "image/png".into(), data: "aGk=".into() }
 }
 
-/// What a user says: each kind of block.
+/// The content of a user message, with each kind of block.
 fn said() -> impl Strategy<Value = ContentBlock> {
     let document = |source| ContentBlock::Document { source };
     prop_oneof![
@@ -72,7 +73,7 @@ fn said() -> impl Strategy<Value = ContentBlock> {
     ]
 }
 
-/// What a model says: each kind of block, of this provider and of others.
+/// The content of an assistant message, with each kind of block of this and of other providers.
 fn answered() -> impl Strategy<Value = ContentBlock> {
     let thinking = |(thinking, signature)| ContentBlock::Thinking { thinking, signature };
     let reasoning = |encrypted: bool| {
@@ -102,7 +103,7 @@ fn answered() -> impl Strategy<Value = ContentBlock> {
     ]
 }
 
-/// A call in one of the forms in which providers keep it.
+/// A call in one of the formats in which providers keep it.
 fn call(id: &str, form: u8, input: u8) -> ContentBlock {
     let inputs = [
         json!(null),
@@ -135,8 +136,10 @@ fn call(id: &str, form: u8, input: u8) -> ContentBlock {
     }
 }
 
-/// What the user and the model say in a turn, the forms of its calls, their arguments and their
-/// results, and whether a system message follows.
+/// A turn of a conversation.
+///
+/// Contains the user's blocks, the formats of the calls with their arguments and results, the model's blocks, and a
+/// flag for a following system message.
 type Turn = (Vec<ContentBlock>, Vec<(u8, u8, u8)>, Vec<ContentBlock>, bool);
 
 fn turn() -> impl Strategy<Value = Turn> {
@@ -148,7 +151,7 @@ fn turn() -> impl Strategy<Value = Turn> {
     )
 }
 
-/// A valid conversation, and where it may be cut.
+/// A valid conversation, and the positions where it may be cut.
 pub(crate) fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
     prop::collection::vec(turn(), 0..6).prop_map(|turns| {
         let mut messages = vec![Message::user("hi")];

@@ -1,4 +1,4 @@
-//! The JSON of Chat Completions as our response.
+//! Parsing of responses of Chat Completions.
 
 use std::collections::HashSet;
 
@@ -7,21 +7,20 @@ use neuron_types::{CompletionResponse, ContentBlock, Message, ProviderError, Rol
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::call::{CallFields, made_id, seed};
+use crate::call::{CallFields, generate_id, seed};
 use crate::error::{self, ApiError};
-use crate::facts::Facts;
 use crate::lenient;
 use crate::message_fields::{self, grow, keep_nameless, own_fields};
+use crate::metadata::WireMetadata;
 use crate::request::PROVIDER;
 use crate::usage::WireUsage;
 pub(crate) use crate::usage::{CompletionDetails, PromptDetails};
 
-/// Reads a whole answer. What an error shows of it is without the secret.
+/// Parses a whole response. The secret is removed from errors that quote it.
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] when the body is not a completion, and the errors that some servers send
-/// in its place.
+/// [`ProviderError::Other`] if the body is not a completion, and the error that some servers send in its place.
 pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
     let foreign = |why: &dyn std::fmt::Display| {
         let shown = secret.excerpt(body);
@@ -47,7 +46,7 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
         None => return Err(foreign(&"missing field `message`")),
     };
     let message = message(fields, &seed(&wire.id, wire.created));
-    let metadata = wire.facts.into_metadata(&wire.usage, choice.logprobs, &message);
+    let metadata = wire.wire_metadata.into_metadata(&wire.usage, choice.logprobs, &message);
     let message = message.with_metadata(&metadata);
     Ok(CompletionResponse {
         stop_reason: stop_reason(choice.finish_reason.as_deref(), &message),
@@ -73,7 +72,7 @@ struct WireCompletion {
     #[serde(default)]
     error: Value,
     #[serde(flatten)]
-    facts: Facts,
+    wire_metadata: WireMetadata,
 }
 
 #[derive(Deserialize)]
@@ -82,12 +81,12 @@ struct WireChoice {
     message: Option<Map<String, Value>>,
     #[serde(default, deserialize_with = "lenient::or_default")]
     finish_reason: Option<String>,
-    /// Proxies tell here of an answer that their own server broke off.
+    /// Proxies report an error of their upstream server here.
     #[serde(default)]
     error: Option<Value>,
     #[serde(default)]
     logprobs: Value,
-    /// Content in the place of other APIs.
+    /// Content in the fields of other APIs.
     #[serde(default)]
     text: Value,
     #[serde(default)]
@@ -95,21 +94,21 @@ struct WireChoice {
 }
 
 impl WireChoice {
-    /// Returns `true` if the model stopped and the choice has no content anywhere. Gemini leaves the
-    /// message out of an answer that was all thoughts.
+    /// Returns `true` if the model stopped and the choice has no content in any field. Gemini omits the message of a
+    /// response that consists of thoughts only.
     fn is_empty(&self) -> bool {
         self.finish_reason.as_deref().is_some_and(|reason| !reason.is_empty())
-            && lenient::says_nothing(&self.text)
-            && lenient::says_nothing(&self.delta)
+            && lenient::is_blank(&self.text)
+            && lenient::is_blank(&self.delta)
     }
 }
 
-/// Maps why the model stopped. Some servers say `stop` also when tools are called.
+/// Maps the finish reason. Some servers send `stop` for tool calls too.
 pub(crate) fn stop_reason(reason: Option<&str>, message: &Message) -> StopReason {
     if message.content.iter().any(is_refusal) {
         return StopReason::Refusal;
     }
-    // Some servers say nothing by an empty word.
+    // Some servers send an empty string for a missing reason.
     match reason.filter(|reason| !reason.is_empty()) {
         Some("length") => StopReason::MaxTokens,
         Some("content_filter") => StopReason::ContentFilter,
@@ -127,12 +126,12 @@ fn is_refusal(block: &ContentBlock) -> bool {
         .is_some_and(|fields| fields.get("refusal").is_some_and(Value::is_string))
 }
 
-/// Reads an answer's message.
+/// Parses the message of a response.
 fn message(mut fields: Map<String, Value>, seed: &str) -> Message {
     let mut parts = Parts::default();
     for key in REASONING {
         match fields.remove(key) {
-            // Both hold the same where both are there.
+            // If both fields are present, they are equal.
             Some(Value::String(text)) if parts.thinking.is_empty() => parts.thinking = text,
             Some(Value::String(_)) | None => {}
             Some(other) => drop(fields.insert(key.to_owned(), other)),
@@ -148,12 +147,12 @@ fn message(mut fields: Map<String, Value>, seed: &str) -> Message {
             match CallFields::read(&json) {
                 Some(call) if !call.name.is_empty() => calls.push(call),
                 Some(call) => keep_nameless(&mut fields, call),
-                None if lenient::says_nothing(&json) => {}
+                None if lenient::is_blank(&json) => {}
                 None => grow(&mut fields, "tool_calls".to_owned(), vec![json].into()),
             }
         }
     }
-    calls.extend(take_old_call(&mut fields));
+    calls.extend(take_function_call(&mut fields));
     make_ids(&mut calls, seed);
     parts.calls.extend(calls.into_iter().map(CallFields::into_block));
     fields.remove("role");
@@ -161,7 +160,7 @@ fn message(mut fields: Map<String, Value>, seed: &str) -> Message {
     parts.into_message()
 }
 
-/// Makes the ids of calls that have none.
+/// Generates ids for calls that have none.
 fn make_ids(calls: &mut [CallFields], seed: &str) {
     if calls.iter().all(|call| !call.id.is_empty()) {
         return;
@@ -169,37 +168,39 @@ fn make_ids(calls: &mut [CallFields], seed: &str) {
     let mut taken: HashSet<String> = calls.iter().map(|call| call.id.clone()).collect();
     let nameless = calls.iter_mut().enumerate().filter(|(_, call)| call.id.is_empty());
     for (index, call) in nameless {
-        call.id = made_id(index, seed, |id| taken.contains(id));
+        call.id = generate_id(index, seed, |id| taken.contains(id));
         taken.insert(call.id.clone());
     }
 }
 
-/// Takes the one call that answers had before `tool_calls`, and that some servers still send.
-pub(crate) fn take_old_call(fields: &mut Map<String, Value>) -> Option<CallFields> {
+/// Takes the single `function_call` that responses had before `tool_calls`, and that some servers still send.
+pub(crate) fn take_function_call(fields: &mut Map<String, Value>) -> Option<CallFields> {
     let name = fields.get("function_call")?.get("name")?.as_str()?;
     let is_call = !name.is_empty();
-    is_call.then(|| fields.remove("function_call").and_then(CallFields::read_old)).flatten()
+    is_call
+        .then(|| fields.remove("function_call").and_then(CallFields::parse_function_call))
+        .flatten()
 }
 
-/// Where compatible servers put reasoning.
+/// Fields in which compatible servers send reasoning.
 pub(crate) const REASONING: [&str; 2] = ["reasoning_content", "reasoning"];
 
-/// The parts of an answer, whole or streamed.
+/// The parts of a response, whole or streamed.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     pub(crate) thinking: String,
     pub(crate) text: String,
     pub(crate) calls: Vec<ContentBlock>,
-    /// What comes with the message and is not modelled.
+    /// Unknown fields of the message.
     pub(crate) more: Map<String, Value>,
 }
 
-/// Content, which is a text, or pieces of several kinds.
+/// Content that is a text, or a list of parts of several types.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
     pub(crate) text: String,
     pub(crate) thinking: String,
-    /// What is neither, as fields of the message.
+    /// Other parts, as fields of the message.
     pub(crate) more: Vec<(String, Value)>,
 }
 
@@ -218,7 +219,7 @@ impl Pieces {
         let field = |key: &str| piece.get(key).and_then(Value::as_str);
         let is_kept = |(key, value): (&String, &Value)| {
             let is_place = ["type", "text", "index", "id"].contains(&key.as_str());
-            !is_place && !lenient::says_nothing(value)
+            !is_place && !lenient::is_blank(value)
         };
         let has_more = piece.as_object().is_some_and(|fields| fields.iter().any(is_kept));
         let thoughts = match field("type") {
@@ -235,7 +236,7 @@ impl Pieces {
         } else if let Some(refusal) = field("refusal") {
             self.more.push(("refusal".to_owned(), refusal.into()));
         } else if let Some(thoughts) = thoughts {
-            // A text, or pieces with texts.
+            // The thoughts are a text, or a list of parts with texts.
             let Self { text, thinking, more } = Self::read(thoughts.clone());
             self.thinking.extend([text, thinking]);
             self.more.extend(more);

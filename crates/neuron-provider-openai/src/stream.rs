@@ -1,4 +1,5 @@
-//! The chunks of Chat Completions as our events: bytes in, [`StreamEvent`]s out.
+//! Decoding of streams of Chat Completions into [`StreamEvent`]s.
+//!
 //! <https://platform.openai.com/docs/api-reference/chat-streaming>
 
 use std::collections::VecDeque;
@@ -10,22 +11,22 @@ use serde_json::Value;
 use crate::call;
 use crate::dialect::Vendor;
 use crate::error::{self, ApiError};
-use crate::facts::{Facts, add_logprobs};
 use crate::message_fields::{grow, said};
+use crate::metadata::{WireMetadata, add_logprobs};
 use crate::response::{self, Parts};
 use crate::usage::WireUsage;
 
 use calls::OpenCalls;
-use chunk::{PieceChoice, PieceChunk, PieceDelta, WireChoice, WireChunk, WireDelta};
+use chunk::{DeltaChoice, DeltaChunk, DeltaField, WireChoice, WireChunk, WireDelta};
 use framing::ChatFraming;
 
 mod calls;
 mod chunk;
 mod framing;
 
-/// An answer as far as it has come.
+/// A decoder of a streamed response.
 #[derive(Debug, Default)]
-pub(crate) struct ChatAnswer {
+pub(crate) struct ChatDecoder {
     id: String,
     model: String,
     created: Option<usize>,
@@ -33,16 +34,16 @@ pub(crate) struct ChatAnswer {
     calls: OpenCalls,
     finish_reason: Option<String>,
     usage: WireUsage,
-    facts: Facts,
+    wire_metadata: WireMetadata,
     logprobs: Value,
-    /// Whether a choice has come.
+    /// Set after the first choice.
     is_begun: bool,
     /// Set if the request asked for the usage.
     expects_usage: bool,
     vendor: Vendor,
 }
 
-impl Answer for ChatAnswer {
+impl Answer for ChatDecoder {
     type Framing = ChatFraming;
 
     fn take(
@@ -52,7 +53,7 @@ impl Answer for ChatAnswer {
         events: &mut VecDeque<StreamEvent>,
     ) -> Result<bool, ProviderError> {
         match data.trim_ascii() {
-            // Proxies send such events to keep a connection open.
+            // Proxies send empty events to keep a connection open.
             b"" => return Ok(false),
             b"[DONE]" if self.is_begun => {
                 self.finish(events);
@@ -64,13 +65,14 @@ impl Answer for ChatAnswer {
             }
             _ => {}
         }
+        // The first chunk is decoded in full, because it has the id and the model.
         if self.is_begun
-            && let Ok(PieceChunk { choices: [PieceChoice { index: 0, delta, .. }], .. }) =
+            && let Ok(DeltaChunk { choices: [DeltaChoice { index: 0, delta, .. }], .. }) =
                 read_frame(data)
         {
             match delta {
-                PieceDelta::Text(text) => self.extend_text(text, events),
-                PieceDelta::Thinking(thinking) => self.extend_thinking(thinking, events),
+                DeltaField::Text(text) => self.extend_text(text, events),
+                DeltaField::Thinking(thinking) => self.extend_thinking(thinking, events),
             }
             return Ok(false);
         }
@@ -82,12 +84,13 @@ impl Answer for ChatAnswer {
         if let Some(error) = ApiError::read(chunk.error) {
             return Err(error::from_event(&error));
         }
+        // A usage chunk without choices is not an error, even if it has unknown fields.
         let is_counted = chunk.usage.is_some();
-        self.facts.update(chunk.facts);
+        self.wire_metadata.update(chunk.wire_metadata);
         self.count(chunk.x_groq.usage);
         self.count(chunk.usage);
         let Some(choices) = chunk.choices else {
-            // Some servers send their errors without a field of that name.
+            // Some servers send errors without an `error` field.
             let error = ApiError::find_in(data).filter(|_| !is_counted);
             return error.map_or(Ok(false), |error| Err(error::from_event(&error)));
         };
@@ -97,7 +100,7 @@ impl Answer for ChatAnswer {
         if self.model.is_empty() {
             self.model = chunk.model;
         }
-        // Some servers say the time of each chunk.
+        // Some servers send the time of each chunk, so the first time is kept.
         self.created = self.created.filter(|created| *created > 0).or(chunk.created);
         if let Some(mut choice) = choices.0 {
             if let Some(error) = choice.error.take().and_then(ApiError::read) {
@@ -110,8 +113,8 @@ impl Answer for ChatAnswer {
         Ok(false)
     }
 
-    /// Some compatible servers send no `[DONE]`: an answer that says why it stopped is complete. The usage that was
-    /// asked for must have come, because proxies close torn streams cleanly.
+    /// Accepts a stream without `[DONE]`, which some compatible servers omit, if it has a finish reason. A requested
+    /// usage must have arrived, because proxies close broken streams cleanly.
     fn end(&mut self, events: &mut VecDeque<StreamEvent>) -> Result<(), ProviderError> {
         if self.finish_reason.is_none() {
             let text = "the stream ended before the answer was complete";
@@ -126,13 +129,13 @@ impl Answer for ChatAnswer {
     }
 }
 
-impl ChatAnswer {
+impl ChatDecoder {
     pub(crate) fn new(expects_usage: bool, vendor: Vendor) -> Self {
         Self { expects_usage, vendor, ..Self::default() }
     }
 
-    /// Takes the counts of a chunk. Counts of several chunks are cumulative. Some servers send zeros
-    /// in chunks that do not count.
+    /// Stores the counts of a chunk. Counts of several chunks are cumulative. Some servers send zeros in chunks without
+    /// counts.
     fn count(&mut self, usage: Option<WireUsage>) {
         if let Some(usage) = usage.filter(WireUsage::counts_anything) {
             self.usage = usage;
@@ -140,9 +143,9 @@ impl ChatAnswer {
     }
 
     fn extend_by(&mut self, choice: WireChoice, events: &mut VecDeque<StreamEvent>) {
-        // Some proxies stream an answer that they have whole. Perplexity sends the answer so far beside
-        // every delta.
-        let is_new = choice.delta.says_nothing() && self.parts.is_empty() && self.calls.is_empty();
+        // Some proxies stream a complete response as one message. Perplexity sends the message so far beside every
+        // delta.
+        let is_new = choice.delta.is_blank() && self.parts.is_empty() && self.calls.is_empty();
         let delta = choice.message.filter(|_| is_new).unwrap_or(choice.delta);
         self.is_begun = true;
         self.extend(delta, events);
@@ -177,8 +180,9 @@ impl ChatAnswer {
         }
     }
 
-    /// What is said in other ways than by text is shown as text.
+    /// Adds unknown fields. Emits the texts in them as text deltas.
     fn extend_more(&mut self, more: Vec<(String, Value)>, events: &mut VecDeque<StreamEvent>) {
+        // Only the texts that were added by this delta are emitted.
         let lengths = said(&self.parts.more).map(str::len);
         for (key, piece) in more {
             grow(&mut self.parts.more, key, piece);
@@ -193,13 +197,13 @@ impl ChatAnswer {
     fn finish(&mut self, events: &mut VecDeque<StreamEvent>) {
         let mut parts = std::mem::take(&mut self.parts);
         let seed = call::seed(&self.id, self.created).into_owned();
-        if let Some(old) = response::take_old_call(&mut parts.more) {
+        if let Some(old) = response::take_function_call(&mut parts.more) {
             self.calls.extend(None, old, true, &seed, events);
         }
         std::mem::take(&mut self.calls).finish(&mut parts, events);
         let message = parts.into_message();
-        let facts = std::mem::take(&mut self.facts);
-        let metadata = facts.into_metadata(&self.usage, self.logprobs.take(), &message);
+        let wire = std::mem::take(&mut self.wire_metadata);
+        let metadata = wire.into_metadata(&self.usage, self.logprobs.take(), &message);
         let mut message = message.with_metadata(&metadata);
         let stop_reason = response::stop_reason(self.finish_reason.as_deref(), &message);
         self.vendor.sign(&mut message);

@@ -1,4 +1,4 @@
-//! What the tests of both APIs' streams share: reading one, and what always holds.
+//! Shared tests of the streams of both APIs, for decoding and for general invariants.
 
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 pub(crate) const SECRET: &str = "sk-secret";
 
-/// Reads a stream to its end; none of its pieces is ever waited for.
+/// Decodes a stream to its end. All chunks are available at once.
 pub(crate) fn read<A>(pieces: Vec<Result<Bytes, ProviderError>>) -> Vec<StreamEvent>
 where
     A: Answer<Framing: Unpin> + Default + Unpin,
@@ -27,13 +27,13 @@ where
     read::<A>(vec![Ok(Bytes::copy_from_slice(bytes))])
 }
 
-/// Writes events by hand.
+/// Serialises events.
 pub(crate) fn sse(events: &[Value]) -> Vec<u8> {
     let lines = events.iter().map(|event| format!("data: {event}\n\n"));
     lines.collect::<String>().into_bytes()
 }
 
-/// The complete response, which must be the stream's last event and what its deltas told of.
+/// Returns the complete response. Checks that it is the last event and that it matches the deltas.
 #[track_caller]
 pub(crate) fn response_of(events: &[StreamEvent]) -> &CompletionResponse {
     let [
@@ -68,7 +68,7 @@ fn thoughts(message: &Message) -> String {
     message.content.iter().filter_map(thought).collect()
 }
 
-/// Each call begins, ends, and is whole if its arguments are JSON.
+/// Checks that each call has a start and an end, and that it is complete if its arguments are JSON.
 #[track_caller]
 fn check_calls(deltas: &[StreamEvent], message: &Message) {
     let begun = deltas.iter().filter_map(|event| match event {
@@ -101,7 +101,7 @@ fn check_calls(deltas: &[StreamEvent], message: &Message) {
     }
 }
 
-/// Checks that a stream ends with one error and no answer; returns its text.
+/// Checks that a stream ends with one error and without a response. Returns the error's text.
 #[track_caller]
 pub(crate) fn check_error(events: &[StreamEvent], kind: &str) -> String {
     let Some((StreamEvent::Error(error), before)) = events.split_last() else {
@@ -115,7 +115,7 @@ pub(crate) fn check_error(events: &[StreamEvent], kind: &str) -> String {
     text
 }
 
-/// The deltas of an answer, each in a few words.
+/// The deltas of a response, in short form.
 pub(crate) fn short(events: &[StreamEvent]) -> Vec<String> {
     let deltas = events.iter().filter(|event| event.is_delta());
     let shown = deltas.map(|event| match event {
@@ -130,8 +130,7 @@ pub(crate) fn short(events: &[StreamEvent]) -> Vec<String> {
     shown.collect()
 }
 
-/// Checks that bytes give the same events however they are split, and no answer where they are cut
-/// before `needed`.
+/// Checks that bytes give the same events for every split, and no response if they are truncated before `needed`.
 #[track_caller]
 pub(crate) fn check_every_byte<A>(bytes: &[u8], needed: usize)
 where

@@ -1,4 +1,4 @@
-//! The API's counts of tokens, in the places where compatible servers put them.
+//! Token counts, in the fields of OpenAI and of compatible servers.
 
 use neuron_types::TokenUsage;
 use serde::Deserialize;
@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use crate::lenient;
 
-/// xAI's ticks in a dollar.
+/// xAI's ticks per dollar.
 const TICKS: f64 = 1e10;
 
-/// The counts of an answer.
+/// The token counts of a response.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct WireUsage {
@@ -35,7 +35,7 @@ pub(crate) struct WireUsage {
     /// DeepSeek.
     #[serde(deserialize_with = "lenient::count")]
     prompt_cache_hit_tokens: Option<usize>,
-    /// OpenRouter: dollars. Perplexity: an object with `total_cost`.
+    /// OpenRouter sends dollars, Perplexity an object with `total_cost`.
     cost: Value,
     /// xAI.
     #[serde(deserialize_with = "lenient::or_default")]
@@ -54,7 +54,7 @@ pub(crate) struct WireUsage {
     num_sources_used: Option<usize>,
 }
 
-/// Details of prompt tokens, which both APIs share.
+/// Details of input tokens, shared by both APIs.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct PromptDetails {
@@ -67,7 +67,7 @@ pub(crate) struct PromptDetails {
     cache_creation_input_tokens: Option<usize>,
 }
 
-/// Details of answer tokens, which both APIs share.
+/// Details of output tokens, shared by both APIs.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct CompletionDetails {
@@ -75,7 +75,7 @@ pub(crate) struct CompletionDetails {
     pub(crate) reasoning_tokens: Option<usize>,
 }
 
-/// An object of a chunk that may hold the usage: Groq's `x_groq`.
+/// An object of a chunk that may contain the usage, such as Groq's `x_groq`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct UsageHolder {
@@ -84,7 +84,7 @@ pub(crate) struct UsageHolder {
 }
 
 impl WireUsage {
-    /// Returns `true` if there is a count other than zero.
+    /// Returns `true` if any count is not zero.
     pub(crate) fn counts_anything(&self) -> bool {
         let counts = [self.prompt_tokens, self.completion_tokens, self.total_tokens];
         counts.into_iter().flatten().any(|count| count > 0)
@@ -92,11 +92,12 @@ impl WireUsage {
 
     /// Returns the cost in US dollars, if the server reports it.
     pub(crate) fn cost(&self) -> Option<f64> {
+        // Perplexity's `cost` is an object, OpenRouter's a number.
         let total = self.cost.get("total_cost").unwrap_or(&self.cost).as_f64();
         total.or_else(|| self.cost_in_usd_ticks.map(|ticks| ticks / TICKS))
     }
 
-    /// Returns how often the server used its own tools.
+    /// Returns the number of uses of each server tool.
     pub(crate) fn server_tools(&self) -> impl Iterator<Item = (String, u64)> {
         let named = self.server_tool_use.iter().chain(&self.server_side_tool_usage_details);
         let named = named.filter_map(|(name, count)| Some((name.clone(), count.as_u64()?)));
@@ -110,20 +111,22 @@ impl WireUsage {
         named.chain(counts).filter(|(_, count)| *count > 0)
     }
 
-    /// Returns the tokens of the answer, and those that were reasoning.
+    /// Returns the output tokens, and how many of them are reasoning.
     ///
-    /// xAI reports reasoning beside the answer, and Gemini's endpoint reports it in the total alone.
-    /// The total shows which: elsewhere it is the sum of prompt and answer.
+    /// xAI excludes reasoning from `completion_tokens`, and Gemini's endpoint reports it only in the total. The total
+    /// reveals both cases, because elsewhere it is the sum of input and output.
     fn output(&self) -> (usize, Option<usize>) {
         let details = self.completion_tokens_details.reasoning_tokens;
         let reasoning = most([details, self.reasoning_tokens]);
         let answer = self.completion_tokens.unwrap_or_default();
+        // Tokens in the total that neither input nor output contains.
         let beside = match (self.prompt_tokens, self.total_tokens) {
             (Some(prompt), Some(total)) => total.saturating_sub(prompt.saturating_add(answer)),
             _ => 0,
         };
         match reasoning {
             None if beside > 0 => (answer.saturating_add(beside), Some(beside)),
+            // Equal to the excess, so the output does not contain the reasoning.
             Some(reasoning) if reasoning == beside => {
                 (answer.saturating_add(reasoning), Some(reasoning))
             }
@@ -132,7 +135,7 @@ impl WireUsage {
     }
 }
 
-/// Returns the largest count, as a server that has two places may leave one at zero.
+/// Returns the largest count. A server with two fields for a count may leave one at zero.
 fn most<const N: usize>(counts: [Option<usize>; N]) -> Option<usize> {
     counts.into_iter().flatten().max()
 }

@@ -1,5 +1,5 @@
-//! The wire without HTTP: plain functions, for a transport of one's own, for recorded answers, for
-//! fuzzing and benchmarks. Those of the Responses API are in [`responses`].
+//! The mapping as plain functions without HTTP, for other transports, recorded responses, fuzzing and benchmarks.
+//! [`responses`] has the functions of the Responses API.
 
 use std::time::Duration;
 
@@ -14,15 +14,14 @@ use neuron_types::{
 
 use crate::client::{DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL};
 use crate::request::{self, Settings};
-use crate::stream::ChatAnswer;
+use crate::stream::ChatDecoder;
 use crate::{embed, response};
 
-/// Writes the body of a request to Chat Completions, as [`OpenAi`](crate::OpenAi) does with its
-/// defaults.
+/// Serialises a request of Chat Completions, with the default settings of [`OpenAi`](crate::OpenAi).
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] for what the API cannot express.
+/// [`ProviderError::InvalidRequest`] for content that the API cannot express.
 ///
 /// # Example
 ///
@@ -39,45 +38,45 @@ pub fn write_request(request: RequestRef<'_>, stream: bool) -> Result<Vec<u8>, P
     request::write(request, model_of(request), Settings::default(), stream)
 }
 
-/// Reads the body of an answer that is not streamed.
+/// Parses the body of a response that is not streamed.
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] when it is not a completion, and the error that it holds in place of one.
+/// [`ProviderError::Other`] if the body is not a completion, and the error that a server sends in its place.
 pub fn read_response(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
     let nothing = Secret::default();
     response::read(body, &nothing).map_err(|error| nothing.redact_error(error))
 }
 
-/// Reads a streamed answer from its bytes, however they are cut.
+/// Decodes a streamed response from byte chunks of any size.
 pub fn read_stream<B>(body: B) -> StreamHandle
 where
     B: Stream<Item = Result<Bytes, ProviderError>> + Unpin + WasmCompatSend + 'static,
 {
-    AnswerStream::from_bytes(body, ChatAnswer::default(), Secret::default()).into()
+    AnswerStream::from_bytes(body, ChatDecoder::default(), Secret::default()).into()
 }
 
-/// Makes an error of a response whose status is not a success.
+/// Converts a response whose status is not a success into an error.
 #[must_use]
 pub fn read_error(status: u16, headers: &HeaderMap, body: &[u8]) -> ProviderError {
     let rejection = Rejection::new(status, headers.clone(), body, Duration::ZERO);
     Secret::default().redact_error(rejection.error())
 }
 
-/// Writes the body of a request for embeddings.
+/// Serialises a request for embeddings.
 ///
 /// # Errors
 ///
-/// [`EmbeddingError::InvalidRequest`] when it cannot be written.
+/// [`EmbeddingError::InvalidRequest`] if it cannot be serialised.
 pub fn write_embedding_request(request: &EmbeddingRequest) -> Result<Vec<u8>, EmbeddingError> {
     Ok(embed::write(request, DEFAULT_EMBEDDING_MODEL, &[])?)
 }
 
-/// Reads the vectors of `count` texts.
+/// Parses a response with the vectors of `count` texts.
 ///
 /// # Errors
 ///
-/// [`EmbeddingError::Other`] when there are not so many.
+/// [`EmbeddingError::Other`] if the body does not have `count` vectors.
 pub fn read_embeddings(body: &[u8], count: usize) -> Result<EmbeddingResponse, EmbeddingError> {
     let nothing = Secret::default();
     let answer = embed::read(body, count, &nothing);
@@ -88,7 +87,7 @@ fn model_of(request: RequestRef<'_>) -> &str {
     if request.model.is_empty() { DEFAULT_MODEL } else { request.model }
 }
 
-/// The same for the Responses API.
+/// Functions of the Responses API.
 pub mod responses {
     use bytes::Bytes;
     use futures_core::Stream;
@@ -97,33 +96,33 @@ pub mod responses {
 
     use super::{RequestRef, model_of};
     use crate::request::Settings;
-    use crate::responses::stream::ResponseAnswer;
+    use crate::responses::stream::ResponsesDecoder;
     use crate::responses::{request, response};
 
-    /// Writes the body of a request.
+    /// Serialises a request.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::InvalidRequest`] for what the API cannot express.
+    /// [`ProviderError::InvalidRequest`] for content that the API cannot express.
     pub fn write_request(request: RequestRef<'_>, stream: bool) -> Result<Vec<u8>, ProviderError> {
         request::write(request, model_of(request), Settings::default(), stream)
     }
 
-    /// Reads the body of an answer that is not streamed.
+    /// Parses the body of a response that is not streamed.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Other`] when it is not a response; the vendor's error for one that failed.
+    /// [`ProviderError::Other`] if the body is not a response, and the vendor's error for a failed response.
     pub fn read_response(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
         let nothing = Secret::default();
         response::read(body, &nothing).map_err(|error| nothing.redact_error(error))
     }
 
-    /// Reads a streamed answer from its bytes, however they are cut.
+    /// Decodes a streamed response from byte chunks of any size.
     pub fn read_stream<B>(body: B) -> StreamHandle
     where
         B: Stream<Item = Result<Bytes, ProviderError>> + Unpin + WasmCompatSend + 'static,
     {
-        AnswerStream::from_bytes(body, ResponseAnswer::default(), Secret::default()).into()
+        AnswerStream::from_bytes(body, ResponsesDecoder::default(), Secret::default()).into()
     }
 }

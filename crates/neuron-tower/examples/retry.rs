@@ -1,7 +1,7 @@
-//! An agent whose calls of the model are limited, retried and timed by tower.
+//! An agent whose model calls have limits, retries and timeouts of tower.
 //!
-//! A server in this process plays a model on a bad day, in Anthropic's wire format: overloaded at
-//! first, then over its rate, then slow, and well at last. The agent notices nothing of it.
+//! A server in this process simulates an unreliable model, in Anthropic's wire format. It is overloaded at first, then
+//! over its rate limit, then slow, and finally works. The agent does not notice.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -22,8 +22,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
     let say = move |text: String| println!("{:>5} ms  {text}", start.elapsed().as_millis());
 
-    // From the outside in. A call has a place among four while it waits for its retries, each
-    // attempt counts against the rate and has a time limit of its own.
+    // From the outermost to the innermost layer. A call holds one of four permits while it waits for its retries. Each
+    // attempt counts against the rate limit and has a timeout of its own.
     let layers = ServiceBuilder::new()
         .layer(CallLimitLayer::new(4))
         .retry(RetryTransient::new().max_retries(4).base_delay(Duration::from_millis(100)))
@@ -52,7 +52,7 @@ fn script() -> Vec<ServerReply> {
             .header("retry-after-ms", "250"),
         Reply::text("I am slow today.").delay(Duration::from_secs(60)).into(),
         "I am well again, thank you.".into(),
-        // Where the machine stands still for two seconds just then.
+        // If the machine stalls for two seconds just then.
         "I am well again, thank you.".into(),
     ]
 }

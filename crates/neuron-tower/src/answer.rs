@@ -1,4 +1,4 @@
-//! What a model service answers.
+//! The response of a model service.
 
 use std::future::Future;
 
@@ -8,24 +8,24 @@ use neuron_types::{
     message_events,
 };
 
-/// The answer to a [`ModelCall`](crate::ModelCall): whole, or as a stream.
+/// The response to a [`ModelCall`](crate::ModelCall), whole or as a stream.
 ///
-/// A service should answer as the call asks. One that cannot, such as a cache of whole answers, may
-/// answer otherwise: [`ServiceProvider`](crate::ServiceProvider) converts.
+/// A service should respond in the requested form. A service that cannot, such as a cache of whole responses, may use
+/// the other form, which [`ServiceProvider`](crate::ServiceProvider) converts.
 #[derive(Debug)]
 pub enum ModelAnswer {
-    /// The whole answer.
+    /// The whole response.
     Whole(Box<CompletionResponse>),
-    /// The answer as it comes. Errors after its beginning are events in it: no layer sees them.
+    /// The response as a stream. Errors after its beginning are events of the stream, so layers do not see them.
     Stream(StreamHandle),
 }
 
 impl ModelAnswer {
-    /// Returns the whole answer, reading a stream to its end.
+    /// Returns the whole response. Reads a stream to its end.
     ///
     /// # Errors
     ///
-    /// As [`StreamHandle::into_response`].
+    /// The errors of [`StreamHandle::into_response`].
     ///
     /// # Cancel safety
     ///
@@ -41,7 +41,7 @@ impl ModelAnswer {
         }
     }
 
-    /// Returns the answer as a stream; that of a whole answer has one delta for each block.
+    /// Returns the response as a stream. The stream of a whole response has one delta for each block.
     #[must_use]
     pub fn into_stream(self) -> StreamHandle {
         match self {

@@ -1,16 +1,16 @@
-//! A call of a model, as layers see it.
+//! A model call, as layers see it.
 
 use std::sync::Arc;
 
 use neuron_types::{CompletionRequest, RequestRef};
 
-/// A call of a model: the request, and whether the answer is wanted as a stream.
+/// A model call, with its request and the requested form of the response.
 ///
-/// The request is borrowed or shared, so that a clone is cheap however long the conversation is:
-/// a retry copies no history. A layer reads it with [`request`](Self::request) and replaces it with
+/// The request is borrowed or shared, so a clone is cheap for conversations of any length, and a retry does not copy
+/// the history. A layer reads the request with [`request`](Self::request) and replaces it with
 /// [`with_request`](Self::with_request).
 ///
-/// # Example: a layer that asks a smaller model
+/// # Example: a layer that selects a smaller model
 ///
 /// ```
 /// use neuron_tower::ModelCall;
@@ -39,24 +39,24 @@ enum Request<'r> {
 }
 
 impl<'r> ModelCall<'r> {
-    /// Asks for a whole answer.
+    /// Creates a call with a whole response.
     #[must_use]
     pub fn whole(request: RequestRef<'r>) -> Self {
         Self { request: Request::Borrowed(request), wants_stream: false }
     }
 
-    /// Asks for an answer as a stream.
+    /// Creates a call with a streamed response.
     #[must_use]
     pub fn streamed(request: RequestRef<'r>) -> Self {
         Self { request: Request::Borrowed(request), wants_stream: true }
     }
 
-    /// [`whole`](Self::whole) for a request that the caller gave away.
+    /// Same as [`whole`](Self::whole), for an owned request.
     pub(crate) fn owned_whole(request: Arc<CompletionRequest>) -> Self {
         Self { request: Request::Shared(request), wants_stream: false }
     }
 
-    /// [`streamed`](Self::streamed) for a request that the caller gave away.
+    /// Same as [`streamed`](Self::streamed), for an owned request.
     pub(crate) fn owned_streamed(request: Arc<CompletionRequest>) -> Self {
         Self { request: Request::Shared(request), wants_stream: true }
     }
@@ -70,7 +70,7 @@ impl<'r> ModelCall<'r> {
         }
     }
 
-    /// Whether the answer is wanted as a stream.
+    /// Returns `true` if the response is requested as a stream.
     #[must_use]
     pub fn wants_stream(&self) -> bool {
         self.wants_stream
@@ -82,8 +82,7 @@ impl<'r> ModelCall<'r> {
         ModelCall { request: Request::Shared(request.into()), wants_stream: self.wants_stream }
     }
 
-    /// Makes the call independent of whoever lent the request. Copies a borrowed request; one that
-    /// is shared already stays shared.
+    /// Converts the call to a call with an owned request. Copies a borrowed request. A shared request remains shared.
     #[must_use]
     pub fn into_owned(self) -> ModelCall<'static> {
         let request = match self.request {

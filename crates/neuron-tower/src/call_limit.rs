@@ -15,13 +15,12 @@ use tower::{Layer, Service};
 
 use crate::{ModelAnswer, ModelCall};
 
-/// Limits how many calls are open at once; a streamed answer is open until it ends or is dropped.
+/// Limits the number of open calls. A streamed response is open until it ends or is dropped.
 ///
-/// tower's `concurrency_limit` counts a stream only until it begins, which is early: vendors count
-/// it until it ends.
+/// tower's `concurrency_limit` counts a stream only until it begins. Vendors count it until it ends.
 ///
-/// The limit belongs to the layer: all services that it or a clone of it is put around share it.
-/// A limit of 0 lets nothing through.
+/// The limit belongs to the layer. All services that are wrapped by it or by its clones share it. A limit of 0 blocks
+/// every call.
 ///
 /// # Example: two agents that share a limit
 ///
@@ -36,14 +35,15 @@ use crate::{ModelAnswer, ModelCall};
 /// ```
 #[derive(Debug, Clone)]
 pub struct CallLimitLayer {
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl CallLimitLayer {
-    /// Makes a limit.
+    /// Creates a limit.
     #[must_use]
     pub fn new(open_calls: usize) -> Self {
-        Self { places: Arc::new(Semaphore::new(open_calls.min(Semaphore::MAX_PERMITS))) }
+        // tokio's semaphore panics above its maximum.
+        Self { permits: Arc::new(Semaphore::new(open_calls.min(Semaphore::MAX_PERMITS))) }
     }
 }
 
@@ -51,17 +51,17 @@ impl<S> Layer<S> for CallLimitLayer {
     type Service = CallLimit<S>;
 
     fn layer(&self, service: S) -> CallLimit<S> {
-        CallLimit { service, places: PollSemaphore::new(Arc::clone(&self.places)), place: None }
+        CallLimit { service, permits: PollSemaphore::new(Arc::clone(&self.permits)), permit: None }
     }
 }
 
-/// A service with a limit on its open calls; see [`CallLimitLayer`].
+/// A service with a limit on its open calls. See [`CallLimitLayer`].
 #[derive(Debug)]
 pub struct CallLimit<S> {
     service: S,
-    places: PollSemaphore,
-    /// Held from the first question whether the service is ready to the call.
-    place: Option<OwnedSemaphorePermit>,
+    permits: PollSemaphore,
+    /// Held from the first `poll_ready` to the call.
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl<'r, S> Service<ModelCall<'r>> for CallLimit<S>
@@ -73,30 +73,30 @@ where
     type Future = CallLimitFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        if self.place.is_none() {
-            self.place = ready!(self.places.poll_acquire(cx));
+        if self.permit.is_none() {
+            self.permit = ready!(self.permits.poll_acquire(cx));
         }
         self.service.poll_ready(cx)
     }
 
     fn call(&mut self, call: ModelCall<'r>) -> Self::Future {
-        CallLimitFuture { answer: self.service.call(call), place: self.place.take() }
+        CallLimitFuture { answer: self.service.call(call), permit: self.permit.take() }
     }
 }
 
-/// Shares the limit; the clone has no place yet.
+/// Shares the limit. The clone has no permit.
 impl<S: Clone> Clone for CallLimit<S> {
     fn clone(&self) -> Self {
-        Self { service: self.service.clone(), places: self.places.clone(), place: None }
+        Self { service: self.service.clone(), permits: self.permits.clone(), permit: None }
     }
 }
 
 pin_project! {
-    /// The answer of a [`CallLimit`], which holds the call's place.
+    /// The response future of a [`CallLimit`], which holds the call's permit.
     pub struct CallLimitFuture<F> {
         #[pin]
         answer: F,
-        place: Option<OwnedSemaphorePermit>,
+        permit: Option<OwnedSemaphorePermit>,
     }
 }
 
@@ -109,12 +109,13 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let answer = ready!(this.answer.poll(cx));
-        let place = this.place.take();
+        let permit = this.permit.take();
         Poll::Ready(answer.map(|answer| match answer {
             ModelAnswer::Stream(handle) => {
-                let events = Placed { events: handle.receiver, place };
+                let events = PermittedStream { events: handle.receiver, permit };
                 ModelAnswer::Stream(StreamReceiver::new(events).into())
             }
+            // The permit is dropped here, because a whole response ends the call.
             whole @ ModelAnswer::Whole(_) => whole,
         }))
     }
@@ -126,19 +127,20 @@ impl<F> fmt::Debug for CallLimitFuture<F> {
     }
 }
 
-/// A stream that holds its call's place until its last event.
-struct Placed {
+/// A stream that holds the call's permit until its last event.
+struct PermittedStream {
     events: StreamReceiver,
-    place: Option<OwnedSemaphorePermit>,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Stream for Placed {
+impl Stream for PermittedStream {
     type Item = StreamEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
         let event = ready!(Pin::new(&mut self.events).poll_next(cx));
+        // The call ends with its last event, even if the caller keeps the receiver.
         if matches!(event, None | Some(StreamEvent::ResponseComplete(_) | StreamEvent::Error(_))) {
-            self.place = None;
+            self.permit = None;
         }
         Poll::Ready(event)
     }

@@ -1,4 +1,4 @@
-//! An embedding provider as a tower service, and back.
+//! Conversions between embedding providers and tower services.
 
 use std::fmt;
 use std::future::Future;
@@ -14,15 +14,15 @@ use tower::{BoxError, Service};
 
 use crate::ServiceProvider;
 use crate::error::embedding_error;
-use crate::service_provider::begin;
+use crate::service_provider::call_when_ready;
 
 /// An [`EmbeddingProvider`] as a tower service.
 ///
-/// It is always ready, and its clones share the provider. Requests are shared, so that a clone is
-/// cheap. The provider takes a request of its own: where a layer such as `retry` still holds the
-/// shared one, each attempt copies it.
+/// The service is always ready, and its clones share the provider. Requests are shared, so a clone is cheap. The
+/// provider needs an owned request, so each attempt copies the request if a layer such as `retry` still holds the
+/// shared one.
 ///
-/// A [`ServiceProvider`] around it is an embedding provider again.
+/// A [`ServiceProvider`] around this service is an embedding provider again.
 ///
 /// # Example
 ///
@@ -53,7 +53,7 @@ pub struct EmbeddingService<P> {
 }
 
 impl<P> EmbeddingService<P> {
-    /// Makes a service of an embedding provider.
+    /// Creates a service from an embedding provider.
     pub fn new(provider: P) -> Self {
         Self { provider: Arc::new(provider) }
     }
@@ -98,9 +98,9 @@ where
     ) -> impl Future<Output = Result<EmbeddingResponse, EmbeddingError>> + WasmCompatSend {
         async move {
             let start = Instant::now();
-            let answer = begin(self.service(), Arc::new(request)).await;
+            let answer = call_when_ready(self.service(), Arc::new(request)).await;
             let answer = answer.map_err(|error| embedding_error(error, start.elapsed()))?;
-            // Anew: tower's time limits begin with the call, too.
+            // The time starts with the call and not in the queue, as tower's timeouts do.
             let start = Instant::now();
             answer.await.map_err(|error| embedding_error(error.into(), start.elapsed()))
         }

@@ -1,4 +1,4 @@
-//! Errors of a stack of layers: which of them may pass, and what they are to neuron.
+//! Errors of a stack of layers, with their classification and their conversion to errors of neuron.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,11 +8,10 @@ use tower::BoxError;
 use tower::load_shed::error::Overloaded;
 use tower::timeout::error::Elapsed;
 
-/// An error that says whether the same call may succeed later: what
-/// [`RetryTransient`](crate::RetryTransient) asks.
+/// An error that reports whether the same call may succeed later. Used by [`RetryTransient`](crate::RetryTransient).
 ///
-/// Implemented for the errors of neuron and for [`tower::BoxError`], behind which layers hide
-/// them. Implement it for an error type of your own, if a layer of yours has one.
+/// It is implemented for the errors of neuron, and for [`tower::BoxError`], in which layers box them. Implement it for
+/// the error types of your own layers.
 ///
 /// # Example
 ///
@@ -31,10 +30,10 @@ use tower::timeout::error::Elapsed;
 /// assert!(elapsed.is_retryable());
 /// ```
 pub trait RetryableError: fmt::Display {
-    /// Whether the same call may succeed later.
+    /// Returns `true` if the same call may succeed later.
     fn is_retryable(&self) -> bool;
 
-    /// Returns how long to wait at least, if the error says so.
+    /// Returns the minimum delay before a retry, if the error has one.
     fn retry_after(&self) -> Option<Duration>;
 }
 
@@ -58,8 +57,8 @@ impl RetryableError for EmbeddingError {
     }
 }
 
-/// Whatever neuron's error in the box says; tower's own "timed out" and "overloaded" are retryable,
-/// and nothing else is.
+/// Delegates to neuron's error in the box. tower's own "timed out" and "overloaded" are retryable, all other errors are
+/// not.
 impl RetryableError for BoxError {
     fn is_retryable(&self) -> bool {
         match inner(self) {
@@ -73,7 +72,7 @@ impl RetryableError for BoxError {
     }
 }
 
-/// Neuron's error in the box.
+/// Returns neuron's error in the box.
 fn inner(error: &BoxError) -> Option<&dyn RetryableError> {
     if let Some(error) = error.downcast_ref::<ProviderError>() {
         return Some(error);
@@ -81,7 +80,7 @@ fn inner(error: &BoxError) -> Option<&dyn RetryableError> {
     Some(error.downcast_ref::<EmbeddingError>()?)
 }
 
-/// Makes a provider's error of a stack's; `waited` is how long the call has taken.
+/// Converts the error of a stack. `waited` is the duration of the call.
 pub(crate) fn provider_error(error: BoxError, waited: Duration) -> ProviderError {
     match error.downcast::<ProviderError>() {
         Ok(error) => *error,
@@ -93,7 +92,7 @@ pub(crate) fn provider_error(error: BoxError, waited: Duration) -> ProviderError
     }
 }
 
-/// Makes an embedding provider's error of a stack's; `waited` is how long the call has taken.
+/// Converts the error of a stack. `waited` is the duration of the call.
 pub(crate) fn embedding_error(error: BoxError, waited: Duration) -> EmbeddingError {
     match error.downcast::<EmbeddingError>() {
         Ok(error) => *error,

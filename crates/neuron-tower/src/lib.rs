@@ -1,8 +1,7 @@
-//! tower's middleware around a model provider, and a tower service as a provider.
+//! tower middleware for model providers, and tower services as providers.
 //!
-//! Providers retry nothing and limit nothing. Here is how they get that from [`tower`]: retries,
-//! time limits, rate and concurrency limits, load shedding, buffers, and layers of your own. What
-//! comes out is a [`Provider`](neuron_types::Provider) again, which an agent takes.
+//! Providers do not retry or limit calls. [`tower`] adds retries, timeouts, rate and concurrency limits, load shedding,
+//! buffers, and your own layers. The result is a [`Provider`](neuron_types::Provider) again, for example for an agent.
 //!
 //! ```
 //! use std::time::Duration;
@@ -31,58 +30,55 @@
 //! # }
 //! ```
 //!
-//! # Layers of a run
+//! # Model layers of a run
 //!
-//! These layers stand around a provider. They know nothing of the run that calls it, lie inside the call that a durable
-//! engine journals, and hold for all agents that share the provider. A
-//! [`ModelLayer`](neuron_types::ModelLayer) of the agent loop stands around each call of one agent's runs: it sees the
-//! conversation, and may change the request or reject the answer. An agent has retries of its own by default, so one of
-//! both should be turned off (`LoopConfig::retries`).
+//! tower layers wrap a provider. They do not know the run that calls it, are inside the call that a durable engine
+//! journals, and apply to all agents that share the provider. A [`ModelLayer`](neuron_types::ModelLayer) of the agent
+//! loop wraps each model call of one agent. It receives the conversation, and may change the request or reject the
+//! response. Agents retry by default, so disable the retries in one of both places (`LoopConfig::retries`).
 //!
-//! # Where to look
+//! # Overview
 //!
-//! | for | see |
+//! | task | types |
 //! |---|---|
 //! | a provider with layers around it | [`ServiceProvider`] |
-//! | what to retry, when, and how often | [`RetryTransient`], [`RetryableError`] |
+//! | a retry policy | [`RetryTransient`], [`RetryableError`] |
 //! | a layer of your own | [`ModelCall`], [`ModelAnswer`], [`ProviderService`] |
 //! | a limit on open calls that counts streams until they end | [`CallLimitLayer`] |
-//! | `rate_limit`, and whatever else cannot be cloned | [`ShareLayer`] |
-//! | `buffer`, and whatever else needs `'static` requests | [`OwnRequestLayer`] |
+//! | `rate_limit` and other services that cannot be cloned | [`ShareLayer`] |
+//! | `buffer` and other layers that need `'static` requests | [`OwnRequestLayer`] |
 //! | embeddings | [`EmbeddingService`] |
 //!
 //! # No copies
 //!
-//! The agent loop lends the conversation to the provider, and so does this crate: layers see a
-//! [`ModelCall`] that borrows the request, and every retry borrows it again. Only
-//! [`OwnRequestLayer`] copies it, once for each call that comes through.
+//! The agent loop lends the conversation to the provider, and this crate preserves that. Layers receive a [`ModelCall`]
+//! that borrows the request, and every retry borrows it again. Only [`OwnRequestLayer`] copies the request, once for
+//! each call.
 //!
 //! # The order of layers
 //!
-//! A [`ServiceBuilder`](tower::ServiceBuilder) lists layers from the outside in, and the order has
-//! a meaning:
+//! A [`ServiceBuilder`](tower::ServiceBuilder) lists layers from the outermost to the innermost. Their order matters:
 //!
-//! | order | means |
+//! | order | effect |
 //! |---|---|
-//! | `retry` before `timeout` | the time limit is that of one attempt |
-//! | `timeout` before `retry` | the time limit is that of all attempts and the waits between them |
-//! | `concurrency_limit` before `retry` | a call keeps its place while it waits for a retry |
-//! | `retry` before `concurrency_limit` | a call that waits for a retry lets others pass |
+//! | `retry` before `timeout` | the timeout applies to each attempt |
+//! | `timeout` before `retry` | the timeout applies to all attempts and the delays between them |
+//! | `concurrency_limit` before `retry` | a call holds its permit while it waits for a retry |
+//! | `retry` before `concurrency_limit` | a call releases its permit while it waits for a retry |
 //! | `retry` before `rate_limit` | retries count against the rate |
-//! | `timeout` before a limit | the time in the queue does not count: a service is called when it is ready, and timed from then |
+//! | `timeout` before a limit | the time in the queue does not count, because a service is called, and timed, when it is ready |
 //!
 //! # Streams
 //!
-//! To a layer, a streamed answer is there as soon as it begins. So `timeout` limits the time to the
-//! beginning (the provider's own limits guard the rest), `retry` retries only until then, and
-//! `concurrency_limit` counts a call only until then: [`CallLimitLayer`] counts it until it ends.
+//! For a layer, a streamed response is complete as soon as the stream begins. So `timeout` limits the time to the
+//! beginning (the provider's own timeouts cover the rest), `retry` retries only until then, and `concurrency_limit`
+//! counts a call only until then. [`CallLimitLayer`] counts it until it ends.
 //!
 //! # Features and platforms
 //!
-//! This crate uses tower 0.5 and none of its optional limits: depend on `tower` with the features
-//! whose layers you want (`limit`, `buffer`; `retry`, `timeout` and `load-shed` are on already).
-//! Timers are tokio's: there must be a tokio runtime with its time enabled, and on
-//! `wasm32-unknown-unknown`, where there is none, this crate is of no use.
+//! This crate uses tower 0.5 without its optional limits. Depend on `tower` with the features of the layers that you
+//! need (`limit`, `buffer`). `retry`, `timeout` and `load-shed` are already enabled. Timers are tokio's, so a tokio
+//! runtime with time enabled is required. On `wasm32-unknown-unknown` there is none, and this crate cannot be used.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -1,4 +1,4 @@
-//! A copy of the request, for layers that keep it longer than a borrow lasts.
+//! A copy of the request, for layers that keep it longer than it is borrowed.
 
 use std::task::{Context, Poll};
 
@@ -6,12 +6,11 @@ use tower::{Layer, Service};
 
 use crate::ModelCall;
 
-/// Gives the layers below a request of their own: put it around a `buffer`, or a boxed service.
+/// Converts borrowed requests to owned requests for the inner layers. Put it around a `buffer` or a boxed service.
 ///
-/// It copies the request of each call that comes through, history included; layers below share the
-/// copy, retries among them. So put it outside of `retry`, or each attempt makes a copy. A request
-/// that the caller gave away ([`Provider::complete`](neuron_types::Provider::complete)) is not
-/// copied.
+/// It copies the request of each call, including the history. The inner layers share the copy, also for retries, so put
+/// it outside of `retry`. Otherwise each attempt makes a copy. An owned request
+/// ([`Provider::complete`](neuron_types::Provider::complete)) is not copied.
 ///
 /// # Example
 ///
@@ -40,7 +39,7 @@ impl<S> Layer<S> for OwnRequestLayer {
     }
 }
 
-/// A service for borrowed requests over one for owned ones; see [`OwnRequestLayer`].
+/// A service that converts borrowed requests for an inner service with owned requests. See [`OwnRequestLayer`].
 #[derive(Debug, Clone)]
 pub struct OwnRequest<S> {
     service: S,

@@ -9,16 +9,16 @@ use tower::Service;
 
 use crate::{ModelAnswer, ModelCall};
 
-/// A [`Provider`] as a tower service: what stands below all layers.
+/// A [`Provider`] as a tower service, the innermost service of a stack.
 ///
-/// It is always ready, it calls the provider's by-reference methods, and its clones share the
-/// provider. A call allocates one box for its future. Dropping the future drops the provider's.
+/// The service is always ready, calls the provider's by-reference methods, and its clones share the provider. A call
+/// allocates one box for its future. Dropping the future drops the provider's future.
 pub struct ProviderService<P> {
     provider: Arc<P>,
 }
 
 impl<P> ProviderService<P> {
-    /// Makes a service of a provider.
+    /// Creates a service from a provider.
     pub fn new(provider: P) -> Self {
         Self { provider: Arc::new(provider) }
     }

@@ -1,4 +1,4 @@
-//! When a call is retried, and after how long.
+//! The retry policy.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -11,21 +11,20 @@ use crate::RetryableError;
 #[cfg(test)]
 mod tests;
 
-/// Retries calls that failed with an error that may pass: a policy for tower's `retry`.
+/// A policy for tower's `retry` that retries calls with temporary errors.
 ///
-/// An error that [is retryable](RetryableError::is_retryable) is retried
+/// An error that [is retryable](RetryableError::is_retryable) is retried after a delay:
 ///
-/// - after exactly the time that the provider asks for
-///   ([`retry_after`](RetryableError::retry_after)), unless that is longer than
-///   [`max_retry_after`](Self::max_retry_after): then the error is returned at once;
-/// - else after a random time between nothing and a bound that doubles with each retry, from
-///   [`base_delay`](Self::base_delay) to [`max_delay`](Self::max_delay), so that many callers who
-///   failed together do not come back together.
+/// - The delay is exactly the time that the provider requests ([`retry_after`](RetryableError::retry_after)). If that
+///   is longer than [`max_retry_after`](Self::max_retry_after), the error is returned at once.
+/// - Without such a request the delay is random, between zero and a bound that doubles with each retry, from
+///   [`base_delay`](Self::base_delay) to [`max_delay`](Self::max_delay). The jitter spreads callers that failed at the
+///   same time.
 ///
-/// The defaults are those of the vendors' own libraries: 2 retries, 0.5 s, 8 s, and 60 s.
+/// The defaults are those of the vendors' own libraries, which are 2 retries, 0.5 s, 8 s, and 60 s.
 ///
-/// Counts are per call. Of a stream, only the beginning is retried: once it has begun, an error is
-/// an event in it, and what was shown cannot be taken back.
+/// Retries are counted per call. Of a stream, only the beginning is retried. Later errors are events of the stream,
+/// because shown output cannot be taken back.
 ///
 /// # Example
 ///
@@ -46,12 +45,12 @@ pub struct RetryTransient {
     max_delay: Duration,
     max_retry_after: Duration,
     jitter: bool,
-    /// How often this call has been retried. tower clones the policy for each call.
+    /// The number of retries of this call. tower clones the policy for each call.
     retries: u32,
 }
 
 impl RetryTransient {
-    /// Makes a policy with the defaults.
+    /// Creates a policy with the defaults.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -64,50 +63,48 @@ impl RetryTransient {
         }
     }
 
-    /// Sets how often one call is retried: 2 unless set. The attempts are one more.
+    /// Sets the maximum number of retries of a call, in addition to the first attempt. Default: 2.
     #[must_use]
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.max_retries = retries;
         self
     }
 
-    /// Sets the bound of the first wait: 0.5 s unless set.
+    /// Sets the bound of the first delay. Default: 0.5 s.
     #[must_use]
     pub fn base_delay(mut self, delay: Duration) -> Self {
         self.base_delay = delay;
         self
     }
 
-    /// Sets what the doubled bound does not exceed: 8 s unless set.
+    /// Sets the maximum of the doubled bound. Default: 8 s.
     #[must_use]
     pub fn max_delay(mut self, delay: Duration) -> Self {
         self.max_delay = delay;
         self
     }
 
-    /// Sets the longest wait that a provider may ask for: 60 s unless set. A call that would have
-    /// to wait longer is not retried.
+    /// Sets the maximum delay that a provider may request. A call with a longer delay is not retried. Default: 60 s.
     #[must_use]
     pub fn max_retry_after(mut self, delay: Duration) -> Self {
         self.max_retry_after = delay;
         self
     }
 
-    /// Waits exactly the doubled bound instead of a random part of it: for tests, and for callers
-    /// that are alone.
+    /// Disables the jitter, so that each delay is exactly the doubled bound. For tests, and for a single caller.
     #[must_use]
     pub fn without_jitter(mut self) -> Self {
         self.jitter = false;
         self
     }
 
-    /// Returns how long to wait before the next attempt, or `None` for none.
+    /// Returns the delay before the next attempt. `None` if the call is not retried.
     fn delay(&self, error: &impl RetryableError) -> Option<Duration> {
         if self.retries >= self.max_retries || !error.is_retryable() {
             return None;
         }
         match error.retry_after() {
-            // "Now" is no hint: many callers would come back together.
+            // A requested delay of zero is ignored, because many callers would return at the same time.
             None | Some(Duration::ZERO) => Some(self.backoff()),
             Some(delay) => (delay <= self.max_retry_after).then_some(delay),
         }
@@ -117,7 +114,7 @@ impl RetryTransient {
         let factor = 1_u32.checked_shl(self.retries).unwrap_or(u32::MAX);
         let bound = self.base_delay.saturating_mul(factor).min(self.max_delay);
         match self.jitter {
-            true => part_of(bound, RandomState::new().hash_one(self.retries)),
+            true => fraction_of(bound, RandomState::new().hash_one(self.retries)),
             false => bound,
         }
     }
@@ -149,9 +146,9 @@ where
     }
 }
 
-/// A part of a duration, as large as a random number among all numbers.
-fn part_of(bound: Duration, random: u64) -> Duration {
+/// Returns a random fraction of a duration. `random` is uniform over all `u64`.
+fn fraction_of(bound: Duration, random: u64) -> Duration {
     let fraction = (random >> 11) as f64 / (1_u64 << 53) as f64;
-    // Rounding can only exceed what fits where the bound is that large.
+    // Rounding may exceed the maximum duration, if the bound is that large.
     Duration::try_from_secs_f64(bound.as_secs_f64() * fraction).unwrap_or(bound)
 }

@@ -14,15 +14,13 @@ use tower::{BoxError, Layer, Service};
 use crate::error::provider_error;
 use crate::{EmbeddingService, ModelAnswer, ModelCall, ProviderService};
 
-/// A tower service as a [`Provider`]: what an agent takes.
+/// A tower service as a [`Provider`], for example for an agent.
 ///
-/// The service takes a [`ModelCall`] of any lifetime and can be cloned: each call goes to a clone,
-/// once that is ready. Around a layer that cannot be cloned (`rate_limit`) put a
-/// [`ShareLayer`](crate::ShareLayer); around one that keeps requests (`buffer`) an
-/// [`OwnRequestLayer`](crate::OwnRequestLayer).
+/// The service takes a [`ModelCall`] of any lifetime and must be cloneable. Each call uses a clone, once that is ready.
+/// Put a [`ShareLayer`](crate::ShareLayer) around a layer that cannot be cloned (`rate_limit`), and an
+/// [`OwnRequestLayer`](crate::OwnRequestLayer) around a layer that keeps requests (`buffer`).
 ///
-/// Over an [`EmbeddingService`](crate::EmbeddingService) it is an
-/// [`EmbeddingProvider`].
+/// Around an [`EmbeddingService`] it is an [`EmbeddingProvider`].
 ///
 /// # Errors
 ///
@@ -31,12 +29,12 @@ use crate::{EmbeddingService, ModelAnswer, ModelCall, ProviderService};
 /// | [`ProviderError`], boxed or not | itself |
 /// | [`Elapsed`](tower::timeout::error::Elapsed) | [`ProviderError::Timeout`] with the time since the service was called, earlier attempts included |
 /// | [`Overloaded`](tower::load_shed::error::Overloaded) | [`ProviderError::ServiceUnavailable`], which is retryable |
-/// | anything else | [`ProviderError::Other`] with the error as it is |
+/// | anything else | [`ProviderError::Other`] with the error as source |
 ///
 /// # Cancel safety
 ///
-/// Dropping a call's future drops the call, wherever it is: waiting for a limit, for a retry, or
-/// for the provider. Its places in limits are free at once.
+/// Dropping a call's future cancels the call, including a wait for a limit, for a retry, or for the provider. Its
+/// permits are released at once.
 ///
 /// # Example: an agent
 ///
@@ -64,12 +62,12 @@ use crate::{EmbeddingService, ModelAnswer, ModelCall, ProviderService};
 #[derive(Clone)]
 pub struct ServiceProvider<S> {
     service: S,
-    info: OwnInfo,
+    info: StoredInfo,
 }
 
-/// What [`Provider::info`] and [`EmbeddingProvider::embedding_info`] say.
+/// The values of [`Provider::info`] and [`EmbeddingProvider::embedding_info`].
 #[derive(Clone, Default)]
-struct OwnInfo {
+struct StoredInfo {
     name: String,
     default_model: String,
     server_address: String,
@@ -77,7 +75,7 @@ struct OwnInfo {
     forced_calls: ForcedCalls,
 }
 
-impl OwnInfo {
+impl StoredInfo {
     fn of(info: ProviderInfo<'_>) -> Self {
         Self {
             name: info.name.to_owned(),
@@ -90,30 +88,30 @@ impl OwnInfo {
 }
 
 impl<S> ServiceProvider<S> {
-    /// Makes a provider of a service. Telemetry learns no name of it.
+    /// Creates a provider from a service. Its info is empty, so telemetry has no provider name.
     pub fn new(service: S) -> Self {
-        Self { service, info: OwnInfo::default() }
+        Self { service, info: StoredInfo::default() }
     }
 
-    /// Puts layers, such as those of a [`ServiceBuilder`](tower::ServiceBuilder), around a provider.
-    /// Telemetry goes on to see the provider's name, default model and server.
+    /// Wraps a provider with layers, for example from a [`ServiceBuilder`](tower::ServiceBuilder). The info of the
+    /// provider is kept, so telemetry has its name, default model and server.
     pub fn layered<P, L>(layers: L, provider: P) -> Self
     where
         P: Provider,
         L: Layer<ProviderService<P>, Service = S>,
     {
-        let info = OwnInfo::of(provider.info());
+        let info = StoredInfo::of(provider.info());
         Self { service: layers.layer(ProviderService::new(provider)), info }
     }
 
-    /// Puts layers around an embedding provider. Telemetry goes on to see the provider's name, default
+    /// Wraps an embedding provider with layers. The info of the provider is kept, so telemetry has its name, default
     /// model for embeddings and server.
     pub fn layered_embeddings<P, L>(layers: L, provider: P) -> Self
     where
         P: EmbeddingProvider,
         L: Layer<EmbeddingService<P>, Service = S>,
     {
-        let info = OwnInfo::of(provider.embedding_info());
+        let info = StoredInfo::of(provider.embedding_info());
         Self { service: layers.layer(EmbeddingService::new(provider)), info }
     }
 
@@ -124,7 +122,8 @@ impl<S> ServiceProvider<S> {
     }
 
     pub(crate) fn own_info(&self) -> ProviderInfo<'_> {
-        let OwnInfo { name, default_model, server_address, server_port, forced_calls } = &self.info;
+        let StoredInfo { name, default_model, server_address, server_port, forced_calls } =
+            &self.info;
         let info = ProviderInfo::new(name, default_model).at_server(server_address, *server_port);
         info.with_forced_calls(*forced_calls)
     }
@@ -178,17 +177,17 @@ where
 {
     async fn ask(&self, call: ModelCall<'_>) -> Result<ModelAnswer, ProviderError> {
         let start = Instant::now();
-        let answer = begin(&self.service, call).await;
+        let answer = call_when_ready(&self.service, call).await;
         let answer = answer.map_err(|error| provider_error(error, start.elapsed()))?;
-        // Anew: tower's time limits begin with the call, too.
+        // The time starts with the call and not in the queue, as tower's timeouts do.
         let start = Instant::now();
         answer.await.map_err(|error| provider_error(error.into(), start.elapsed()))
     }
 }
 
-/// Calls a clone of the service once it is ready. The clone is gone before the answer is waited
-/// for: it could hold what others wait for.
-pub(crate) async fn begin<S, R>(service: &S, request: R) -> Result<S::Future, BoxError>
+/// Calls a clone of the service once it is ready. The clone is dropped before the response arrives, because it may hold
+/// a permit that other calls need.
+pub(crate) async fn call_when_ready<S, R>(service: &S, request: R) -> Result<S::Future, BoxError>
 where
     S: Service<R> + Clone,
     S::Error: Into<BoxError>,

@@ -1,4 +1,4 @@
-//! A service that cannot be cloned, shared by all calls.
+//! A shared service that need not be cloneable.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,11 +8,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::PollSemaphore;
 use tower::{Layer, Service};
 
-/// Makes a service cloneable whose clones are one service: put it directly around a `rate_limit`.
+/// Makes a service cloneable, with clones that share it. Put it directly around a `rate_limit`.
 ///
-/// A [`ServiceProvider`](crate::ServiceProvider) clones its service for each call, and tower's
-/// `retry` does too; a rate limit has a state of its own and cannot be cloned. Unlike `buffer` this
-/// spawns no task and takes requests that borrow.
+/// [`ServiceProvider`](crate::ServiceProvider) and tower's `retry` clone their service for each call, but a rate limit
+/// has state and cannot be cloned. Unlike `buffer`, this layer spawns no task and accepts requests that borrow.
 ///
 /// # Example
 ///
@@ -42,28 +41,28 @@ impl<S> Layer<S> for ShareLayer {
     }
 }
 
-/// A service that all its clones share; see [`ShareLayer`].
+/// A service that is shared by all its clones. See [`ShareLayer`].
 ///
-/// Clones wait for the service in turn, in the order in which they came. One that is ready has the
-/// turn until it is called or dropped. Calls do not wait for each other's answers.
+/// Clones wait for the service in first-in, first-out order. A clone that is ready holds the permit until it is called
+/// or dropped. Calls run concurrently.
 pub struct Share<S> {
     service: Arc<Mutex<S>>,
-    turns: PollSemaphore,
-    /// Held from the first question whether the service is ready to the call.
-    turn: Option<OwnedSemaphorePermit>,
+    permits: PollSemaphore,
+    /// Held from the first `poll_ready` to the call.
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl<S> Share<S> {
-    /// Shares a service.
+    /// Creates a shared service.
     pub fn new(service: S) -> Self {
         Self {
             service: Arc::new(Mutex::new(service)),
-            turns: PollSemaphore::new(Arc::new(Semaphore::new(1))),
-            turn: None,
+            permits: PollSemaphore::new(Arc::new(Semaphore::new(1))),
+            permit: None,
         }
     }
 
-    /// Locks the service, which nobody else does: whoever locks it has the turn.
+    /// Locks the service. The lock is never contended, because only the holder of the permit locks it.
     fn lock(&self) -> MutexGuard<'_, S> {
         self.service.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -75,27 +74,29 @@ impl<S: Service<R>, R> Service<R> for Share<S> {
     type Future = S::Future;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        if self.turn.is_none() {
-            self.turn = ready!(self.turns.poll_acquire(cx));
+        if self.permit.is_none() {
+            self.permit = ready!(self.permits.poll_acquire(cx));
         }
         let result = ready!(self.lock().poll_ready(cx));
+        // A failed service is passed on to the next clone.
         if result.is_err() {
-            self.turn = None;
+            self.permit = None;
         }
         Poll::Ready(result)
     }
 
     fn call(&mut self, request: R) -> S::Future {
+        // The permit is released when the call has begun, and not when it ends.
         let future = self.lock().call(request);
-        self.turn = None;
+        self.permit = None;
         future
     }
 }
 
-/// Shares the service, without the turn.
+/// Shares the service. The clone has no permit.
 impl<S> Clone for Share<S> {
     fn clone(&self) -> Self {
-        Self { service: Arc::clone(&self.service), turns: self.turns.clone(), turn: None }
+        Self { service: Arc::clone(&self.service), permits: self.permits.clone(), permit: None }
     }
 }
 

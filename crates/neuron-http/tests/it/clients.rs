@@ -1,4 +1,4 @@
-//! A client of the caller's own, as behind a corporate proxy.
+//! HTTP clients of the caller, as needed behind a corporate proxy.
 
 use std::sync::{Arc, Once};
 
@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// The authority of a company, and certificates of a server and a client that it signed. Each of the two has its key.
+/// A company's certificate authority, and the certificates of a server and a client that it signed, with their keys.
 const AUTHORITY: &[u8] = include_bytes!("tls/ca.pem");
 const SERVER: &[u8] = include_bytes!("tls/server.pem");
 const CLIENT: &[u8] = include_bytes!("tls/client.pem");
@@ -30,7 +30,7 @@ fn builder() -> ClientBuilder {
 async fn call(url: &str, client: Option<Client>) -> Result<Vec<u8>, ProviderError> {
     let endpoint = Endpoint::new("http://never.invalid", Secret::default());
     let endpoint = match client {
-        // The client stays when the address or a time limit changes.
+        // The client must survive a change of the URL or of a timeout.
         Some(client) => endpoint.with_client(client),
         None => endpoint,
     };
@@ -40,7 +40,7 @@ async fn call(url: &str, client: Option<Client>) -> Result<Vec<u8>, ProviderErro
     endpoint.post("v1/chat", Default::default(), b"{}".to_vec(), reject).await?.read().await
 }
 
-/// Reads a head up to its empty line, in lower case.
+/// Reads a request head up to its empty line. Returns it in lower case.
 async fn head(stream: &mut (impl AsyncRead + Unpin)) -> String {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -56,7 +56,7 @@ async fn answer(stream: &mut (impl AsyncWrite + Unpin)) {
 }
 
 #[tokio::test]
-async fn a_proxy_with_credentials_gets_the_request() {
+async fn caller_client_sends_request_to_proxy_with_credentials() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let proxy = format!("http://me:hunter2@{}", listener.local_addr().expect("an address"));
     let client = builder().proxy(Proxy::all(proxy).expect("a proxy")).build().expect("a client");
@@ -74,7 +74,7 @@ async fn a_proxy_with_credentials_gets_the_request() {
 }
 
 #[tokio::test]
-async fn an_https_address_is_reached_by_a_tunnel_with_the_same_credentials() {
+async fn caller_client_tunnels_https_with_proxy_credentials() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let proxy = format!("http://me:hunter2@{}", listener.local_addr().expect("an address"));
     let client = builder().proxy(Proxy::all(proxy).expect("a proxy")).build().expect("a client");
@@ -92,7 +92,7 @@ async fn an_https_address_is_reached_by_a_tunnel_with_the_same_credentials() {
     assert!(head.contains("proxy-authorization: basic bwu6ahvudgvymg==\r\n"), "{head}");
 }
 
-/// Serves one connection with TLS, from a server that wants a certificate of the company from its clients.
+/// Serves one TLS connection that requires a client certificate of the company.
 async fn serve_tls(listener: TcpListener) -> std::io::Result<()> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(AUTHORITY).expect("PEM")).expect("a certificate");
@@ -115,15 +115,15 @@ async fn serve_tls(listener: TcpListener) -> std::io::Result<()> {
 }
 
 #[tokio::test]
-async fn certificates_of_a_company_are_used_on_both_sides() {
+async fn caller_client_uses_private_authority_and_client_certificate() {
     let authority = || Certificate::from_pem(AUTHORITY).expect("PEM");
     let identity = Identity::from_pem(CLIENT).expect("PEM");
     let trusting = || builder().no_proxy().tls_certs_merge([authority()]);
     let clients = [
         (trusting().identity(identity).build().ok(), true),
-        // The server wants a certificate.
+        // The server requires a certificate.
         (trusting().build().ok(), false),
-        // The client of the endpoint trusts the operating system's authorities only.
+        // The endpoint's own client trusts only the authorities of the operating system.
         (None, false),
     ];
     for (client, succeeds) in clients {

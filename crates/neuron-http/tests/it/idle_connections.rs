@@ -1,4 +1,4 @@
-//! Connections that a server closes while they are idle.
+//! Idle connections that the server closes.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -8,25 +8,25 @@ use neuron_http::{Endpoint, Rejection, Reply, Secret};
 use neuron_testing::{RawConnection, RawServer};
 use neuron_types::ProviderError;
 
-/// What the server does once it has read a request.
+/// An action of the server after it has read a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Answer,
     /// Closes the connection without a byte.
     Close,
-    /// Closes the connection without a byte after it has worked on the request.
+    /// Closes the connection without a byte, after processing the request for a while.
     CloseLate,
     /// Resets the connection without a byte.
     Reset,
-    /// Sends the head of a response and a part of its body, and closes the connection.
+    /// Sends a response head and a part of the body, then closes the connection.
     Cut,
-    /// Answers garbage, and closes the connection.
+    /// Sends garbage, then closes the connection.
     Garbage,
     /// Sends nothing.
     Hang,
 }
 
-/// A server with a script for each connection. It counts the requests.
+/// A server with a script for each connection. Counts the requests.
 struct Server {
     raw: RawServer,
     seen: Cell<usize>,
@@ -46,7 +46,7 @@ impl Server {
         connection.write("{}").await;
     }
 
-    /// Serves connections in order. Those after the last script answer.
+    /// Serves connections in order. Connections after the last script are answered.
     async fn serve(&self, scripts: &[&[Step]]) {
         let mut scripts = scripts.iter();
         loop {
@@ -84,8 +84,8 @@ impl Server {
         }
     }
 
-    /// Makes calls one after another while the server follows its scripts. Returns what came of the last call, and how
-    /// many requests the server saw.
+    /// Makes calls one after another while the server follows its scripts. Returns the result of the last call and the
+    /// number of requests that the server received.
     async fn calls(
         &self,
         endpoint: &Endpoint,
@@ -115,14 +115,14 @@ async fn call(endpoint: &Endpoint) -> Result<Vec<u8>, ProviderError> {
 }
 
 #[tokio::test]
-async fn a_request_on_a_connection_that_was_idle_is_sent_once_more() {
+async fn request_on_closed_idle_connection_is_sent_once_more() {
     use Step::*;
     for (scripts, calls, requests) in [
         // The server closes the connection when the second request has arrived.
         (&[&[Answer, Close][..]][..], 2, 3),
         (&[&[Answer, Reset]], 2, 3),
         (&[&[Answer, Answer, Close]], 3, 4),
-        // It closes the connection before.
+        // The server closes the connection before the second request.
         (&[&[Answer]], 2, 2),
         // Each call has its own second attempt.
         (&[&[Answer, Close], &[Answer], &[Answer, Close]], 4, 6),
@@ -135,7 +135,7 @@ async fn a_request_on_a_connection_that_was_idle_is_sent_once_more() {
 }
 
 #[tokio::test]
-async fn nothing_else_is_sent_again() {
+async fn other_failed_requests_are_not_sent_again() {
     use Step::*;
     for (scripts, calls, requests, kind) in [
         // A new connection.
@@ -143,9 +143,9 @@ async fn nothing_else_is_sent_again() {
         (&[&[Reset]], 1, 1, "Network"),
         // The second attempt.
         (&[&[Answer, Close], &[Close]], 2, 3, "Network"),
-        // A server that closes an idle connection does so at once.
+        // A server that closes an idle connection does so within a second.
         (&[&[Answer, CloseLate]], 2, 2, "Network"),
-        // After the first bytes of an answer.
+        // After the first bytes of a response.
         (&[&[Answer, Cut]], 2, 2, "Network"),
         (&[&[Answer, Garbage]], 2, 2, "Network"),
     ] {
@@ -158,7 +158,7 @@ async fn nothing_else_is_sent_again() {
 }
 
 #[tokio::test]
-async fn a_timeout_is_not_sent_again() {
+async fn request_that_timed_out_is_not_sent_again() {
     let server = Server::bind().await;
     let endpoint = server.endpoint();
     let short = endpoint.clone().with_timeout(Duration::from_millis(200));
@@ -175,7 +175,7 @@ async fn a_timeout_is_not_sent_again() {
 
 /// The server may have read the first attempt.
 #[tokio::test]
-async fn request_that_was_repeated_is_reported_as_sent() {
+async fn repeated_request_is_reported_as_sent() {
     let server = RawServer::bind().await;
     let endpoint = Endpoint::new(server.url(), Secret::default());
     let serve = async {
@@ -195,9 +195,9 @@ async fn request_that_was_repeated_is_reported_as_sent() {
     assert!(error.was_sent());
 }
 
-/// The second attempt took the other connection, which the server had closed as well.
+/// The second attempt once used the other pooled connection, which the server had closed as well.
 #[tokio::test]
-async fn the_second_attempt_has_a_new_connection() {
+async fn second_attempt_uses_new_connection() {
     let server = RawServer::bind().await;
     let endpoint = Endpoint::new(server.url(), Secret::default());
     let both = async {
@@ -211,7 +211,7 @@ async fn the_second_attempt_has_a_new_connection() {
     assert!(one.is_ok() && other.is_ok());
 
     let close = async {
-        // Whichever is taken: both end as soon as a request has come.
+        // The pool may use either connection. Both are closed as soon as a request arrives.
         let request = select(Box::pin(first.request()), Box::pin(second.request())).await;
         drop(request);
         drop((first, second));

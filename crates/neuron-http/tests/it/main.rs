@@ -1,4 +1,4 @@
-//! Connections, clients and streams, over loopback servers.
+//! Connections, clients and streams, tested with loopback servers.
 
 mod clients;
 mod idle_connections;

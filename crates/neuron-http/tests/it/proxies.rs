@@ -1,4 +1,4 @@
-//! Proxies that environment variables name.
+//! Proxies that are set by environment variables.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 /// The URL that a child process calls.
 const TARGET: &str = "NEURON_HTTP_TEST_TARGET";
 
-/// Runs the named test again in a process with this environment, and returns what [`call_target`] printed there.
+/// Runs the named test again in a child process with these variables. Returns the output of [`call_target`] there.
 async fn child(test: &str, target: &str, variables: &[(&str, String)]) -> String {
     let mut command = Command::new(std::env::current_exe().expect("the path of this binary"));
     command.args(["--exact", test, "--nocapture"]).env(TARGET, target);
@@ -38,7 +38,7 @@ async fn call_target() -> bool {
     true
 }
 
-/// Reads the head of one request in lower case, and writes the response.
+/// Reads a request head and writes the response. Returns the head in lower case.
 async fn serve(listener: TcpListener, response: &[u8]) -> String {
     let (mut stream, _) = listener.accept().await.expect("a connection");
     let mut head = Vec::new();
@@ -56,13 +56,13 @@ async fn listen() -> (TcpListener, u16) {
 }
 
 #[tokio::test]
-async fn plain_request_names_the_whole_url_to_the_proxy() {
+async fn plain_request_sends_absolute_url_to_proxy() {
     if call_target().await {
         return;
     }
     let (listener, port) = listen().await;
     let proxy = format!("http://me:hunter2@127.0.0.1:{port}");
-    let test = "proxies::plain_request_names_the_whole_url_to_the_proxy";
+    let test = "proxies::plain_request_sends_absolute_url_to_proxy";
     let variables = [("http_proxy", proxy)];
     let child = child(test, "http://user:word@api.invalid/x?y=z", &variables);
     let (head, output) =
@@ -76,13 +76,13 @@ async fn plain_request_names_the_whole_url_to_the_proxy() {
 }
 
 #[tokio::test]
-async fn refused_tunnel_names_the_proxy_and_no_credentials() {
+async fn refused_tunnel_error_names_proxy_without_credentials() {
     if call_target().await {
         return;
     }
     let (listener, port) = listen().await;
     let proxy = format!("http://me:hunter2@127.0.0.1:{port}");
-    let test = "proxies::refused_tunnel_names_the_proxy_and_no_credentials";
+    let test = "proxies::refused_tunnel_error_names_proxy_without_credentials";
     let variables = [("https_proxy", proxy)];
     let child = child(test, "https://user:word@api.invalid", &variables);
     let (head, output) =
@@ -99,11 +99,11 @@ async fn refused_tunnel_names_the_proxy_and_no_credentials() {
 }
 
 #[tokio::test]
-async fn proxy_that_does_not_run_is_named() {
+async fn unreachable_proxy_is_named_in_error() {
     if call_target().await {
         return;
     }
-    let test = "proxies::proxy_that_does_not_run_is_named";
+    let test = "proxies::unreachable_proxy_is_named_in_error";
     for target in ["http://api.invalid", "https://api.invalid"] {
         // The listener keeps the port until the child process has ended.
         let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
@@ -118,11 +118,11 @@ async fn proxy_that_does_not_run_is_named() {
 }
 
 #[tokio::test]
-async fn proxy_with_another_protocol_is_an_error_that_names_it() {
+async fn unsupported_proxy_scheme_is_named_in_error() {
     if call_target().await {
         return;
     }
-    let test = "proxies::proxy_with_another_protocol_is_an_error_that_names_it";
+    let test = "proxies::unsupported_proxy_scheme_is_named_in_error";
     let variables = [("ALL_PROXY", "socks5://me:hunter2@127.0.0.1:9".to_owned())];
     let output = child(test, "https://api.invalid", &variables).await;
     assert!(output.contains("through the proxy 127.0.0.1:9: "), "{output}");
@@ -131,11 +131,11 @@ async fn proxy_with_another_protocol_is_an_error_that_names_it() {
 }
 
 #[tokio::test]
-async fn host_in_no_proxy_is_reached_directly() {
+async fn host_in_no_proxy_is_contacted_directly() {
     if call_target().await {
         return;
     }
-    let test = "proxies::host_in_no_proxy_is_reached_directly";
+    let test = "proxies::host_in_no_proxy_is_contacted_directly";
     let variables =
         [("ALL_PROXY", "http://127.0.0.1:9".to_owned()), ("NO_PROXY", "api.invalid".to_owned())];
     let output = child(test, "http://api.invalid", &variables).await;

@@ -1,4 +1,4 @@
-//! Which bodies are read as streams.
+//! Bodies that are accepted as streams.
 
 use futures_util::StreamExt;
 use futures_util::future::join;
@@ -10,7 +10,7 @@ use tokio::io::AsyncWriteExt;
 const SSE: [&str; 1] = ["text/event-stream"];
 const LINES: [&str; 1] = ["application/x-ndjson"];
 
-/// Serves one stream with these pieces as separate writes. An empty content type is none.
+/// Serves one stream with these chunks as separate writes. An empty content type stands for a missing header.
 async fn streamed(
     kinds: &[&str],
     content_type: &str,
@@ -29,7 +29,7 @@ async fn streamed(
             .write(format!("HTTP/1.1 200 OK\r\n{header}content-length: {length}\r\n\r\n"))
             .await;
         for piece in pieces {
-            // The client may have seen enough.
+            // The client may have closed the connection early.
             let _ = connection.stream.write_all(piece).await;
             tokio::task::yield_now().await;
         }
@@ -54,7 +54,7 @@ async fn streamed(
 }
 
 #[tokio::test]
-async fn a_stream_without_its_content_type_is_read_as_the_stream_that_it_is() {
+async fn stream_without_content_type_is_accepted_by_its_beginning() {
     for (kinds, text) in [
         (SSE, "data: {\"a\":1}\n\n"),
         (SSE, "event: message_start\ndata: {}\n\n"),
@@ -73,7 +73,7 @@ async fn a_stream_without_its_content_type_is_read_as_the_stream_that_it_is() {
 }
 
 #[tokio::test]
-async fn every_byte_of_a_split_stream_arrives() {
+async fn stream_split_at_any_byte_arrives_complete() {
     let bytes = "\u{feff}\nevent: x\ndata: {}\n\n".as_bytes();
     for at in 0..=bytes.len() {
         let (before, after) = bytes.split_at(at);
@@ -83,7 +83,7 @@ async fn every_byte_of_a_split_stream_arrives() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_stream_is_an_error_with_its_beginning() {
+async fn body_that_is_not_a_stream_is_an_error_with_its_beginning() {
     for (content_type, shown) in [("text/plain", "text/plain"), ("", "no content type")] {
         for body in
             ["no healthy upstream", "data center on fire", "<html>ok</html>", "dat", "eventually"]
@@ -101,7 +101,7 @@ async fn a_body_that_is_no_stream_is_an_error_with_its_beginning() {
             streamed(&SSE, content_type, &[b"wrong key sk-hunter2"]).await.expect_err("error");
         assert!(error.to_string().ends_with("wrong key [redacted]"), "{error}");
     }
-    // These are what they say.
+    // Any other content type is believed.
     for other in ["application/json", "text/html"] {
         let error = streamed(&SSE, other, &[b"data: {}\n\n"]).await.expect_err(other);
         assert!(error.to_string().contains(other), "{error}");
@@ -109,14 +109,14 @@ async fn a_body_that_is_no_stream_is_an_error_with_its_beginning() {
 }
 
 #[tokio::test]
-async fn white_space_is_not_read_without_end() {
+async fn endless_white_space_is_rejected() {
     let blank = vec![b'\n'; 256 * 1024];
     let error = streamed(&SSE, "text/plain", &[&blank]).await.expect_err("no stream");
     assert!(error.to_string().ends_with("the server sent text/plain: "), "{error}");
 }
 
 #[tokio::test]
-async fn an_empty_body_ends_before_its_answer() {
+async fn empty_body_is_accepted_as_stream() {
     for content_type in ["text/plain", ""] {
         assert_eq!(streamed(&SSE, content_type, &[]).await.expect("a stream"), b"");
     }

@@ -1,21 +1,21 @@
-//! [`History`]: the JSON of a conversation, of which each message is written once.
+//! [`History`], an incremental serialisation of a conversation.
 
 use neuron_types::{HistoryKey, RequestRef};
 
 use super::message;
 
-/// The JSON of a run's conversation. A request of the same conversation adds the messages that are new to it.
+/// The JSON of a run's conversation. A later request of the same conversation appends only its new messages.
 #[derive(Default)]
 pub(crate) struct History {
-    /// The name of the conversation, and the number of its messages that are written.
+    /// The key of the conversation, and the number of serialised messages.
     known: Option<(HistoryKey, usize)>,
     /// The beginning of a JSON array.
     text: String,
 }
 
 impl History {
-    /// Returns `gen_ai.input.messages` of a request. Without a [name](RequestRef::history_key) for its conversation, all of
-    /// its messages are written.
+    /// Returns `gen_ai.input.messages` of a request. Serialises all messages if the conversation has no
+    /// [key](RequestRef::history_key).
     pub(crate) fn input_messages(&mut self, request: &RequestRef<'_>) -> String {
         let key = request.history_key();
         let known = self.known.take().filter(|(known, _)| Some(*known) == key);

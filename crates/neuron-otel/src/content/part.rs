@@ -1,21 +1,21 @@
-//! The parts of a message: one for each block of a conversation, or piece of a tool's result.
+//! The parts of a message, one for each block of a conversation or item of a tool result.
 
 use neuron_types::{
     ContentBlock, ContentItem, DocumentSource, EmbeddedResource, ImageSource, ToolCall,
 };
 use serde_json::{Value, json};
 
-/// The parts of a message's blocks. Marks that are no content have none.
+/// Returns the parts of a message's blocks. Marks are skipped, because they have no content.
 pub(super) fn blocks(blocks: &[ContentBlock]) -> Value {
     blocks.iter().filter(|block| !block.is_mark()).map(block).collect()
 }
 
-/// A text.
+/// Returns the part of a text.
 pub(super) fn text(text: &str) -> Value {
     json!({ "type": "text", "content": text })
 }
 
-/// A piece of a tool's result.
+/// Returns the part of an item of a tool result.
 pub(super) fn item(item: &ContentItem) -> Value {
     match item {
         ContentItem::Text(said) => text(said),
@@ -31,14 +31,14 @@ pub(super) fn item(item: &ContentItem) -> Value {
 }
 
 fn block(block: &ContentBlock) -> Value {
-    match super::meant(block) {
+    match super::portable_block(block) {
         ContentBlock::Text(said) => text(said),
         ContentBlock::Thinking { thinking, .. } => {
             json!({ "type": "reasoning", "content": thinking })
         }
         ContentBlock::RedactedThinking { .. } => json!({ "type": "redacted_thinking" }),
         ContentBlock::ToolUse { id, name, input } => {
-            // Arguments that are no JSON are told as the model wrote them.
+            // Invalid JSON arguments are kept as text.
             let arguments = match ToolCall::invalid_json(input) {
                 Some(written) => Value::from(written),
                 None => input.clone(),
@@ -52,6 +52,7 @@ fn block(block: &ContentBlock) -> Value {
         ContentBlock::Image { source } => image(source),
         ContentBlock::Document { source } => document(source),
         ContentBlock::Compaction { content } => json!({ "type": "compaction", "content": content }),
+        // Only the type is captured, because the content of raw blocks may be secret, such as encrypted reasoning.
         ContentBlock::Raw { provider, json, .. } => {
             json!({ "type": raw_type(provider, json), "provider": provider })
         }
@@ -76,7 +77,7 @@ fn document(source: &DocumentSource) -> Value {
     }
 }
 
-/// Its text or its bytes, and whose they are; only the address of one that has neither.
+/// Returns the text or the bytes of a resource with its URI, or only the URI if it has neither.
 fn embedded(resource: &EmbeddedResource) -> Value {
     let mime_type = resource.mime_type.as_deref();
     let mut part = match (&resource.text, &resource.blob) {
@@ -94,10 +95,11 @@ fn blob(mime_type: Option<&str>, modality: &str, base64: &str) -> Value {
     typed(mime_type, json!({ "type": "blob", "modality": modality, "content": base64 }))
 }
 
-/// Data at an address. The data of an address that holds them itself is a blob, by the conventions.
+/// Returns the part of data at a URI. By the conventions, a `data:` URI is a blob.
 fn uri(mime_type: Option<&str>, modality: &str, uri: &str) -> Value {
     let held = uri.strip_prefix("data:").and_then(|data| data.split_once(";base64,"));
     match held {
+        // The media type in the URI is more precise than that of the resource.
         Some((held_type, base64)) => {
             let held_type = Some(held_type).filter(|held_type| !held_type.is_empty());
             blob(held_type.or(mime_type), modality, base64)
@@ -113,7 +115,7 @@ fn typed(mime_type: Option<&str>, mut part: Value) -> Value {
     part
 }
 
-/// What kind of thing data of a type are. What is neither seen nor heard is read.
+/// Returns the modality of a media type. The default is `document`.
 fn modality(mime_type: Option<&str>) -> &'static str {
     let family = mime_type.and_then(|mime_type| mime_type.trim().split('/').next());
     let known = ["image", "audio", "video"];
@@ -121,7 +123,7 @@ fn modality(mime_type: Option<&str>) -> &'static str {
     known.into_iter().find(is_family).unwrap_or("document")
 }
 
-/// The types to which the conventions give fields that a provider's own block does not have.
+/// Types that have required fields in the conventions. A provider's own block lacks these fields.
 const TYPES_WITH_FIELDS: [&str; 9] = [
     "text",
     "tool_call",
@@ -134,16 +136,17 @@ const TYPES_WITH_FIELDS: [&str; 9] = [
     "reasoning",
 ];
 
-/// The type of a block that only its provider understands: nothing else of it is told.
+/// Returns the type of a provider's own block. The rest of the block is not captured.
 fn raw_type(provider: &str, json: &Value) -> String {
     match json.get("type").and_then(Value::as_str) {
+        // The prefix keeps such a block from being taken for a standard part without its required fields.
         Some(name) if TYPES_WITH_FIELDS.contains(&name) => format!("{provider}.{name}"),
         Some(name) => name.to_owned(),
         None => "raw".to_owned(),
     }
 }
 
-/// A kind that came to neuron-types later than to this file.
+/// Returns the part of a kind that a later version of neuron-types adds.
 fn unknown() -> Value {
     json!({ "type": "unknown" })
 }

@@ -1,4 +1,4 @@
-//! Every kind of block and item, an empty one and a huge one.
+//! Every kind of block and item, including an empty one and a huge one.
 
 use neuron_types::{
     CompletionRequest, DocumentSource, EmbeddedResource, HistoryKey, ImageSource, ResourceLink,
@@ -7,22 +7,22 @@ use neuron_types::{
 
 use super::*;
 
-/// A message of one block.
+/// A message with one block.
 fn message(role: Role, block: ContentBlock) -> Message {
     Message { role, content: vec![block] }
 }
 
-/// The part that a block becomes.
+/// Checks the part of a block.
 #[track_caller]
 fn check(block: ContentBlock, expected: Value) {
-    let told = input_messages(&[message(Role::Assistant, block)]);
-    assert_eq!(told, json!([{ "role": "assistant", "parts": [expected] }]));
+    let parts = input_messages(&[message(Role::Assistant, block)]);
+    assert_eq!(parts, json!([{ "role": "assistant", "parts": [expected] }]));
 }
 
-/// The part that a piece of a result becomes.
+/// Checks the part of an item of a tool result.
 #[track_caller]
 fn check_item(item: ContentItem, expected: Value) {
-    // The image beside it keeps a text from being told as such.
+    // With an image beside it, the result is a list of parts and not a text.
     let url = ImageSource::Url { url: "https://a".into() };
     let output = ToolOutput {
         content: vec![item, ContentItem::Image { source: url }],
@@ -45,7 +45,7 @@ fn text_item(text: &str) -> ContentItem {
 }
 
 #[test]
-fn instructions_are_texts() {
+fn system_prompt_becomes_texts() {
     let text = |text: &str| json!({ "type": "text", "content": text });
     assert_eq!(system_instructions(&"Be brief.".into()), json!([text("Be brief.")]));
     let block = |text: &str| SystemBlock { text: text.into(), cache_control: None };
@@ -56,7 +56,7 @@ fn instructions_are_texts() {
 }
 
 #[test]
-fn every_block_has_its_part() {
+fn every_block_has_a_part() {
     check(ContentBlock::Text("hi".into()), json!({ "type": "text", "content": "hi" }));
     check(ContentBlock::Text(String::new()), json!({ "type": "text", "content": "" }));
     check(
@@ -85,7 +85,7 @@ fn every_block_has_its_part() {
 }
 
 #[test]
-fn media_are_blobs_or_addresses() {
+fn media_become_blobs_or_uris() {
     let image = |source| ContentBlock::Image { source };
     let png =
         json!({ "type": "blob", "mime_type": "image/png", "modality": "image", "content": "aGk=" });
@@ -121,7 +121,7 @@ fn media_are_blobs_or_addresses() {
 }
 
 #[test]
-fn a_providers_own_block_is_what_it_means_or_only_its_type() {
+fn raw_block_becomes_portable_part_or_only_its_type() {
     let text = ContentBlock::Text("hi".into());
     let said = json!({ "type": "text", "content": "hi" });
     let cited = raw("anthropic", json!({ "type": "text", "citations": [1] }), Some(text.clone()));
@@ -131,7 +131,7 @@ fn a_providers_own_block_is_what_it_means_or_only_its_type() {
         raw("anthropic", json!({ "type": "web_search_tool_result", "content": "secret" }), None),
         json!({ "type": "web_search_tool_result", "provider": "anthropic" }),
     );
-    // A part of the type `reasoning` would need its content.
+    // The conventions require content in a part of the type `reasoning`.
     check(
         raw("openai", json!({ "type": "reasoning", "encrypted_content": "secret" }), None),
         json!({ "type": "openai.reasoning", "provider": "openai" }),
@@ -142,7 +142,7 @@ fn a_providers_own_block_is_what_it_means_or_only_its_type() {
 }
 
 #[test]
-fn a_result_is_text_if_all_of_it_is() {
+fn result_of_texts_becomes_one_text() {
     let response = |response: Value| {
         let id = "call_1";
         json!({ "type": "tool_call_response", "id": id, "response": response })
@@ -162,12 +162,12 @@ fn a_result_is_text_if_all_of_it_is() {
 
 #[track_caller]
 fn check_result(content: Vec<ContentItem>, part: Value) {
-    let told = input_messages(&[message(Role::User, result(content))]);
-    assert_eq!(told, json!([{ "role": "tool", "parts": [part] }]));
+    let parts = input_messages(&[message(Role::User, result(content))]);
+    assert_eq!(parts, json!([{ "role": "tool", "parts": [part] }]));
 }
 
 #[test]
-fn every_piece_of_a_result_has_its_part() {
+fn every_result_item_has_a_part() {
     check_item(text_item("hi"), json!({ "type": "text", "content": "hi" }));
     check_item(
         ContentItem::Image {
@@ -192,7 +192,7 @@ fn every_piece_of_a_result_has_its_part() {
 }
 
 #[test]
-fn a_resource_is_its_text_or_its_bytes_or_its_address() {
+fn resource_becomes_text_blob_or_uri() {
     let check = |resource, expected| check_item(ContentItem::Resource { resource }, expected);
     check(
         EmbeddedResource::text("file:///a", "hi").with_mime_type("text/plain"),
@@ -221,7 +221,7 @@ fn a_resource_is_its_text_or_its_bytes_or_its_address() {
 }
 
 #[test]
-fn only_messages_of_nothing_but_results_are_the_tools() {
+fn only_messages_of_results_have_the_tool_role() {
     let role = |message: Message| input_messages(&[message])[0]["role"].clone();
     assert_eq!(role(Message::user("hi")), "user");
     assert_eq!(role(Message::assistant("hi")), "assistant");
@@ -236,9 +236,9 @@ fn only_messages_of_nothing_but_results_are_the_tools() {
 }
 
 #[test]
-fn the_mark_of_a_pinned_message_is_not_told() {
-    let told = input_messages(&[Message::user("hi").pinned()]);
-    assert_eq!(told, json!([{ "role": "user", "parts": [{ "type": "text", "content": "hi" }] }]));
+fn mark_of_pinned_message_is_omitted() {
+    let parts = input_messages(&[Message::user("hi").pinned()]);
+    assert_eq!(parts, json!([{ "role": "user", "parts": [{ "type": "text", "content": "hi" }] }]));
 }
 
 fn response(message: Message) -> CompletionResponse {
@@ -252,7 +252,7 @@ fn response(message: Message) -> CompletionResponse {
 }
 
 #[test]
-fn an_answer_is_one_message_with_the_reason_that_ended_it() {
+fn response_is_one_message_with_finish_reason() {
     let parts = json!([{ "type": "text", "content": "hi" }]);
     let answer = response(Message::assistant("hi"));
     assert_eq!(
@@ -268,7 +268,7 @@ fn an_answer_is_one_message_with_the_reason_that_ended_it() {
 }
 
 #[test]
-fn tools_are_functions() {
+fn tools_become_function_definitions() {
     let tool = ToolDefinition {
         name: "add".into(),
         title: Some("Addition".into()),
@@ -288,7 +288,7 @@ fn tools_are_functions() {
 }
 
 #[test]
-fn a_structured_result_is_told_as_such() {
+fn structured_result_takes_precedence() {
     let structured =
         |value: Value| ToolOutput { structured_content: Some(value), ..ToolOutput::text("text") };
     assert_eq!(tool_result(&structured(json!({ "sum": 4 }))), json!({ "sum": 4 }));
@@ -299,7 +299,7 @@ fn a_structured_result_is_told_as_such() {
 }
 
 #[test]
-fn a_huge_conversation_is_told_whole() {
+fn huge_conversation_is_serialised_whole() {
     let text = "long ".repeat(1_000_000);
     let mut messages = vec![Message::user(text.clone())];
     let mut nested = ContentBlock::Text("deep".into());
@@ -307,16 +307,16 @@ fn a_huge_conversation_is_told_whole() {
         nested = raw("openai", json!({}), Some(nested));
     }
     messages.resize(1_000, message(Role::Assistant, nested));
-    let told = input_messages(&messages);
-    assert_eq!(told.as_array().unwrap().len(), 1_000);
-    assert_eq!(told[0]["parts"][0]["content"], text);
-    assert_eq!(told[999]["parts"][0], json!({ "type": "text", "content": "deep" }));
+    let parts = input_messages(&messages);
+    assert_eq!(parts.as_array().unwrap().len(), 1_000);
+    assert_eq!(parts[0]["parts"][0]["content"], text);
+    assert_eq!(parts[999]["parts"][0], json!({ "type": "text", "content": "deep" }));
     assert_eq!(input_messages(&[]), json!([]));
 }
 
-/// The text is the same as that of the whole conversation, whichever messages were written before.
+/// The text equals the serialisation of the whole conversation, whichever messages were serialised before.
 #[test]
-fn conversation_that_grows_is_written_as_a_whole_one() {
+fn growing_conversation_equals_whole_serialisation() {
     let messages: Vec<Message> =
         (0..20).map(|number| Message::user(format!("\"{number}\"\n"))).collect();
     let other: Vec<Message> = (0..9).map(|_| Message::assistant("x")).collect();

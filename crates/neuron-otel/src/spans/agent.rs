@@ -1,4 +1,4 @@
-//! Runs of agents.
+//! The spans of runs.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use tracing::field::Empty;
 
 use crate::config::Config;
 use crate::metrics::Attributes;
-use crate::placement::unless_unsampled;
 use crate::record::{Parts, Record};
 use crate::run_state::RunState;
+use crate::span_parent::unless_unsampled;
 use crate::span_scope::{Ending, Polls};
-use crate::spans::{known, provider_name, request as told};
+use crate::spans::{known, provider_name, request as request_attributes};
 use crate::{ContentKind, content, conventions};
 
-/// A run that is under way.
+/// A run in progress.
 pub(crate) struct RunScope {
     config: Arc<Config>,
     state: Arc<RunState>,
@@ -27,7 +27,7 @@ pub(crate) struct RunScope {
     polls: Polls,
 }
 
-/// Begins a run. One that repeats what an earlier attempt of it did has a span from when it does more.
+/// Begins a run. While a run replays, its span starts with the first new work.
 pub(crate) fn open(
     config: &Arc<Config>,
     scope: &HookScope<'_>,
@@ -40,6 +40,7 @@ pub(crate) fn open(
         let (name, provider, model) =
             (scope.agent.to_owned(), scope.provider.to_owned(), model.to_owned());
         let session = session_id.to_owned();
+        // Without the conversation, because the span of a resumed run has no content.
         let settings = RequestRef { messages: &[], system: None, tools: &[], ..*request };
         let settings = settings.to_request();
         RunState::replaying(config.clone(), scope.agent, session_id, move || {
@@ -47,8 +48,8 @@ pub(crate) fn open(
             outer.in_scope(|| {
                 let make = || begin(config, &name, &provider, &model, &session, true);
                 let span = unless_unsampled(config, make);
-                if let Some(record) = Record::of(&span).filter(Record::is_read) {
-                    told::settings(&record, &settings.view());
+                if let Some(record) = Record::of(&span).filter(Record::is_recorded) {
+                    request_attributes::settings(&record, &settings.view());
                 }
                 span
             })
@@ -57,11 +58,12 @@ pub(crate) fn open(
         let span = unless_unsampled(config, || {
             begin(config, scope.agent, scope.provider, model, session_id, false)
         });
-        if let Some(record) = Record::of(&span).filter(Record::is_read) {
-            told::settings(&record, request);
-            told::content(&record, None, request, config);
+        if let Some(record) = Record::of(&span).filter(Record::is_recorded) {
+            request_attributes::settings(&record, request);
+            request_attributes::content(&record, None, request, config);
         }
-        if span.is_disabled() && !config.instruments.are_on() {
+        // Nothing would be recorded.
+        if span.is_disabled() && !config.instruments.is_enabled() {
             return None;
         }
         RunState::begun_with(config.clone(), scope.agent, session_id, span)
@@ -146,11 +148,12 @@ impl Drop for RunScope {
 impl RunScope {
     fn conclude(&mut self, ending: &Ending<'_>) {
         self.has_ended = true;
-        if ending.is_given_up() {
-            self.state.touch_turn();
+        // The turn of an abandoned run may have been polled last long ago.
+        if ending.is_abandoned() {
+            self.state.extend_turn();
         }
         self.state.end_turn();
-        // It was not there when the attempt before ended.
+        // This error is new, because the previous attempt did not end with it.
         if let Ending::Outcome(Outcome::Error(error)) = ending
             && let Some(LoopError::Durable(DurableError::NonDeterminism { .. })) =
                 error.downcast_ref()
@@ -158,12 +161,12 @@ impl RunScope {
             self.state.span();
         }
         let Some((span, began)) = self.state.begun() else {
-            // Nothing happened in it that had not happened before.
+            // The run only replayed earlier work.
             return;
         };
         let ended = self.polls.ended(ending, span);
-        let failure = ending.failure(self.config.tells_all_errors());
-        if let Some(record) = Record::of(span).filter(Record::is_read) {
+        let failure = ending.failure(self.config.captures_error_texts());
+        if let Some(record) = Record::of(span).filter(Record::is_recorded) {
             if let Some(failure) = &failure {
                 record.failure(failure);
             }
@@ -192,7 +195,7 @@ impl RunScope {
         if self.config.captures_in_spans() {
             let reason = conventions.reason_in_answer(&result.stop_reason);
             let value = content::answer(&result.response, reason);
-            if let Some(text) = self.config.content.told(ContentKind::OutputMessages, value) {
+            if let Some(text) = self.config.content.captured(ContentKind::OutputMessages, value) {
                 record.text("gen_ai.output.messages", &text);
             }
         }
@@ -203,7 +206,7 @@ impl RunScope {
         if let Some(name) = known(&self.name) {
             attributes.push(KeyValue::new("gen_ai.agent.name", name.to_owned()));
         }
-        // Since 1.41 a run has metrics of its own, which need not say what they are of.
+        // Since 1.41 runs have metrics of their own, which do not need the operation's name.
         if !self.config.conventions.is_latest() {
             attributes.push(KeyValue::new("gen_ai.operation.name", "invoke_agent"));
             let provider = provider_name(&self.provider);

@@ -1,4 +1,4 @@
-//! Calls of a model.
+//! The spans of model calls.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use tracing::field::Empty;
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::metrics::Attributes;
-use crate::placement::of_run;
 use crate::record::{Parts, Record};
 use crate::run_state::{Activity, Kind, RunState};
-use crate::span_scope::{Ending, SpanScope, Work};
-use crate::spans::{known, provider_name, request as told};
+use crate::span_parent::of_run;
+use crate::span_scope::{Ending, Recorder, SpanScope};
+use crate::spans::{known, provider_name, request as request_attributes};
 use crate::{ContentKind, content, conventions};
 
-/// What a call of a model is told by.
+/// The target of a model call.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Place<'a> {
+pub(crate) struct CallTarget<'a> {
     pub(crate) provider: &'a str,
     pub(crate) model: &'a str,
     pub(crate) server_address: &'a str,
@@ -27,7 +27,7 @@ pub(crate) struct Place<'a> {
     pub(crate) conversation: &'a str,
 }
 
-impl<'a> Place<'a> {
+impl<'a> CallTarget<'a> {
     pub(crate) fn of(scope: &HookScope<'a>, conversation: &'a str) -> Self {
         Self {
             provider: scope.provider,
@@ -38,12 +38,12 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// `gen_ai.provider.name`, which is required.
+    /// Returns `gen_ai.provider.name`, which is required.
     pub(crate) fn provider_name(&self) -> &'a str {
         provider_name(self.provider)
     }
 
-    /// What measurements of the call have in common.
+    /// Returns the attributes of all measurements of the call.
     pub(crate) fn attributes(&self, operation: &'static str) -> Attributes {
         let mut attributes = Attributes::with_capacity(8);
         attributes.push(KeyValue::new("gen_ai.operation.name", operation));
@@ -61,19 +61,19 @@ impl<'a> Place<'a> {
     }
 }
 
-/// A call of a model that is under way.
-pub(crate) struct ChatWork {
+/// Records a model call.
+pub(crate) struct ChatRecorder {
     config: Arc<Config>,
     call: Arc<Activity>,
     streaming: bool,
-    /// What is measured of it, if anything is.
+    /// The attributes of measurements, if metrics are enabled.
     attributes: Option<Attributes>,
-    /// What the model is sent, where events tell it.
-    sent: Option<Box<Sent>>,
+    /// The request, if events contain content.
+    sent: Option<Box<CapturedRequest>>,
 }
 
-/// What an event tells of a request.
-struct Sent {
+/// The request in an event.
+struct CapturedRequest {
     provider: String,
     model: String,
     system: Option<String>,
@@ -81,58 +81,60 @@ struct Sent {
     tools: Option<String>,
 }
 
-/// Begins a call. `None` if nobody would hear of it.
+/// Begins a call. `None` if there are no spans, metrics or events to record.
 pub(crate) fn open(
     config: &Arc<Config>,
     run: Option<&Arc<RunState>>,
-    place: &Place<'_>,
+    target: &CallTarget<'_>,
     request: &RequestRef<'_>,
     streaming: bool,
-) -> Option<SpanScope<ChatWork>> {
+) -> Option<SpanScope<ChatRecorder>> {
     if let Some(run) = run {
         run.count_inference_call();
     }
-    let place = Place { model: known(request.model).unwrap_or(place.model), ..*place };
+    let target = CallTarget { model: known(request.model).unwrap_or(target.model), ..*target };
     let is_compacted =
         run.is_some_and(|run| run.take_compacted()) && config.conventions.is_latest();
-    let make = || begin(config, &place, streaming);
+    let make = || begin(config, &target, streaming);
     let span = of_run(config, run, make);
-    if let Some(record) = Record::of(&span).filter(Record::is_read) {
-        told::settings(&record, request);
-        told::settings_of_call(&record, request, config);
+    if let Some(record) = Record::of(&span).filter(Record::is_recorded) {
+        request_attributes::settings(&record, request);
+        request_attributes::settings_of_call(&record, request, config);
         if is_compacted {
             record.flag("gen_ai.conversation.compacted", true);
         }
         if let Some(tier) = request.extra.and_then(|extra| extra.get("service_tier"))
+            // The conventions require the tier only if it is not `auto`.
             && let Some(tier) = tier.as_str().filter(|tier| *tier != "auto")
-            && place.provider == "openai"
+            && target.provider == "openai"
         {
             record.text("openai.request.service_tier", tier);
         }
-        told::content(&record, run.map(|run| &**run), request, config);
+        request_attributes::content(&record, run.map(|run| &**run), request, config);
     }
-    let attributes = config.instruments.are_on().then(|| place.attributes("chat"));
+    let attributes = config.instruments.is_enabled().then(|| target.attributes("chat"));
     let sent = config
         .content
         .capture
         .in_events()
-        .then(|| Box::new(sent(config, run.map(|run| &**run), &place, request)));
+        .then(|| Box::new(sent(config, run.map(|run| &**run), &target, request)));
     if span.is_disabled() && attributes.is_none() && sent.is_none() {
         return None;
     }
     let call = Activity::new(config, run, Kind::ModelCall);
-    let work = ChatWork { config: config.clone(), call: call.clone(), streaming, attributes, sent };
+    let work =
+        ChatRecorder { config: config.clone(), call: call.clone(), streaming, attributes, sent };
     Some(SpanScope::new(span, call, work))
 }
 
-/// The span, with what a sampler may decide by.
-fn begin(config: &Config, place: &Place<'_>, streaming: bool) -> Span {
-    let (conventions, provider) = (config.conventions, Some(place.provider_name()));
+/// Creates the span, with the attributes that a sampler may use.
+fn begin(config: &Config, target: &CallTarget<'_>, streaming: bool) -> Span {
+    let (conventions, provider) = (config.conventions, Some(target.provider_name()));
     let is_book = conventions.is_book();
     tracing::info_span!(
         target: "neuron_otel",
         "chat",
-        otel.name = conventions.span_name("chat", place.model),
+        otel.name = conventions.span_name("chat", target.model),
         otel.kind = "client",
         otel.status_code = Empty,
         otel.status_description = Empty,
@@ -140,10 +142,10 @@ fn begin(config: &Config, place: &Place<'_>, streaming: bool) -> Span {
         gen_ai.operation.name = "chat",
         gen_ai.provider.name = provider.filter(|_| !is_book),
         gen_ai.system = provider.filter(|_| is_book),
-        gen_ai.request.model = known(place.model),
-        gen_ai.conversation.id = known(place.conversation),
-        server.address = known(place.server_address),
-        server.port = known(place.server_address).and(place.server_port).map(i64::from),
+        gen_ai.request.model = known(target.model),
+        gen_ai.conversation.id = known(target.conversation),
+        server.address = known(target.server_address),
+        server.port = known(target.server_address).and(target.server_port).map(i64::from),
         gen_ai.request.stream = streaming.then_some(true),
         gen_ai.request.max_tokens = Empty,
         gen_ai.request.temperature = Empty,
@@ -176,54 +178,56 @@ fn begin(config: &Config, place: &Place<'_>, streaming: bool) -> Span {
     )
 }
 
-/// What the event of a call will tell of its request, as it is now.
+/// Captures the request for the event, before the call.
 fn sent(
     config: &Config,
     run: Option<&RunState>,
-    place: &Place<'_>,
+    target: &CallTarget<'_>,
     request: &RequestRef<'_>,
-) -> Sent {
-    let told = |kind, value| config.content.told(kind, value);
+) -> CapturedRequest {
+    let captured = |kind, value| config.content.captured(kind, value);
     let system = request.system.filter(|system| !system.is_empty());
-    Sent {
-        provider: place.provider_name().to_owned(),
-        model: place.model.to_owned(),
+    CapturedRequest {
+        provider: target.provider_name().to_owned(),
+        model: target.model.to_owned(),
         system: system.and_then(|system| {
-            told(ContentKind::SystemInstructions, content::system_instructions(system))
+            captured(ContentKind::SystemInstructions, content::system_instructions(system))
         }),
         messages: config.content.input_messages(run, request),
         tools: match request.tools {
             [] => None,
-            tools => told(ContentKind::ToolDefinitions, content::tool_definitions(tools)),
+            tools => captured(ContentKind::ToolDefinitions, content::tool_definitions(tools)),
         },
     }
 }
 
-impl Work for ChatWork {
+impl Recorder for ChatRecorder {
     fn ended(self, span: &Span, ending: &Ending<'_>, seconds: f64) {
         let answer = match ending {
             Ending::Outcome(Outcome::Response(response)) => Some(*response),
             _ => None,
         };
-        let failure = ending.failure(self.config.tells_all_errors());
-        self.tell(span, answer, failure.as_ref(), seconds);
+        let failure = ending.failure(self.config.captures_error_texts());
+        self.record_end(span, answer, failure.as_ref(), seconds);
     }
 }
 
-impl ChatWork {
-    /// Tells a call that ended with an answer or a failure.
-    fn tell(
+impl ChatRecorder {
+    /// Records a call that ended with a response or a failure.
+    fn record_end(
         mut self,
         span: &Span,
         answer: Option<&CompletionResponse>,
         failure: Option<&Failure>,
         seconds: f64,
     ) {
+        // The first chunk is only defined for streamed calls.
         let first_chunk = self.call.first_chunk_after().filter(|_| self.streaming);
-        if let Some(record) = Record::of(span).filter(Record::is_read) {
+        if let Some(record) = Record::of(span).filter(Record::is_recorded) {
             self.record(&record, answer, failure, first_chunk);
         }
         if let Some(sent) = &self.sent {
+            // Inside the span, so that log exporters associate the event with it.
             span.in_scope(|| self.emit(sent, answer, failure));
         }
         if let Some(attributes) = self.attributes.take() {
@@ -244,6 +248,7 @@ impl ChatWork {
         }
         if let Some(failure) = failure {
             record.failure(failure);
+            // The latest conventions require a finish reason for a broken stream.
             if self.streaming && conventions.is_latest() {
                 record.texts("gen_ai.response.finish_reasons", ["error"]);
             }
@@ -275,16 +280,21 @@ impl ChatWork {
     fn output(&self, answer: &CompletionResponse) -> Option<String> {
         let reason = self.config.conventions.reason_in_answer(&answer.stop_reason);
         let value = content::output_messages(answer, reason);
-        self.config.content.told(ContentKind::OutputMessages, value)
+        self.config.content.captured(ContentKind::OutputMessages, value)
     }
 
-    /// Tells the call with all that was said as an event.
-    fn emit(&self, sent: &Sent, answer: Option<&CompletionResponse>, failure: Option<&Failure>) {
+    /// Emits the event of the call with its content.
+    fn emit(
+        &self,
+        sent: &CapturedRequest,
+        answer: Option<&CompletionResponse>,
+        failure: Option<&Failure>,
+    ) {
         let reasons = answer.map(|answer| {
             serde_json::json!([conventions::finish_reason(&answer.stop_reason)]).to_string()
         });
-        // Of no span, or the layer that exports spans would export it within this one. Exporters of logs find the
-        // span that is current.
+        // The event has no parent, or else the layer would export it within this span. Log exporters find the current
+        // span themselves.
         tracing::event!(
             name: "gen_ai.client.inference.operation.details",
             target: "neuron_otel",

@@ -1,4 +1,4 @@
-//! Compactions of a conversation. The conventions have no span for them.
+//! The spans of compactions. The conventions have no span for them.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use crate::config::Config;
-use crate::placement::of_run;
 use crate::record::Record;
 use crate::run_state::{Activity, Kind, RunState};
-use crate::span_scope::{Ending, SpanScope, Work};
+use crate::span_parent::of_run;
+use crate::span_scope::{Ending, Recorder, SpanScope};
 
-/// A compaction that is under way.
-pub(crate) struct CompactionWork {
+/// Records a compaction.
+pub(crate) struct CompactionRecorder {
     config: Arc<Config>,
     run: Option<Arc<RunState>>,
 }
@@ -22,7 +22,7 @@ pub(crate) fn open(
     config: &Arc<Config>,
     run: Option<Arc<RunState>>,
     old_tokens: usize,
-) -> SpanScope<CompactionWork> {
+) -> SpanScope<CompactionRecorder> {
     let old_tokens = i64::try_from(old_tokens).unwrap_or(i64::MAX);
     let make = || match config.conventions.is_book() {
         true => tracing::info_span!(
@@ -48,10 +48,10 @@ pub(crate) fn open(
     };
     let span = of_run(config, run.as_ref(), make);
     let activity = Activity::new(config, run.as_ref(), Kind::Other);
-    SpanScope::new(span, activity, CompactionWork { config: config.clone(), run })
+    SpanScope::new(span, activity, CompactionRecorder { config: config.clone(), run })
 }
 
-impl Work for CompactionWork {
+impl Recorder for CompactionRecorder {
     fn ended(self, span: &Span, ending: &Ending<'_>, _: f64) {
         let new_tokens = match ending {
             Ending::Outcome(Outcome::Compacted { new_tokens }) => Some(*new_tokens),
@@ -60,7 +60,7 @@ impl Work for CompactionWork {
         if let (Some(run), Some(_)) = (&self.run, new_tokens) {
             run.set_compacted();
         }
-        let Some(record) = Record::of(span).filter(Record::is_read) else {
+        let Some(record) = Record::of(span).filter(Record::is_recorded) else {
             return;
         };
         if let Some(tokens) = new_tokens {
@@ -72,7 +72,7 @@ impl Work for CompactionWork {
                 tokens,
             );
         }
-        if let Some(failure) = ending.failure(self.config.tells_all_errors()) {
+        if let Some(failure) = ending.failure(self.config.captures_error_texts()) {
             record.failure(&failure);
         }
     }

@@ -1,4 +1,4 @@
-//! Calls for embeddings.
+//! The spans of embedding calls.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use web_time::Instant;
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::metrics::Attributes;
-use crate::placement::unless_unsampled;
 use crate::record::Record;
-use crate::run_state::touch;
-use crate::spans::chat::Place;
+use crate::run_state::extend_to_now;
+use crate::span_parent::unless_unsampled;
+use crate::spans::chat::CallTarget;
 use crate::spans::known;
 
-/// A call for embeddings that is under way. Dropped, it was given up.
+/// An embedding call in progress. If it is dropped, it was abandoned.
 pub(crate) struct Call {
     config: Arc<Config>,
     span: Span,
@@ -32,15 +32,16 @@ impl Call {
         info: ProviderInfo<'_>,
         request: &EmbeddingRequest,
     ) -> Self {
-        let place = Place {
+        // Embedding calls do not belong to a conversation.
+        let target = CallTarget {
             provider: info.name,
             model: known(&request.model).unwrap_or(info.default_model),
             server_address: info.server_address,
             server_port: info.server_port,
             conversation: "",
         };
-        let span = unless_unsampled(config, || begin(config, &place));
-        if let Some(record) = Record::of(&span).filter(Record::is_read) {
+        let span = unless_unsampled(config, || begin(config, &target));
+        if let Some(record) = Record::of(&span).filter(Record::is_recorded) {
             if let Some(dimensions) = request.dimensions {
                 record.count("gen_ai.embeddings.dimension.count", dimensions);
             }
@@ -52,7 +53,7 @@ impl Call {
         Self {
             config: config.clone(),
             span,
-            attributes: place.attributes("embeddings"),
+            attributes: target.attributes("embeddings"),
             started: Instant::now(),
             has_ended: false,
         }
@@ -66,13 +67,13 @@ impl Call {
         self.has_ended = true;
         let failure = match result {
             Ok(_) => None,
-            Err(error) => Failure::of(error, self.config.tells_all_errors()),
+            Err(error) => Failure::of(error, self.config.captures_error_texts()),
         };
-        self.tell(result.ok(), failure.as_ref());
+        self.record_end(result.ok(), failure.as_ref());
     }
 
-    fn tell(&mut self, response: Option<&EmbeddingResponse>, failure: Option<&Failure>) {
-        if let Some(record) = Record::of(&self.span).filter(Record::is_read) {
+    fn record_end(&mut self, response: Option<&EmbeddingResponse>, failure: Option<&Failure>) {
+        if let Some(record) = Record::of(&self.span).filter(Record::is_recorded) {
             if let Some(failure) = failure {
                 record.failure(failure);
             }
@@ -98,20 +99,20 @@ impl Call {
 impl Drop for Call {
     fn drop(&mut self) {
         if !self.has_ended {
-            // It was polled last long ago, and ends now.
-            touch(&self.span);
-            self.tell(None, Some(&Failure::dropped()));
+            // The last poll may be long ago, but the call ends now.
+            extend_to_now(&self.span);
+            self.record_end(None, Some(&Failure::dropped()));
         }
     }
 }
 
-fn begin(config: &Config, place: &Place<'_>) -> Span {
-    let (conventions, provider) = (config.conventions, Some(place.provider_name()));
+fn begin(config: &Config, target: &CallTarget<'_>) -> Span {
+    let (conventions, provider) = (config.conventions, Some(target.provider_name()));
     let is_book = conventions.is_book();
     tracing::info_span!(
         target: "neuron_otel",
         "embeddings",
-        otel.name = conventions.span_name("embeddings", place.model),
+        otel.name = conventions.span_name("embeddings", target.model),
         otel.kind = "client",
         otel.status_code = Empty,
         otel.status_description = Empty,
@@ -119,9 +120,9 @@ fn begin(config: &Config, place: &Place<'_>) -> Span {
         gen_ai.operation.name = "embeddings",
         gen_ai.provider.name = provider.filter(|_| !is_book),
         gen_ai.system = provider.filter(|_| is_book),
-        gen_ai.request.model = known(place.model),
-        server.address = known(place.server_address),
-        server.port = known(place.server_address).and(place.server_port).map(i64::from),
+        gen_ai.request.model = known(target.model),
+        server.address = known(target.server_address),
+        server.port = known(target.server_address).and(target.server_port).map(i64::from),
         gen_ai.request.encoding_formats = Empty,
         gen_ai.embeddings.dimension.count = Empty,
         gen_ai.response.model = Empty,

@@ -1,4 +1,4 @@
-//! What spans tell of a request to a model.
+//! The attributes of a request to a model.
 
 use neuron_types::{ReasoningEffort, RequestRef, ResponseFormat};
 use serde_json::Value;
@@ -9,8 +9,8 @@ use crate::content;
 use crate::record::Record;
 use crate::run_state::RunState;
 
-/// Tells the settings. Of those that only some vendors have, what stands in the request's `extra` under the
-/// names that they are known by.
+/// Records the settings. Settings that only some vendors have are taken from the request's `extra`, under their usual
+/// names.
 pub(crate) fn settings(record: &Record<'_>, request: &RequestRef<'_>) {
     if let Some(tokens) = request.max_tokens {
         record.count("gen_ai.request.max_tokens", tokens);
@@ -42,14 +42,16 @@ pub(crate) fn settings(record: &Record<'_>, request: &RequestRef<'_>) {
     if let Some(seed) = extra("seed").and_then(Value::as_i64) {
         record.integer("gen_ai.request.seed", seed);
     }
+    // The conventions require the number of choices only if it is not 1.
     if let Some(choices) = extra("n").and_then(Value::as_i64).filter(|choices| *choices != 1) {
         record.integer("gen_ai.request.choice.count", choices);
     }
 }
 
-/// Tells the settings that only calls of the model have.
+/// Records the settings that only model calls have.
 pub(crate) fn settings_of_call(record: &Record<'_>, request: &RequestRef<'_>, config: &Config) {
     let top_k = request.extra.and_then(|extra| extra.get("top_k"));
+    // `top_k` is an integer in the latest conventions and a double in 1.41.
     if config.conventions.is_latest() {
         if let Some(top_k) = top_k.and_then(Value::as_i64) {
             record.integer("gen_ai.request.top_k", top_k);
@@ -69,7 +71,7 @@ pub(crate) fn settings_of_call(record: &Record<'_>, request: &RequestRef<'_>, co
     }
 }
 
-/// Tells what the model is sent, where spans may.
+/// Records the content of the request, if spans contain content.
 pub(crate) fn content(
     record: &Record<'_>,
     run: Option<&RunState>,
@@ -79,25 +81,25 @@ pub(crate) fn content(
     if !config.captures_in_spans() {
         return;
     }
-    let tell = |name, kind, value| {
-        if let Some(text) = config.content.told(kind, value) {
+    let record_content = |name, kind, value| {
+        if let Some(text) = config.content.captured(kind, value) {
             record.text(name, &text);
         }
     };
     if let Some(system) = request.system.filter(|system| !system.is_empty()) {
         let value = content::system_instructions(system);
-        tell("gen_ai.system_instructions", ContentKind::SystemInstructions, value);
+        record_content("gen_ai.system_instructions", ContentKind::SystemInstructions, value);
     }
     if let Some(messages) = config.content.input_messages(run, request) {
         record.text("gen_ai.input.messages", &messages);
     }
     if !request.tools.is_empty() {
         let value = content::tool_definitions(request.tools);
-        tell("gen_ai.tool.definitions", ContentKind::ToolDefinitions, value);
+        record_content("gen_ai.tool.definitions", ContentKind::ToolDefinitions, value);
     }
 }
 
-/// A number as it was written: 0.7, and not what a wider type makes of it.
+/// Converts a number through its shortest decimal form, so that 0.7 stays 0.7 in a wider type.
 fn short(number: f32) -> f64 {
     number.to_string().parse().unwrap_or_else(|_| number.into())
 }

@@ -1,4 +1,4 @@
-//! Tool calls.
+//! The spans of tool calls.
 
 use std::sync::Arc;
 
@@ -10,57 +10,59 @@ use tracing::field::Empty;
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::metrics::Attributes;
-use crate::placement::of_run;
 use crate::record::Record;
 use crate::run_state::{Activity, Kind, RunState};
-use crate::span_scope::{Ending, SpanScope, Work};
+use crate::span_parent::of_run;
+use crate::span_scope::{Ending, Recorder, SpanScope};
 use crate::spans::{known, provider_name};
 use crate::{ContentKind, content};
 
-/// A tool call that is under way.
-pub(crate) struct ToolWork {
+/// Records a tool call.
+pub(crate) struct ToolRecorder {
     config: Arc<Config>,
-    /// What is measured of it, if anything is.
+    /// The attributes of measurements, if metrics are enabled.
     attributes: Option<Attributes>,
 }
 
-/// Begins a call. `None` if nobody would hear of it.
+/// Begins a call. `None` if there are no spans or metrics to record.
 pub(crate) fn open(
     config: &Arc<Config>,
     run: Option<&Arc<RunState>>,
     provider: &str,
-    called: &Called<'_>,
-) -> Option<SpanScope<ToolWork>> {
+    called: &CalledTool<'_>,
+) -> Option<SpanScope<ToolRecorder>> {
+    // Counted even without a span, because the metrics of the run contain the number.
     if let Some(run) = run {
         run.count_tool_call();
     }
     let make = || begin(config, run, called);
     let span = of_run(config, run, make);
     if config.captures_in_spans()
-        && let Some(record) = Record::of(&span).filter(Record::is_read)
+        && let Some(record) = Record::of(&span).filter(Record::is_recorded)
         && let Some(text) =
-            config.content.told(ContentKind::ToolArguments, called.call.input.clone())
+            config.content.captured(ContentKind::ToolArguments, called.call.input.clone())
     {
         record.text("gen_ai.tool.call.arguments", &text);
     }
     let attributes =
-        config.instruments.are_on().then(|| attributes(config, run, provider, called.name));
+        config.instruments.is_enabled().then(|| attributes(config, run, provider, called.name));
     if span.is_disabled() && attributes.is_none() {
         return None;
     }
     let activity = Activity::new(config, run, Kind::Other);
-    Some(SpanScope::new(span, activity, ToolWork { config: config.clone(), attributes }))
+    Some(SpanScope::new(span, activity, ToolRecorder { config: config.clone(), attributes }))
 }
 
-/// A call, and the tool that is called.
-pub(crate) struct Called<'a> {
+/// A call with its tool.
+pub(crate) struct CalledTool<'a> {
     call: &'a ToolCall,
     name: &'a str,
     description: Option<&'a str>,
 }
 
-impl<'a> Called<'a> {
-    /// A name that no tool has is what the model wrote: it may be anything, and is not told.
+impl<'a> CalledTool<'a> {
+    /// Finds the tool of a call. The name of an unknown tool is text of the model, so it may be anything and is not
+    /// recorded.
     pub(crate) fn new(call: &'a ToolCall, offered: &'a [ToolDefinition]) -> Self {
         match offered.iter().find(|tool| tool.name == call.name) {
             Some(tool) => Self { call, name: &tool.name, description: known(&tool.description) },
@@ -69,11 +71,11 @@ impl<'a> Called<'a> {
     }
 }
 
-/// The span. The names of MCP are for the request that a tool makes: `neuron-mcp` records them here.
-fn begin(config: &Config, run: Option<&Arc<RunState>>, called: &Called<'_>) -> Span {
+/// Creates the span. Its MCP attributes belong to the request that the tool makes, and `neuron-mcp` records them here.
+fn begin(config: &Config, run: Option<&Arc<RunState>>, called: &CalledTool<'_>) -> Span {
     let run = run.map(|run| (known(run.agent()), known(run.conversation())));
-    // Version 1.41 lists neither attribute for this span. It defines the conversation's id for whatever belongs to a
-    // conversation, and backends find a tool call by it. The agent's name is told since.
+    // Version 1.41 lists neither attribute for this span. It defines the conversation's id for everything in a
+    // conversation, and backends find a tool call by it. Later versions list the agent's name.
     let agent = run.filter(|_| config.conventions.is_latest()).and_then(|(agent, _)| agent);
     tracing::info_span!(
         target: "neuron_otel",
@@ -126,27 +128,30 @@ fn attributes(
     attributes
 }
 
-impl Work for ToolWork {
+impl Recorder for ToolRecorder {
     fn ended(self, span: &Span, ending: &Ending<'_>, seconds: f64) {
         let output = match ending {
             Ending::Outcome(Outcome::ToolOutput(output)) => Some(*output),
             _ => None,
         };
+        // A failed result is a failure of the call, but not of the run.
         let failure = match output {
             Some(output) => output.is_error.then(Failure::of_tool_result),
-            None => ending.failure(self.config.tells_all_errors()),
+            None => ending.failure(self.config.captures_error_texts()),
         };
-        if let Some(record) = Record::of(span).filter(Record::is_read) {
+        if let Some(record) = Record::of(span).filter(Record::is_recorded) {
             if let Some(failure) = &failure {
                 record.failure(failure);
             }
             if let Some(output) = output {
+                // Only the book's conventions have this attribute. The others use `error.type`.
                 if self.config.conventions.is_book() {
                     record.flag("gen_ai.tool.is_error", output.is_error);
                 }
                 if self.config.captures_in_spans() {
                     let value = content::tool_result(output);
-                    if let Some(text) = self.config.content.told(ContentKind::ToolResult, value) {
+                    if let Some(text) = self.config.content.captured(ContentKind::ToolResult, value)
+                    {
                         record.text("gen_ai.tool.call.result", &text);
                     }
                 }
@@ -160,11 +165,11 @@ impl Work for ToolWork {
     }
 }
 
-/// A call of a run that repeats what an earlier attempt did: it begins when a durable context really runs it, and
-/// of one that it finds in its journal nothing is told.
+/// A call of a replaying run. It begins when a durable context really runs it. A call that is found in the journal is
+/// not recorded.
 pub(crate) enum ReplayedCall {
-    Waiting(Option<Box<dyn FnOnce() -> Option<SpanScope<ToolWork>> + Send>>),
-    Begun(Box<SpanScope<ToolWork>>),
+    Waiting(Option<Box<dyn FnOnce() -> Option<SpanScope<ToolRecorder>> + Send>>),
+    Begun(Box<SpanScope<ToolRecorder>>),
 }
 
 impl ReplayedCall {
@@ -172,13 +177,14 @@ impl ReplayedCall {
         config: &Arc<Config>,
         run: Option<Arc<RunState>>,
         provider: &str,
-        called: &Called<'_>,
+        called: &CalledTool<'_>,
     ) -> Self {
         let (config, provider) = (config.clone(), provider.to_owned());
         let (call, name) = (called.call.clone(), called.name.to_owned());
         let description = called.description.map(str::to_owned);
         Self::Waiting(Some(Box::new(move || {
-            let called = Called { call: &call, name: &name, description: description.as_deref() };
+            let called =
+                CalledTool { call: &call, name: &name, description: description.as_deref() };
             open(&config, run.as_ref(), &provider, &called)
         })))
     }

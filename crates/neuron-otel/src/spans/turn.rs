@@ -1,8 +1,8 @@
-//! Turns of a run, which only the book's conventions have.
+//! The spans of turns, which only the book's conventions have.
 
 use tracing::Span;
 
-/// The span of a turn, below the run's.
+/// Creates the span of a turn, as a child of the run.
 pub(crate) fn begin(run: &Span, turn: usize) -> Span {
     run.in_scope(|| {
         tracing::info_span!(

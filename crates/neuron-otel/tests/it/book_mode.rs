@@ -17,7 +17,7 @@ fn book(memory: &Memory, replies: impl IntoIterator<Item = Reply>) -> AgentBuild
 }
 
 #[tokio::test]
-async fn turns_hold_their_calls_of_the_model_and_of_tools() {
+async fn turns_are_parents_of_model_and_tool_calls() {
     for way in WAYS {
         let memory = Memory::new();
         let replies = [
@@ -54,14 +54,14 @@ async fn turns_hold_their_calls_of_the_model_and_of_tools() {
             .map(|turn| attribute(turn, "gen_ai.loop.turn").unwrap())
             .collect();
         assert_eq!(turns, ["0", "1", "2"]);
-        // One after another.
+        // The turns do not overlap.
         let turns = memory.named("gen_ai.loop.iteration");
         assert!(turns.windows(2).all(|pair| pair[0].end_time <= pair[1].start_time));
     }
 }
 
 #[tokio::test]
-async fn attributes_have_the_names_of_the_table() {
+async fn attributes_have_the_books_names() {
     let memory = Memory::new();
     let usage = TokenUsage {
         input_tokens: 10,
@@ -80,49 +80,49 @@ async fn attributes_have_the_names_of_the_table() {
     memory.check_closed();
 
     let run = memory.one("invoke_agent scout");
-    let told = |name| attribute(&run, name);
+    let recorded = |name| attribute(&run, name);
     assert_eq!(run.span_kind, SpanKind::Internal);
-    assert_eq!(told("gen_ai.system").as_deref(), Some("scripted"));
-    assert_eq!(told("gen_ai.provider.name"), None);
-    assert_eq!(told("gen_ai.agent.name").as_deref(), Some("scout"));
-    assert_eq!(told("gen_ai.conversation.id").as_deref(), Some("s-1"));
-    assert_eq!(told("gen_ai.response.stop_reason").as_deref(), Some("end_turn"));
-    assert_eq!(told("gen_ai.response.finish_reasons"), None);
-    assert_eq!(told("gen_ai.usage.input_tokens").as_deref(), Some("20"));
+    assert_eq!(recorded("gen_ai.system").as_deref(), Some("scripted"));
+    assert_eq!(recorded("gen_ai.provider.name"), None);
+    assert_eq!(recorded("gen_ai.agent.name").as_deref(), Some("scout"));
+    assert_eq!(recorded("gen_ai.conversation.id").as_deref(), Some("s-1"));
+    assert_eq!(recorded("gen_ai.response.stop_reason").as_deref(), Some("end_turn"));
+    assert_eq!(recorded("gen_ai.response.finish_reasons"), None);
+    assert_eq!(recorded("gen_ai.usage.input_tokens").as_deref(), Some("20"));
 
     let chats = memory.named("gen_ai.chat");
     let reasons = ["tool_use", "end_turn"];
     assert_eq!(chats.len(), 2);
     for (chat, reason) in chats.iter().zip(reasons) {
-        let told = |name| attribute(chat, name);
+        let recorded = |name| attribute(chat, name);
         assert_eq!(chat.span_kind, SpanKind::Client);
-        assert_eq!(told("gen_ai.operation.name").as_deref(), Some("chat"));
-        assert_eq!(told("gen_ai.system").as_deref(), Some("scripted"));
-        assert_eq!(told("gen_ai.provider.name"), None);
-        assert_eq!(told("gen_ai.request.model").as_deref(), Some("scripted-model"));
-        assert_eq!(told("gen_ai.response.model").as_deref(), Some("scripted-model"));
-        assert_eq!(told("gen_ai.response.stop_reason").as_deref(), Some(reason));
-        assert_eq!(told("gen_ai.response.finish_reasons"), None);
-        assert_eq!(told("gen_ai.usage.input_tokens").as_deref(), Some("10"));
-        assert_eq!(told("gen_ai.usage.output_tokens").as_deref(), Some("2"));
-        assert_eq!(told("gen_ai.usage.cache_read.input_tokens").as_deref(), Some("4"));
-        assert_eq!(told("gen_ai.usage.cache_creation.input_tokens").as_deref(), Some("3"));
+        assert_eq!(recorded("gen_ai.operation.name").as_deref(), Some("chat"));
+        assert_eq!(recorded("gen_ai.system").as_deref(), Some("scripted"));
+        assert_eq!(recorded("gen_ai.provider.name"), None);
+        assert_eq!(recorded("gen_ai.request.model").as_deref(), Some("scripted-model"));
+        assert_eq!(recorded("gen_ai.response.model").as_deref(), Some("scripted-model"));
+        assert_eq!(recorded("gen_ai.response.stop_reason").as_deref(), Some(reason));
+        assert_eq!(recorded("gen_ai.response.finish_reasons"), None);
+        assert_eq!(recorded("gen_ai.usage.input_tokens").as_deref(), Some("10"));
+        assert_eq!(recorded("gen_ai.usage.output_tokens").as_deref(), Some("2"));
+        assert_eq!(recorded("gen_ai.usage.cache_read.input_tokens").as_deref(), Some("4"));
+        assert_eq!(recorded("gen_ai.usage.cache_creation.input_tokens").as_deref(), Some("3"));
     }
 
     let tools = memory.named("gen_ai.execute_tool");
     for (tool, is_error) in tools.iter().zip(["false", "true"]) {
-        let told = |name| attribute(tool, name);
+        let recorded = |name| attribute(tool, name);
         assert_eq!(tool.span_kind, SpanKind::Internal);
-        assert_eq!(told("gen_ai.operation.name").as_deref(), Some("execute_tool"));
-        assert_eq!(told("gen_ai.tool.name").as_deref(), Some("look"));
-        assert_eq!(told("gen_ai.conversation.id").as_deref(), Some("s-1"));
-        assert_eq!(told("gen_ai.tool.is_error").as_deref(), Some(is_error));
-        assert_eq!(told("error.type").is_some(), is_error == "true");
+        assert_eq!(recorded("gen_ai.operation.name").as_deref(), Some("execute_tool"));
+        assert_eq!(recorded("gen_ai.tool.name").as_deref(), Some("look"));
+        assert_eq!(recorded("gen_ai.conversation.id").as_deref(), Some("s-1"));
+        assert_eq!(recorded("gen_ai.tool.is_error").as_deref(), Some(is_error));
+        assert_eq!(recorded("error.type").is_some(), is_error == "true");
     }
 }
 
 #[tokio::test]
-async fn every_stop_reason_is_told_in_neurons_words() {
+async fn every_stop_reason_has_neurons_name() {
     let reasons = [
         (StopReason::EndTurn, "end_turn"),
         (StopReason::MaxTokens, "max_tokens"),
@@ -145,7 +145,7 @@ async fn every_stop_reason_is_told_in_neurons_words() {
 }
 
 #[tokio::test]
-async fn a_compaction_tells_the_sizes_before_and_after() {
+async fn compaction_records_sizes_before_and_after() {
     let memory = Memory::new();
     let history: Vec<_> = (0..10)
         .flat_map(|_| [Message::user("a question"), Message::assistant("an answer")])
@@ -165,7 +165,7 @@ async fn a_compaction_tells_the_sizes_before_and_after() {
 }
 
 #[tokio::test]
-async fn metrics_are_those_of_the_conventions() {
+async fn metrics_equal_those_of_the_conventions() {
     let memory = Memory::new();
     let mut agent = Chat::new(book(&memory, [looks([json!({})]), Reply::text("done")]));
     agent.run("go", &ToolContext::default()).await.unwrap();
@@ -176,7 +176,7 @@ async fn metrics_are_those_of_the_conventions() {
 }
 
 #[tokio::test]
-async fn a_turn_whose_call_failed_ends_with_the_run() {
+async fn turn_with_failed_call_ends_with_the_run() {
     let memory = Memory::new();
     let error = ProviderError::Authentication("no".into());
     let mut agent = Chat::new(book(&memory, [Reply::error(error)]));

@@ -1,4 +1,4 @@
-//! The checker itself: it passes what holds, and tells each thing that can be wrong.
+//! Tests of the checker, which must accept valid telemetry and report each defect.
 
 mod metrics;
 mod spans;

@@ -1,4 +1,4 @@
-//! Runs that are dropped, cancelled or panic, anywhere: every span ends, with what became of it, where it did.
+//! Runs that are dropped, cancelled or panic at any point. Every span ends at that time, with the reason.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,7 +26,7 @@ const CHAT: &str = "chat scripted-model";
 const TOOL: &str = "execute_tool look";
 
 #[test]
-fn whenever_a_run_is_dropped_its_spans_end_and_stand_in_one_tree() {
+fn run_dropped_after_any_poll_ends_spans_in_one_tree() {
     sweep(|agent, way, polls| {
         let ctx = ToolContext::default();
         poll_times(pin!(run(way, agent, &ctx)), polls).is_some()
@@ -34,7 +34,7 @@ fn whenever_a_run_is_dropped_its_spans_end_and_stand_in_one_tree() {
 }
 
 #[test]
-fn whenever_a_run_is_cancelled_its_spans_end_and_stand_in_one_tree() {
+fn run_cancelled_after_any_poll_ends_spans_in_one_tree() {
     sweep(|agent, way, polls| {
         let ctx = ToolContext::default();
         let mut run = pin!(run(way, agent, &ctx));
@@ -47,7 +47,7 @@ fn whenever_a_run_is_cancelled_its_spans_end_and_stand_in_one_tree() {
     });
 }
 
-/// Interrupts a run after each number of polls. `interrupt` says whether it had ended by then.
+/// Interrupts a run after each number of polls. `interrupt` returns `true` if the run had ended before.
 fn sweep(interrupt: impl Fn(&mut Chat, Way, usize) -> bool) {
     for conventions in MODES {
         for way in WAYS {
@@ -69,7 +69,7 @@ fn sweep(interrupt: impl Fn(&mut Chat, Way, usize) -> bool) {
                 let has_ended = interrupt(&mut agent, way, polls);
                 memory.check_closed();
                 let runs = memory.named(RUN);
-                // A run that no poll reached, and one that was cancelled before it began, is none.
+                // A run that was never polled, or that was cancelled before it began, has no span.
                 assert!(runs.len() <= 1 && (runs.len() == 1 || polls < 2), "{polls}");
                 for run in &runs {
                     match error_of(run).as_str() {
@@ -96,7 +96,7 @@ fn check_failed_cancelled(span: &SpanData, kind: &str) {
     check_failed(span, kind);
 }
 
-/// A window that waits.
+/// A strategy with a sliding window that waits.
 struct SlowWindow(SlidingWindowStrategy);
 
 impl SlowWindow {
@@ -120,7 +120,7 @@ impl ContextStrategy for SlowWindow {
     }
 }
 
-/// Polls a run until it waits for good, lets a while pass, and drops it.
+/// Polls a run until it stops making progress, waits for a while, and drops it.
 fn dropped_after_a_while(future: impl Future) {
     let mut future = Box::pin(future);
     assert!(poll_times(future.as_mut(), 20).is_none(), "it waits");
@@ -129,7 +129,7 @@ fn dropped_after_a_while(future: impl Future) {
 }
 
 #[test]
-fn a_run_that_is_dropped_while_the_model_is_asked_lasts_until_then() {
+fn run_dropped_in_model_call_ends_at_drop() {
     for way in WAYS {
         let memory = Memory::new();
         let mut agent = Chat::new(scout(&memory, [Reply::hang()]));
@@ -146,7 +146,7 @@ fn a_run_that_is_dropped_while_the_model_is_asked_lasts_until_then() {
 }
 
 #[test]
-fn a_stream_that_is_dropped_in_the_middle_of_an_answer_lasts_until_then() {
+fn stream_dropped_in_response_ends_at_drop() {
     let memory = Memory::new();
     let answer = Reply::text("a text in pieces").chunk_chars(3).hang_after(2);
     let mut agent = Chat::new(scout(&memory, [answer]));
@@ -160,7 +160,7 @@ fn a_stream_that_is_dropped_in_the_middle_of_an_answer_lasts_until_then() {
 }
 
 #[test]
-fn a_run_that_is_dropped_while_tools_run_lasts_until_then_and_so_do_the_tools() {
+fn run_and_tools_dropped_in_tool_calls_end_at_drop() {
     for conventions in MODES {
         for parallel in [false, true] {
             let memory = Memory::new();
@@ -209,7 +209,7 @@ impl ContextStrategy for Hangs {
 }
 
 #[test]
-fn a_run_that_is_dropped_in_a_compaction_lasts_until_then() {
+fn run_dropped_in_compaction_ends_at_drop() {
     let memory = Memory::new();
     let provider = ScriptedProvider::new(["never"]);
     let history = vec![Message::user("one"), Message::assistant("two")];
@@ -225,7 +225,7 @@ fn a_run_that_is_dropped_in_a_compaction_lasts_until_then() {
     }
 }
 
-/// A strategy that cannot.
+/// A strategy that fails.
 struct Fails;
 
 impl ContextStrategy for Fails {
@@ -243,7 +243,7 @@ impl ContextStrategy for Fails {
 }
 
 #[tokio::test]
-async fn a_compaction_that_fails_is_told() {
+async fn failed_compaction_is_recorded() {
     let memory = Memory::new();
     let provider = ScriptedProvider::new(["never"]);
     let history = vec![Message::user("one"), Message::assistant("two")];
@@ -257,7 +257,7 @@ async fn a_compaction_that_fails_is_told() {
 }
 
 #[tokio::test]
-async fn a_cancelled_run_lasts_until_it_was_cancelled_wherever_it_was() {
+async fn cancelled_run_ends_at_cancellation() {
     for (replies, inner) in
         [(vec![Reply::hang()], CHAT), (vec![looks([json!({"do": "hang"})])], TOOL)]
     {
@@ -283,7 +283,7 @@ async fn a_cancelled_run_lasts_until_it_was_cancelled_wherever_it_was() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_cancelled_before_it_begins_is_none() {
+async fn run_cancelled_before_it_begins_has_no_span() {
     let memory = Memory::new();
     let mut agent = Chat::new(scout(&memory, ["never"]));
     let ctx = ToolContext::default();
@@ -308,7 +308,7 @@ impl Provider for Panics {
 }
 
 #[test]
-fn a_provider_that_panics_ends_the_spans_and_leaves_nothing_current() {
+fn panicking_provider_ends_spans_and_restores_current_span() {
     for way in WAYS {
         let memory = Memory::new();
         let mut agent = Chat::new(scout_of(Panics).hook(hook(&memory)));
@@ -316,7 +316,7 @@ fn a_provider_that_panics_ends_the_spans_and_leaves_nothing_current() {
         let whole = AssertUnwindSafe(|| poll_times(pin!(run(way, &mut agent, &ctx)), TO_THE_END));
         catch_unwind(whole).unwrap_err();
         memory.check_closed();
-        // Nobody dropped it, as was told.
+        // The run is not recorded as dropped.
         check_failed(&memory.one(RUN), "panic");
         check_failed(&memory.one("chat"), "panic");
         assert!(neuron_otel::current_trace_context().is_none(), "something is current still");

@@ -1,4 +1,4 @@
-//! Calls for embeddings over HTTP, and calls of a model outside of a loop.
+//! Embedding calls over HTTP, and model calls outside of a loop.
 
 use neuron_provider_openai::OpenAi;
 use neuron_testing::{OpenAiServer, Reply};
@@ -20,7 +20,7 @@ fn request() -> EmbeddingRequest {
 }
 
 #[tokio::test]
-async fn a_call_for_embeddings() {
+async fn embedding_call_has_span_and_metrics() {
     for version in Version::ALL {
         let case = Case { vendor: Vendor::OpenAi, version };
         let response = EmbeddingResponse {
@@ -43,7 +43,7 @@ async fn a_call_for_embeddings() {
 }
 
 #[tokio::test]
-async fn a_call_for_embeddings_that_fails() {
+async fn failed_embedding_call_has_error_type() {
     for version in Version::ALL {
         let case = Case { vendor: Vendor::OpenAi, version };
         let server =
@@ -61,7 +61,7 @@ async fn a_call_for_embeddings_that_fails() {
 }
 
 #[tokio::test]
-async fn a_call_of_a_model_outside_of_a_loop() {
+async fn model_call_outside_of_loop_has_span() {
     for case in cases() {
         let setup = case.start([Reply::text("Blue.")]).await;
         let provider = setup.hook().provider(setup.provider());

@@ -1,4 +1,4 @@
-//! Runs over HTTP that end otherwise than with an answer: failed, cancelled, dropped, broken off.
+//! Runs over HTTP that fail, are cancelled, are dropped, or whose stream breaks.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::support::look::Behavior;
 use crate::support::setup::{Setup, cases, context};
 
 #[tokio::test]
-async fn a_provider_that_fails() {
+async fn failed_provider_fails_call_and_run() {
     for case in cases() {
         let error = ProviderError::RateLimit { retry_after: None };
         let setup = case.start([Reply::error(error)]).await;
@@ -35,7 +35,7 @@ async fn a_provider_that_fails() {
 }
 
 #[tokio::test]
-async fn a_tool_that_fails_for_good() {
+async fn fatal_tool_error_fails_call_and_run() {
     for case in cases() {
         let setup = case.start([look()]).await;
         setup.agent(Behavior::Fail).run("What is it like?", &context()).await.unwrap_err();
@@ -54,7 +54,7 @@ async fn a_tool_that_fails_for_good() {
 }
 
 #[tokio::test]
-async fn a_tool_that_tells_the_model_of_an_error() {
+async fn failed_tool_result_fails_only_the_call() {
     for case in cases() {
         let setup = case.start([look(), Reply::text("Dark.")]).await;
         let mut agent = setup.agent(Behavior::ErrorResult);
@@ -75,7 +75,7 @@ async fn a_tool_that_tells_the_model_of_an_error() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_cancelled_in_a_call_of_the_model() {
+async fn run_cancelled_in_model_call_is_recorded_as_cancelled() {
     for case in cases() {
         let setup = case.start([Reply::hang()]).await;
         let ctx = context();
@@ -91,7 +91,7 @@ async fn a_run_that_is_cancelled_in_a_call_of_the_model() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_dropped_in_a_call_of_the_model() {
+async fn run_dropped_in_model_call_is_recorded_as_cancelled() {
     for case in cases() {
         let setup = case.start([Reply::hang()]).await;
         let mut agent = setup.agent(Behavior::Echo);
@@ -105,7 +105,7 @@ async fn a_run_that_is_dropped_in_a_call_of_the_model() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_dropped_in_its_middle() {
+async fn stream_dropped_in_its_middle_is_recorded_as_cancelled() {
     for case in cases() {
         let reply = Reply::text("Blue, and wide, and deep.").chunk_chars(4).hang_after(6);
         let setup = case.start([reply]).await;
@@ -133,7 +133,7 @@ fn assert_cancelled_in_the_model(setup: Setup) {
 }
 
 #[tokio::test]
-async fn a_run_that_is_cancelled_in_a_tool() {
+async fn run_cancelled_in_tool_is_recorded_as_cancelled() {
     for case in cases() {
         let setup = case.start([look()]).await;
         let ctx = context();
@@ -150,7 +150,7 @@ async fn a_run_that_is_cancelled_in_a_tool() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_dropped_in_a_tool() {
+async fn run_dropped_in_tool_is_recorded_as_cancelled() {
     for case in cases() {
         let setup = case.start([look()]).await;
         let began = Arc::new(Notify::new());
@@ -181,7 +181,7 @@ fn assert_cancelled_in_the_tool(setup: Setup) {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_off() {
+async fn broken_stream_is_recorded_as_error() {
     for case in cases() {
         let reply = Reply::text("Blue, and wide, and deep.").chunk_chars(4).end_early_after(6);
         let setup = case.start([reply]).await;

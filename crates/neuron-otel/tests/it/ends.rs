@@ -1,4 +1,4 @@
-//! Every span ends, once, with what became of it: whatever becomes of the run.
+//! Every span ends exactly once and with its result, in all cases.
 
 use std::pin::pin;
 
@@ -23,7 +23,7 @@ const CHAT: &str = "chat scripted-model";
 const TOOL: &str = "execute_tool look";
 
 #[tokio::test]
-async fn a_provider_error_ends_the_call_and_the_run() {
+async fn provider_error_ends_call_and_run() {
     for way in WAYS {
         let memory = Memory::new();
         let error = ProviderError::RateLimit { retry_after: None };
@@ -40,7 +40,7 @@ async fn a_provider_error_ends_the_call_and_the_run() {
 }
 
 #[tokio::test]
-async fn a_tool_that_fails_is_told_as_one_whether_or_not_the_run_goes_on() {
+async fn failed_tool_is_recorded_whether_or_not_the_run_continues() {
     for way in WAYS {
         let replies = || [looks([json!({"do": "fail", "text": "no"})]), Reply::text("done")];
         let memory = Memory::new();
@@ -67,10 +67,9 @@ async fn a_tool_that_fails_is_told_as_one_whether_or_not_the_run_goes_on() {
     }
 }
 
-// A name that the model made up is what it wrote: it may be anything. And a series of measurements is stored for
-// each name.
+// The name of an invented tool is text of the model and may be anything. And metrics storage grows with each name.
 #[tokio::test]
-async fn a_tool_that_the_model_made_up_fails_and_is_not_told_by_its_name() {
+async fn invented_tool_fails_without_its_name() {
     for conventions in MODES {
         let memory = Memory::new();
         let replies = [Reply::tool_call("c0", "invented", json!({})), Reply::text("done")];
@@ -91,7 +90,7 @@ async fn a_tool_that_the_model_made_up_fails_and_is_not_told_by_its_name() {
 }
 
 #[tokio::test]
-async fn results_that_are_errors_hints_and_panics_are_failures_of_the_call_alone() {
+async fn failed_results_hints_and_panics_fail_only_the_call() {
     for deed in ["say no", "retry", "panic"] {
         for way in WAYS {
             let memory = Memory::new();
@@ -107,7 +106,7 @@ async fn results_that_are_errors_hints_and_panics_are_failures_of_the_call_alone
 }
 
 #[tokio::test]
-async fn a_hook_that_ends_the_run_at_any_event_ends_every_span() {
+async fn hook_that_ends_run_at_any_event_ends_every_span() {
     for conventions in MODES {
         for way in WAYS {
             for index in 0.. {
@@ -136,7 +135,7 @@ async fn a_hook_that_ends_the_run_at_any_event_ends_every_span() {
 }
 
 #[tokio::test]
-async fn a_run_at_its_limits_says_which() {
+async fn exceeded_limit_is_recorded() {
     for way in WAYS {
         let memory = Memory::new();
         let mut agent = Chat::new(scout(&memory, [look(), look(), look()]).max_turns(1));
@@ -154,7 +153,7 @@ async fn a_run_at_its_limits_says_which() {
     }
 }
 
-/// Asks about every call.
+/// A hook that requires approval for every call.
 struct Asks;
 
 impl PermissionPolicy for Asks {
@@ -169,7 +168,7 @@ fn pausing(memory: &Memory) -> AgentBuilder {
 }
 
 #[tokio::test]
-async fn waiting_for_an_approval_is_no_failure_and_what_follows_is_a_run_of_its_own() {
+async fn pending_approval_is_no_failure_and_resumes_as_new_run() {
     let memory = Memory::new();
     let mut agent = Chat::new(pausing(&memory));
     let ctx = ToolContext { session_id: "s-1".into(), ..ToolContext::default() };
@@ -188,12 +187,12 @@ async fn waiting_for_an_approval_is_no_failure_and_what_follows_is_a_run_of_its_
     let run = memory.one(RUN);
     check_fine(&run);
     assert_eq!(attribute(&run, "gen_ai.conversation.id").as_deref(), Some("s-1"));
-    // It repeats nothing.
+    // Nothing is replayed.
     assert_eq!(attribute(&run, "neuron.run.resumed"), None);
 }
 
 #[tokio::test]
-async fn a_call_that_another_process_approves_is_told_as_any() {
+async fn call_approved_by_another_process_is_recorded() {
     let memory = Memory::new();
     let ctx = ToolContext::default();
     let error = Chat::new(pausing(&memory)).run("go", &ctx).await.unwrap_err();
@@ -215,7 +214,7 @@ async fn a_call_that_another_process_approves_is_told_as_any() {
 }
 
 #[tokio::test]
-async fn a_denied_call_has_no_span() {
+async fn denied_call_has_no_span() {
     let memory = Memory::new();
     let mut agent = Chat::new(pausing(&memory));
     let ctx = ToolContext::default();
@@ -228,7 +227,7 @@ async fn a_denied_call_has_no_span() {
 }
 
 #[tokio::test]
-async fn steps_belong_to_one_run_which_ends_with_the_last() {
+async fn steps_belong_to_one_run_that_ends_with_the_last() {
     for conventions in MODES {
         let memory = Memory::new();
         let provider = ScriptedProvider::new([look(), Reply::text("done")]);
@@ -237,7 +236,7 @@ async fn steps_belong_to_one_run_which_ends_with_the_last() {
         let ctx = ToolContext::default();
         let mut steps = agent.run("go", &ctx).steps();
         steps.next().await.unwrap().unwrap();
-        // What is done between steps is not of the run.
+        // Between steps the run's span is not current.
         assert!(neuron_otel::current_trace_context().is_none());
         assert_eq!(memory.named(RUN).len(), 0);
         nothing_happens();
@@ -251,7 +250,7 @@ async fn steps_belong_to_one_run_which_ends_with_the_last() {
 }
 
 #[tokio::test]
-async fn steps_that_are_dropped_end_the_run_where_they_were_dropped() {
+async fn dropped_steps_end_the_run_at_drop() {
     let memory = Memory::new();
     let mut agent = Chat::new(scout(&memory, [look(), Reply::text("done")]));
     let ctx = ToolContext::default();
@@ -267,7 +266,7 @@ async fn steps_that_are_dropped_end_the_run_where_they_were_dropped() {
 }
 
 #[test]
-fn a_step_that_is_dropped_anywhere_belongs_to_the_same_run_as_those_that_follow() {
+fn step_dropped_after_any_poll_belongs_to_run_of_later_steps() {
     for conventions in MODES {
         for polls in 0.. {
             let memory = Memory::new();
@@ -298,7 +297,7 @@ fn a_step_that_is_dropped_anywhere_belongs_to_the_same_run_as_those_that_follow(
 }
 
 #[tokio::test]
-async fn a_stream_that_is_dropped_at_any_event_ends_its_spans() {
+async fn stream_dropped_at_any_event_ends_its_spans() {
     for events in 0.. {
         let memory = Memory::new();
         let replies = [look().with_text("a text in pieces").chunk_chars(3), Reply::text("done")];
@@ -320,7 +319,7 @@ async fn a_stream_that_is_dropped_at_any_event_ends_its_spans() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_asked_for_again_has_a_span_for_each_try() {
+async fn repeated_model_call_has_span_for_each_attempt() {
     let memory = Memory::new();
     let error = ProviderError::ServiceUnavailable("529".into());
     let replies = [Reply::text("broken").fail_after(1, error), Reply::text("done")];
@@ -338,7 +337,7 @@ async fn an_answer_that_is_asked_for_again_has_a_span_for_each_try() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_continued_is_another() {
+async fn continued_run_has_a_span_of_its_own() {
     let memory = Memory::new();
     let error = ProviderError::ServiceUnavailable("529".into());
     let mut agent = Chat::new(scout(&memory, [Reply::error(error), Reply::text("done")]));
@@ -354,7 +353,7 @@ async fn a_run_that_is_continued_is_another() {
 }
 
 #[tokio::test]
-async fn a_run_tells_what_all_its_calls_took() {
+async fn run_records_total_usage_of_its_calls() {
     let memory = Memory::new();
     let usage = TokenUsage { input_tokens: 10, output_tokens: 3, ..TokenUsage::default() };
     let replies = [look().usage(usage.clone()), Reply::text("done").usage(usage)];
@@ -369,8 +368,8 @@ async fn a_run_tells_what_all_its_calls_took() {
 }
 
 #[test]
-fn a_hook_without_metrics_and_listeners_costs_no_scope() {
-    // Nobody listens on this thread: the run works.
+fn run_works_with_hook_without_metrics_and_subscriber() {
+    // This thread has no subscriber, but the run works.
     let provider = ScriptedProvider::new([look(), Reply::text("done")]);
     let mut agent = Chat::new(scout_of(provider).hook(OtelHook::new().without_metrics()));
     let ctx = ToolContext::default();

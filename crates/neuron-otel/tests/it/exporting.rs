@@ -1,4 +1,4 @@
-//! What becomes of a run when its telemetry cannot be delivered, or is not wanted.
+//! Runs whose telemetry cannot be delivered or is disabled.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn replies() -> [Reply; 2] {
 }
 
 #[tokio::test]
-async fn a_receiver_that_fails_or_hangs_is_no_matter_of_the_run() {
+async fn failing_or_hanging_receiver_does_not_affect_run() {
     for answer in [Answer::Status(500), Answer::Status(400), Answer::Never] {
         for case in cases() {
             let replies = [replies(), replies(), replies()].concat();
@@ -38,11 +38,11 @@ async fn a_receiver_that_fails_or_hangs_is_no_matter_of_the_run() {
                 }
             };
             tokio::time::timeout(Duration::from_secs(60), asked).await.expect("spans are sent");
-            // The exporter has failed, or waits.
+            // The exporter has failed or waits.
             assert_eq!(run().await.response, "Blue.");
             assert_eq!(receiver.spans(), []);
-            // It recovers: what is told from now on arrives.
-            receiver.answer(Answer::Properly);
+            // The receiver recovers and receives later telemetry.
+            receiver.answer(Answer::Accept);
             assert_eq!(run().await.response, "Blue.");
             let arrived = setup.finish().spans.len();
             assert!((5..=15).contains(&arrived), "{case:?}: {arrived}");
@@ -51,7 +51,7 @@ async fn a_receiver_that_fails_or_hangs_is_no_matter_of_the_run() {
 }
 
 #[tokio::test]
-async fn a_trace_that_is_not_sampled_is_measured_all_the_same() {
+async fn unsampled_trace_is_measured() {
     for case in cases() {
         let setup = case.start_with(Telemetry::with_sampler(Sampler::AlwaysOff), replies()).await;
         let mut agent = setup.agent(Behavior::Echo);
@@ -62,9 +62,9 @@ async fn a_trace_that_is_not_sampled_is_measured_all_the_same() {
     }
 }
 
-/// The first hook's calls did not find their run and their first chunk.
+/// The calls of the first hook once did not find their run and their first chunk.
 #[tokio::test]
-async fn each_of_two_hooks_on_one_agent_tells_everything() {
+async fn two_hooks_on_one_agent_export_everything() {
     for case in cases() {
         let setup = case.start(replies()).await;
         let (one, other) = (setup.hook(), setup.hook());
@@ -93,7 +93,7 @@ async fn each_of_two_hooks_on_one_agent_tells_everything() {
 }
 
 #[tokio::test]
-async fn a_subscriber_without_the_layer_is_enough_to_run() {
+async fn run_works_with_subscriber_without_layer() {
     for case in cases() {
         let setup = case.start(replies()).await;
         let plain = tracing::subscriber::set_default(tracing_subscriber::registry());

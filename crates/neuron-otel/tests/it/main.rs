@@ -1,4 +1,4 @@
-//! OpenTelemetry of agents, tried in the ways that users take.
+//! Telemetry of agents, in typical setups.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Agents whose tools are those of an MCP server: one trace, from the run to what the server does.
+//! Agents with tools of an MCP server. The trace extends from the run to the server's spans.
 
 mod requests;
 mod runs;

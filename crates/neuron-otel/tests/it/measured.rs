@@ -1,4 +1,4 @@
-//! What is measured of runs: which metrics, with which attributes, and the numbers.
+//! The metrics of runs, with their attributes and values.
 
 use futures_util::StreamExt;
 use neuron_testing::Reply;
@@ -10,7 +10,7 @@ use crate::support::look::Behavior;
 use crate::support::setup::{Vendor, cases, context};
 use crate::support::telemetry::Exported;
 
-/// The sum over the points whose attribute has that value; all points for no attribute.
+/// Returns the sum over the points with an attribute of this value, or over all points.
 #[track_caller]
 fn sum(exported: &Exported, metric: &str, of: Option<(&str, &str)>) -> f64 {
     let points = exported.points(metric);
@@ -26,7 +26,7 @@ fn has(
     point.0.text(name) == Some(value)
 }
 
-/// How many measurements there are of an operation, and of how many of those the error is told.
+/// Returns the number of measurements of an operation, and the error types among them.
 #[track_caller]
 fn count(exported: &Exported, metric: &str, operation: Option<&str>) -> (u64, Vec<String>) {
     let points = exported.points(metric);
@@ -39,7 +39,7 @@ fn count(exported: &Exported, metric: &str, operation: Option<&str>) -> (u64, Ve
 }
 
 #[tokio::test]
-async fn each_version_has_its_metrics() {
+async fn each_version_records_its_metrics() {
     for case in cases() {
         for streams in [false, true] {
             let look = Reply::tool_call("call_1", "look", json!({}));
@@ -74,7 +74,7 @@ async fn each_version_has_its_metrics() {
             };
             expected.extend(streams.then_some(first_chunk));
             if case.version == Version::Latest && case.vendor == Vendor::Responses {
-                // That API always tells these, if only that there were none.
+                // The Responses API always reports these counts, even if they are zero.
                 expected.extend([
                     "gen_ai.client.inference.usage.cache_read.input_tokens",
                     "gen_ai.client.inference.usage.cache_write.input_tokens",
@@ -103,7 +103,7 @@ async fn each_version_has_its_metrics() {
 }
 
 #[tokio::test]
-async fn failures_are_measured_with_their_type() {
+async fn failures_are_measured_with_error_type() {
     for case in cases() {
         let error = ProviderError::RateLimit { retry_after: None };
         let setup = case.start([Reply::error(error)]).await;
@@ -124,9 +124,10 @@ async fn failures_are_measured_with_their_type() {
     }
 }
 
-/// Anthropic counts cached tokens beside the prompt's, OpenAI within them: told are all, whoever counts.
+/// Anthropic reports cached tokens separately, OpenAI as a part of the input. The recorded count includes them in both
+/// cases.
 #[tokio::test]
-async fn tokens_of_the_prompt_are_told_with_those_of_the_cache() {
+async fn input_tokens_include_cached_tokens() {
     for case in cases() {
         let written = (case.vendor == Vendor::Anthropic).then_some(20);
         let thought = (case.vendor != Vendor::Anthropic).then_some(4);
@@ -150,7 +151,7 @@ async fn tokens_of_the_prompt_are_told_with_those_of_the_cache() {
         assert_eq!(chat.int("gen_ai.usage.input_tokens"), Some(100));
         assert_eq!(chat.int("gen_ai.usage.output_tokens"), Some(9));
         assert_eq!(chat.int("gen_ai.usage.cache_read.input_tokens"), Some(60));
-        // The Responses API tells that there were none.
+        // The Responses API reports zero.
         assert_eq!(chat.int(cache_write).unwrap_or_default(), written.unwrap_or_default() as i64);
         let reasoning = chat.int("gen_ai.usage.reasoning.output_tokens").unwrap_or_default();
         assert_eq!(reasoning, thought.unwrap_or_default() as i64);

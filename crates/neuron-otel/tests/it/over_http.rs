@@ -1,4 +1,4 @@
-//! Whole runs over HTTP, exported over HTTP: the spans that arrive, what they tell, and what is measured.
+//! Whole runs over HTTP with export over HTTP, checked at the receiver.
 
 use std::sync::Arc;
 
@@ -16,19 +16,19 @@ use crate::support::conventions::Version;
 use crate::support::look::{Ask, Behavior, Look};
 use crate::support::setup::{Case, cases, context};
 
-/// An answer that calls the tool.
+/// A response that calls the tool.
 pub(crate) fn look() -> Reply {
     Reply::tool_call("call_1", "look", json!({"at": "the sea"}))
 }
 
-/// The expected spans, with the model that a vendor is asked for.
+/// Compares the spans with the expected outline, in which the vendor's model is inserted.
 #[track_caller]
 pub(crate) fn assert_outline(case: Case, forest: &crate::support::tree::Forest, expected: &str) {
     forest.assert_outline(&expected.replace("MODEL", case.vendor.model()));
 }
 
 #[tokio::test]
-async fn a_run_with_tools() {
+async fn run_with_tools_exports_tree_of_calls() {
     for case in cases() {
         let usage = TokenUsage { input_tokens: 40, output_tokens: 5, ..TokenUsage::default() };
         let more = TokenUsage { input_tokens: 60, output_tokens: 7, ..TokenUsage::default() };
@@ -55,8 +55,8 @@ async fn a_run_with_tools() {
             assert_eq!(attributes.int("gen_ai.request.max_tokens"), Some(64));
             assert_eq!(attributes.double("gen_ai.request.temperature"), Some(0.5));
             assert_eq!(attributes.text("gen_ai.request.model"), Some(case.vendor.model()));
-            let is_told = span.name != run.name || case.version == Version::V1_41;
-            let provider = is_told.then_some(case.vendor.name());
+            let is_recorded = span.name != run.name || case.version == Version::V1_41;
+            let provider = is_recorded.then_some(case.vendor.name());
             assert_eq!(attributes.text("gen_ai.provider.name"), provider);
         }
         assert_eq!(run.attributes.int("gen_ai.usage.input_tokens"), Some(100));
@@ -82,7 +82,7 @@ async fn a_run_with_tools() {
 }
 
 #[tokio::test]
-async fn tools_that_run_at_once_are_not_mixed() {
+async fn parallel_tools_keep_separate_children() {
     for case in cases() {
         let ids = ["call_1", "call_2", "call_3"];
         let calls = ids.map(|id| (id, "look", json!({"at": id})));
@@ -130,7 +130,7 @@ async fn tools_that_run_at_once_are_not_mixed() {
 }
 
 #[tokio::test]
-async fn agents_beside_each_other_are_not_mixed() {
+async fn parallel_agents_keep_separate_traces() {
     for case in cases() {
         let setup = case.start([look(), look(), Reply::text("Blue."), Reply::text("Blue.")]).await;
         let together = Behavior::Together(Arc::new(Barrier::new(2)));
@@ -150,7 +150,7 @@ async fn agents_beside_each_other_are_not_mixed() {
 }
 
 #[tokio::test]
-async fn a_run_that_streams() {
+async fn streamed_run_exports_tree_of_calls() {
     for case in cases() {
         let setup = case.start([look(), Reply::text("Blue.")]).await;
         let mut agent = setup.agent(Behavior::Echo);
@@ -181,7 +181,7 @@ async fn a_run_that_streams() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_is_compacted() {
+async fn compaction_has_a_span() {
     for case in cases() {
         let setup = case.start([look(), Reply::text("Blue.")]).await;
         let history = (0..6).flat_map(|turn| {
@@ -224,7 +224,7 @@ async fn a_conversation_that_is_compacted() {
 }
 
 #[tokio::test]
-async fn an_agent_inside_a_tool_stands_below_the_call() {
+async fn nested_agent_is_child_of_tool_call() {
     for case in cases() {
         let inner = Reply::tool_call("call_2", "look", json!({"at": "the sky"}));
         let outer = Reply::tool_call("call_1", "ask", json!({"prompt": "Look."}));

@@ -1,4 +1,4 @@
-//! Much at the same time: tools, agents, agents in agents, several hooks.
+//! Concurrency of tools, agents, nested agents and several hooks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::support::tools::{Act, registry};
 const RUN: &str = "invoke_agent scout";
 
 #[tokio::test(start_paused = true)]
-async fn what_parallel_tools_trace_stands_below_each() {
+async fn spans_of_parallel_tools_are_children_of_their_calls() {
     for conventions in MODES {
         for way in WAYS {
             let memory = Memory::new();
@@ -57,7 +57,7 @@ async fn what_parallel_tools_trace_stands_below_each() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_starts_before_the_answer_is_whole_stands_below_the_run() {
+async fn early_tool_is_child_of_run() {
     for conventions in MODES {
         let memory = Memory::new();
         let calls = ["a", "b", "c"].map(|text| {
@@ -102,7 +102,7 @@ async fn a_tool_that_starts_before_the_answer_is_whole_stands_below_the_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_with_early_tools_that_is_dropped_at_any_event_ends_its_spans() {
+async fn stream_with_early_tools_dropped_at_any_event_ends_its_spans() {
     for conventions in MODES {
         for events in 0.. {
             let memory = Memory::new();
@@ -126,7 +126,7 @@ async fn a_stream_with_early_tools_that_is_dropped_at_any_event_ends_its_spans()
                 has_ended |= stream.next().await.is_none();
             }
             drop(stream);
-            // One that started early ends with the run, and may outlive the answer that called it.
+            // A tool that started early ends with the run, and may outlive the response that called it.
             memory.check_closed();
             if has_ended {
                 assert!(events > 5);
@@ -136,7 +136,7 @@ async fn a_stream_with_early_tools_that_is_dropped_at_any_event_ends_its_spans()
     }
 }
 
-/// A tool that asks a model through a wrapper of the hook, and traces what is current.
+/// A tool that calls a model through a wrapper of the hook, and records the current trace.
 struct Asks(neuron_otel::OtelProvider<ScriptedProvider>);
 
 impl ToolDyn for Asks {
@@ -171,10 +171,10 @@ impl ToolDyn for Asks {
     }
 }
 
-// A tool that starts early is polled within the poll of the model's answer. What it asked a model itself was
-// taken for a part of that answer, and had no span.
+// A tool that starts early is polled within the poll of the model's response. Its own model call was once taken for a
+// part of that response, and had no span.
 #[tokio::test(start_paused = true)]
-async fn what_an_early_tool_asks_a_model_is_a_call_of_its_own() {
+async fn model_call_of_early_tool_has_its_own_span() {
     for conventions in MODES {
         for early in [false, true] {
             let memory = Memory::new();
@@ -211,7 +211,7 @@ async fn what_an_early_tool_asks_a_model_is_a_call_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_agents_share_a_hook_and_their_runs_stay_apart() {
+async fn agents_that_share_a_hook_keep_separate_runs() {
     for conventions in MODES {
         let memory = Memory::new();
         let hook = hook(&memory).with_conventions(conventions);
@@ -245,8 +245,8 @@ async fn many_agents_share_a_hook_and_their_runs_stay_apart() {
             works.sort_unstable();
             assert_eq!(works, ["a", "b", "c"].map(|text| format!("{index}{text}")));
             for chat in of_run.iter().filter(|span| span.name.contains("chat")) {
-                let told = attribute(chat, "gen_ai.conversation.id");
-                assert_eq!(told.as_ref(), Some(&session));
+                let recorded = attribute(chat, "gen_ai.conversation.id");
+                assert_eq!(recorded.as_ref(), Some(&session));
             }
         }
         let durations = memory.measured("gen_ai.client.operation.duration");
@@ -257,7 +257,7 @@ async fn many_agents_share_a_hook_and_their_runs_stay_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn runs_that_time_out_on_many_threads_end_their_spans() {
+async fn timed_out_runs_on_many_threads_end_their_spans() {
     let memory = Memory::new();
     let hook = hook(&memory);
     let tasks: Vec<_> = (0..40)
@@ -266,7 +266,8 @@ async fn runs_that_time_out_on_many_threads_end_their_spans() {
             let provider = ScriptedProvider::new([looks(inputs), Reply::text("done")]);
             let builder = scout_of(provider).hook(hook.clone()).config(parallel);
             let mut agent = Chat::new(builder);
-            // Dropped within its subscriber: the registry of tracing forgets parents in the current one.
+            // The run is dropped within its subscriber, because the registry of tracing closes parents in the current
+            // subscriber.
             let run = async move {
                 let ctx = ToolContext::default();
                 let run = agent.run("go", &ctx);
@@ -283,7 +284,7 @@ async fn runs_that_time_out_on_many_threads_end_their_spans() {
     for run in memory.named(RUN) {
         assert_eq!(attribute(&run, "error.type").as_deref(), Some("Cancelled"));
     }
-    // Nothing is current on the threads that they were on.
+    // No span remains current on these threads.
     let after = tokio::spawn(async { neuron_otel::current_trace_context().is_none() });
     assert!(after.await.unwrap());
 }
@@ -311,7 +312,7 @@ fn with_helper(hooks: impl FnOnce(AgentBuilder) -> AgentBuilder) -> Chat {
 }
 
 #[tokio::test]
-async fn an_agent_within_an_agent_stands_below_the_call_that_runs_it() {
+async fn nested_agent_is_child_of_its_tool_call() {
     for way in WAYS {
         let memory = Memory::new();
         let mut agent = with_helper(|builder| builder.hook(hook(&memory)));
@@ -327,7 +328,7 @@ async fn an_agent_within_an_agent_stands_below_the_call_that_runs_it() {
 }
 
 #[tokio::test]
-async fn in_the_books_names_an_agent_within_an_agent_has_turns_of_its_own() {
+async fn nested_agent_has_its_own_turns_with_book_names() {
     let memory = Memory::new();
     let hook = hook(&memory).with_conventions(SemanticConventions::Book);
     let mut agent = with_helper(|builder| builder.hook(hook));
@@ -353,7 +354,7 @@ async fn in_the_books_names_an_agent_within_an_agent_has_turns_of_its_own() {
     );
 }
 
-/// A tool that leaves a task behind, whose span goes on.
+/// A tool that leaves a background task with a span.
 struct Spawns(tokio::sync::mpsc::UnboundedSender<tokio::task::JoinHandle<()>>);
 
 impl ToolDyn for Spawns {
@@ -380,7 +381,7 @@ impl ToolDyn for Spawns {
 }
 
 #[tokio::test]
-async fn a_task_that_a_tool_leaves_behind_does_not_lengthen_the_run() {
+async fn background_task_of_tool_does_not_extend_run() {
     for conventions in MODES {
         let memory = Memory::new();
         let (send, mut tasks) = tokio::sync::mpsc::unbounded_channel();
@@ -408,7 +409,7 @@ async fn a_task_that_a_tool_leaves_behind_does_not_lengthen_the_run() {
 }
 
 #[tokio::test]
-async fn two_runs_of_one_agent_are_two_traces() {
+async fn two_runs_of_one_agent_have_two_traces() {
     let memory = Memory::new();
     let mut agent = Chat::new(scout(&memory, ["one", "two"]));
     let ctx = ToolContext::default();
@@ -417,7 +418,7 @@ async fn two_runs_of_one_agent_are_two_traces() {
     memory.check_closed();
     let runs = memory.named(RUN);
     assert_ne!(runs[0].span_context.trace_id(), runs[1].span_context.trace_id());
-    // Below a span of the application they are one.
+    // Below a span of the application they are one trace.
     memory.clear();
     let mut agent = Chat::new(scout(&memory, ["one", "two"]));
     let both = async {

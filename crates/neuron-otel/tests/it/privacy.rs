@@ -1,5 +1,4 @@
-//! What is said stays in the process, unless the application lets it out; then it is told where it should be, and
-//! nowhere else.
+//! Content leaves the process only if the application enables it, and then only in the defined places.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -20,17 +19,17 @@ use crate::support::agents::{Chat, EndsAt, MODES, WAYS, bare, hook, looks, run, 
 use crate::support::memory::{Memory, attribute};
 use crate::support::tools::{Act, registry};
 
-/// What stands in every text that is said.
+/// A text that is in all content.
 const SECRET: &str = "SENTINEL";
 
 fn secret(what: &str) -> String {
     format!("{SECRET}-{what}")
 }
 
-/// All that is exported of spans, as text.
+/// Returns all exported spans as text.
 fn exported(memory: &Memory) -> String {
     let spans = memory.spans().into_iter().filter(|span| {
-        // Those of the test's tool.
+        // Excludes the spans of the test's tool.
         !span.name.starts_with("work") && !span.name.starts_with("more")
     });
     format!("{:?}", spans.collect::<Vec<_>>())
@@ -49,7 +48,7 @@ fn check_silent(memory: &Memory, at: &str) {
     memory.check_closed();
 }
 
-/// Ways in which a run goes, each with a secret in every text.
+/// Scripts of runs, with a secret in every text.
 fn scripts() -> Vec<(&'static str, Vec<Reply>)> {
     let call = |deed: &str| {
         looks([json!({"text": secret("tool-result"), "do": deed, "other": secret("argument")})])
@@ -97,7 +96,7 @@ fn agent(hook: OtelHook, replies: Vec<Reply>, policy: ToolErrorPolicy) -> AgentB
 }
 
 #[tokio::test]
-async fn by_default_nothing_that_is_said_is_exported() {
+async fn content_is_not_exported_by_default() {
     for conventions in MODES {
         for policy in [ToolErrorPolicy::EndRun, ToolErrorPolicy::ReturnToModel] {
             for way in WAYS {
@@ -119,7 +118,7 @@ async fn by_default_nothing_that_is_said_is_exported() {
 }
 
 #[tokio::test]
-async fn by_default_the_reason_of_a_hook_that_ends_the_run_is_not_exported() {
+async fn reason_of_hook_that_ends_run_is_not_exported_by_default() {
     for index in 0..8 {
         let memory = Memory::new();
         let replies = vec![looks([json!({})]), Reply::text("done")];
@@ -130,7 +129,7 @@ async fn by_default_the_reason_of_a_hook_that_ends_the_run_is_not_exported() {
     }
 }
 
-/// Asks about every call, quoting it.
+/// A hook that requires approval for every call and quotes it.
 struct Asks;
 
 impl PermissionPolicy for Asks {
@@ -143,7 +142,7 @@ impl PermissionPolicy for Asks {
 }
 
 #[tokio::test]
-async fn by_default_nothing_of_an_approval_is_exported() {
+async fn content_of_approvals_is_not_exported_by_default() {
     let memory = Memory::new();
     let call = looks([json!({"text": secret("argument")}), json!({"deny": secret("denied")})]);
     let replies = vec![call, Reply::text(secret("answer"))];
@@ -163,7 +162,7 @@ async fn by_default_nothing_of_an_approval_is_exported() {
 }
 
 #[tokio::test]
-async fn by_default_nothing_of_an_agent_within_an_agent_is_exported() {
+async fn content_of_nested_agents_is_not_exported_by_default() {
     for conventions in MODES {
         let memory = Memory::new();
         let inner = ScriptedProvider::new([
@@ -193,14 +192,14 @@ async fn by_default_nothing_of_an_agent_within_an_agent_is_exported() {
         let ctx = ToolContext { session_id: "s-outer".into(), ..ToolContext::default() };
         agent.run(secret("user"), &ctx).await.unwrap();
         check_silent(&memory, "nested");
-        // The inner agent's conversation is its own; its run is in none that has an id, or in the outer one's.
+        // The inner agent has a conversation of its own. Its run has no conversation id, or that of the outer run.
         let inner = memory.one("invoke_agent helper");
         assert_eq!(attribute(&inner, "gen_ai.agent.name").as_deref(), Some("helper"));
     }
 }
 
-/// The attributes in which content stands, of all spans together.
-fn told_in(memory: &Memory, secret: &str) -> Vec<String> {
+/// Returns the names of the attributes that contain content, over all spans.
+fn attributes_with(memory: &Memory, secret: &str) -> Vec<String> {
     let mut found = Vec::new();
     for span in memory.spans() {
         let is_work = span.name.starts_with("work") || span.name.starts_with("more");
@@ -225,7 +224,7 @@ fn whole() -> Vec<Reply> {
 }
 
 #[tokio::test]
-async fn captured_in_spans_content_stands_where_the_conventions_say() {
+async fn content_in_spans_has_conventional_attributes() {
     for conventions in [SemanticConventions::V1_41, SemanticConventions::Latest] {
         for way in WAYS {
             let memory = Memory::new();
@@ -234,7 +233,7 @@ async fn captured_in_spans_content_stands_where_the_conventions_say() {
             let mut agent = Chat::new(agent(hook, whole(), ToolErrorPolicy::default()));
             run(way, &mut agent, &ToolContext::default()).await;
             memory.check_closed();
-            let at = |what: &str| told_in(&memory, &secret(what));
+            let at = |what: &str| attributes_with(&memory, &secret(what));
             let (input, output) = ("gen_ai.input.messages", "gen_ai.output.messages");
             let system =
                 ["chat gen_ai.system_instructions", "invoke_agent gen_ai.system_instructions"];
@@ -255,7 +254,7 @@ async fn captured_in_spans_content_stands_where_the_conventions_say() {
             );
             assert!(at("tool-result").contains(&"execute_tool gen_ai.tool.call.result".to_owned()));
             assert!(!memory.all_measured().contains(SECRET));
-            // Each is JSON.
+            // Each attribute is JSON.
             for span in memory.spans() {
                 for name in [input, output, "gen_ai.system_instructions", "gen_ai.tool.definitions"]
                 {
@@ -270,7 +269,7 @@ async fn captured_in_spans_content_stands_where_the_conventions_say() {
 }
 
 #[tokio::test]
-async fn captured_content_lets_errors_tell_their_text_and_metrics_tell_nothing() {
+async fn captured_content_includes_error_texts_but_not_in_metrics() {
     for (kind, error) in [
         ("other", ProviderError::Other(secret("other").into())),
         ("stream", ProviderError::StreamError(secret("stream"))),
@@ -285,10 +284,9 @@ async fn captured_content_lets_errors_tell_their_text_and_metrics_tell_nothing()
     }
 }
 
-// What a strategy, a guard or a hook writes is logged, and the layer that exports spans takes along what is logged
-// within them.
+// Errors of strategies, guards and hooks are logged. The layer exports what is logged within spans.
 #[tokio::test]
-async fn a_hook_that_fails_tells_its_text_to_the_log_alone() {
+async fn error_of_failing_hook_is_only_logged() {
     struct Failing;
 
     impl ObservabilityHook for Failing {
@@ -306,10 +304,10 @@ async fn a_hook_that_fails_tells_its_text_to_the_log_alone() {
     check_silent(&memory, "a hook that fails");
 }
 
-// Texts of errors do not pass the redaction: they were told as they are beside content that it had emptied, and
-// with spans where only events were asked for.
+// Texts of errors are not redacted. They were once recorded beside redacted content, and on spans although only events
+// were enabled.
 #[tokio::test]
-async fn texts_of_errors_are_told_only_where_all_content_is() {
+async fn error_texts_are_recorded_only_with_unredacted_content() {
     let withheld = |hook: OtelHook| hook.with_redaction(|_, _| None);
     for (capture, redacts) in [
         (ContentCapture::Spans, true),
@@ -331,7 +329,7 @@ async fn texts_of_errors_are_told_only_where_all_content_is() {
 }
 
 #[tokio::test]
-async fn a_redaction_that_panics_leaves_the_piece_out_and_the_run_going() {
+async fn panicking_redaction_omits_piece_and_run_continues() {
     let memory = Memory::new();
     let hook = hook(&memory)
         .with_content(ContentCapture::Spans)
@@ -342,10 +340,10 @@ async fn a_redaction_that_panics_leaves_the_piece_out_and_the_run_going() {
     check_silent(&memory, "a redaction that panics");
 }
 
-/// An event: its name, and its fields as text.
+/// An event, as its name and its fields as text.
 type Event = (String, Vec<(String, String)>);
 
-/// Keeps the events of tracing.
+/// Collects the events of tracing.
 #[derive(Clone, Default)]
 struct Events(Arc<Mutex<Vec<Event>>>);
 
@@ -369,10 +367,9 @@ impl<S: tracing::Subscriber> Layer<S> for Events {
     }
 }
 
-// The layer that exports spans records events within them: content was exported with the span, to wherever
-// traces go, although it was to be told as events alone.
+// The layer records events within spans. Content was once exported with the span, although only events were enabled.
 #[tokio::test]
-async fn captured_in_events_content_stands_in_them_alone() {
+async fn content_in_events_is_not_in_spans() {
     for conventions in MODES {
         for way in WAYS {
             let memory = Memory::new();
@@ -410,7 +407,7 @@ async fn captured_in_events_content_stands_in_them_alone() {
 }
 
 #[tokio::test]
-async fn a_call_that_failed_has_an_event_with_its_error_and_what_was_sent() {
+async fn failed_call_has_event_with_error_and_request() {
     let memory = Memory::new();
     let events = Events::default();
     let subscriber = tracing_subscriber::registry().with(memory.layer()).with(events.clone());
@@ -429,7 +426,7 @@ async fn a_call_that_failed_has_an_event_with_its_error_and_what_was_sent() {
 }
 
 #[tokio::test]
-async fn a_redaction_sees_every_piece_with_its_kind_and_decides() {
+async fn redaction_receives_every_piece_with_its_kind() {
     use ContentKind::{
         InputMessages, OutputMessages, SystemInstructions, ToolArguments, ToolDefinitions,
         ToolResult,
@@ -474,7 +471,7 @@ async fn a_redaction_sees_every_piece_with_its_kind_and_decides() {
 }
 
 #[tokio::test]
-async fn without_captured_content_a_redaction_sees_nothing() {
+async fn redaction_is_not_called_without_captured_content() {
     let memory = Memory::new();
     let hook = hook(&memory).with_redaction(|kind, _| panic!("it sees {kind:?}"));
     let mut agent = Chat::new(agent(hook, whole(), ToolErrorPolicy::default()));

@@ -1,4 +1,4 @@
-//! The pipeline to the receiver, with spans and metrics made by hand.
+//! The pipeline to the receiver, with hand-made spans and metrics.
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::MeterProvider as _;
@@ -10,7 +10,7 @@ use crate::support::receiver::Answer;
 use crate::support::telemetry::Telemetry;
 
 #[test]
-fn spans_arrive_as_a_tree() {
+fn exported_spans_form_a_tree() {
     let telemetry = Telemetry::start();
     {
         let agent = tracing::info_span!(
@@ -60,7 +60,7 @@ fn spans_arrive_as_a_tree() {
 }
 
 #[test]
-fn metrics_arrive() {
+fn exported_metrics_are_received() {
     let telemetry = Telemetry::start();
     let usage = telemetry
         .meters()
@@ -84,15 +84,15 @@ fn metrics_arrive() {
 }
 
 #[test]
-fn a_receiver_that_refuses_is_told_to_the_exporter() {
+fn rejection_by_receiver_is_reported_by_flush() {
     let telemetry = Telemetry::start();
     telemetry.receiver().answer(Answer::Status(500));
     tracing::info_span!("lost").in_scope(|| {});
-    // Only what the processor says is lost: the batch is.
+    // The batch is lost, and only the processor reports it.
     let refused = telemetry.flush();
     assert!(refused.is_err(), "{refused:?}");
     assert!(telemetry.receiver().requests() > 0);
-    telemetry.receiver().answer(Answer::Properly);
+    telemetry.receiver().answer(Answer::Accept);
     tracing::info_span!("kept").in_scope(|| {});
     telemetry.finish().forest().assert_outline("kept INTERNAL");
 }

@@ -1,4 +1,4 @@
-//! Durable runs: what a journal answers is not told a second time, neither in spans nor in metrics.
+//! Durable runs. Replayed operations are not recorded again, neither in spans nor in metrics.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -30,10 +30,10 @@ const RUN: &str = "invoke_agent scout";
 const CHAT: &str = "chat scripted-model";
 const TOOL: &str = "execute_tool look";
 
-/// A database in a folder that is removed with it.
-struct Place(TempDir);
+/// A database in a temporary folder.
+struct Database(TempDir);
 
-impl Place {
+impl Database {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -43,12 +43,12 @@ impl Place {
     }
 
     async fn runs(&self) -> SqliteRuns {
-        // What was dropped may write still, and disks may be slow.
+        // Dropped writes may still be in progress, and disks may be slow.
         let patient = SqliteOptions::new().busy_timeout(Duration::from_secs(600));
         SqliteRuns::open_with(self.path(), patient).await.unwrap()
     }
 
-    /// Waits until the results of so many tool calls are in the journal.
+    /// Waits until the journal has the results of this number of tool calls.
     async fn recorded(&self, calls: usize) {
         loop {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -65,7 +65,7 @@ impl Place {
     }
 }
 
-/// A model that says what follows from the conversation alone: the reply of the turn.
+/// A model whose response depends on the conversation alone. It sends the reply of the turn.
 #[derive(Clone)]
 struct ByTurn(Vec<Reply>);
 
@@ -97,9 +97,9 @@ impl Provider for ByTurn {
     }
 }
 
-/// What a process does when it starts: opens the run and drives it.
+/// Opens and drives the run, like a process that starts.
 async fn attempt(
-    place: &Place,
+    database: &Database,
     memory: &Memory,
     conventions: SemanticConventions,
     replies: Vec<Reply>,
@@ -109,8 +109,8 @@ async fn attempt(
     let tools = registry([Act::gated("look", ToolEffect::Idempotent, gate)]);
     let context = loop {
         let (provider, tools) = (Arc::new(provider.clone()), Arc::new(tools.clone()));
-        match place.runs().await.run("r").open(provider, tools).await {
-            // What the attempt before was writing when it was dropped.
+        match database.runs().await.run("r").open(provider, tools).await {
+            // The previous attempt's last write was in progress when it was dropped.
             Err(JournalError::Held { .. }) => tokio::time::sleep(Duration::from_millis(2)).await,
             opened => break opened.unwrap(),
         }
@@ -145,16 +145,16 @@ fn measured(memory: &Memory, operation: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn over_two_attempts_every_call_is_told_once_for_each_time_that_it_ran() {
-    let place = Place::new();
+async fn calls_over_two_attempts_are_recorded_once_per_execution() {
+    let database = Database::new();
     let memory = Memory::new();
     let conventions = SemanticConventions::V1_41;
     let gate = Gate::default();
     {
-        let first = attempt(&place, &memory, conventions, vec![batch()], &gate);
+        let first = attempt(&database, &memory, conventions, vec![batch()], &gate);
         tokio::select! {
             ended = first => panic!("{ended:?}"),
-            () = place.recorded(2) => {}
+            () = database.recorded(2) => {}
         }
     }
     memory.check_closed();
@@ -166,11 +166,11 @@ async fn over_two_attempts_every_call_is_told_once_for_each_time_that_it_ran() {
     memory.clear();
 
     gate.open();
-    let answer = attempt(&place, &memory, conventions, vec![batch(), "done".into()], &gate);
+    let answer = attempt(&database, &memory, conventions, vec![batch(), "done".into()], &gate);
     let around = answer.instrument(info_span!("process"));
     assert_eq!(around.await.unwrap(), "done");
     memory.check_closed();
-    // The interrupted call ran again; the others and the first answer are in the journal.
+    // The interrupted call ran again. The other calls and the first response are in the journal.
     assert_eq!(
         memory.tree(),
         format!("process\n  {RUN}\n    {TOOL}\n      work b\n      more b\n    {CHAT}\n")
@@ -183,29 +183,29 @@ async fn over_two_attempts_every_call_is_told_once_for_each_time_that_it_ran() {
     assert_eq!(measured(&memory, "chat"), 2);
     assert_eq!(measured(&memory, "execute_tool"), 4);
     assert_eq!(measured(&memory, "invoke_agent"), 2);
-    let told = memory.all_measured();
+    let recorded = memory.all_measured();
     memory.clear();
 
-    // It has ended: nothing happens any more.
-    let answer = attempt(&place, &memory, conventions, vec![], &gate).await.unwrap();
+    // The run has ended, so nothing happens.
+    let answer = attempt(&database, &memory, conventions, vec![], &gate).await.unwrap();
     assert_eq!(answer, "done");
     memory.check_closed();
     assert_eq!(memory.tree(), "");
     assert_eq!(measured(&memory, "invoke_agent"), 2);
     assert_eq!(measured(&memory, "chat"), 2);
-    drop(told);
+    drop(recorded);
 }
 
-// Of several calls that begin in the poll in which a resumed run begins its span, only the first stood below it.
+// Of several calls that began in the poll in which a resumed run began its span, once only the first was its child.
 #[tokio::test]
-async fn all_that_a_resumed_run_does_first_stands_below_it() {
+async fn first_operations_of_resumed_run_are_its_children() {
     for conventions in MODES {
-        let place = Place::new();
+        let database = Database::new();
         let memory = Memory::new();
         let gate = Gate::default();
         let all = || looks(["a", "b", "c"].map(|text| json!({"text": text, "gated": true})));
         {
-            let first = attempt(&place, &memory, conventions, vec![all()], &gate);
+            let first = attempt(&database, &memory, conventions, vec![all()], &gate);
             tokio::select! {
                 ended = first => panic!("{ended:?}"),
                 () = gate.reached() => {}
@@ -214,7 +214,7 @@ async fn all_that_a_resumed_run_does_first_stands_below_it() {
         memory.check_closed();
         memory.clear();
         gate.open();
-        attempt(&place, &memory, conventions, vec![all(), "done".into()], &gate).await.unwrap();
+        attempt(&database, &memory, conventions, vec![all(), "done".into()], &gate).await.unwrap();
         memory.check_closed();
         let run = memory.one(RUN);
         for span in memory.spans() {
@@ -230,10 +230,10 @@ async fn all_that_a_resumed_run_does_first_stands_below_it() {
 }
 
 #[tokio::test]
-async fn dropped_after_any_number_of_polls_no_call_is_lost_or_told_twice() {
-    // Dropped while what it waits for is under way, or when it has come.
+async fn run_dropped_after_any_poll_records_no_call_twice() {
+    // Dropped while an operation is pending, or when it is ready.
     for (polls, is_woken) in (0..).flat_map(|polls| [(polls, false), (polls, true)]) {
-        let place = Place::new();
+        let database = Database::new();
         let memory = Memory::new();
         let gate = Gate::default();
         gate.open();
@@ -243,7 +243,7 @@ async fn dropped_after_any_number_of_polls_no_call_is_lost_or_told_twice() {
         };
         let conventions = SemanticConventions::V1_41;
         let has_ended = {
-            let mut first = pin!(attempt(&place, &memory, conventions, script(), &gate));
+            let mut first = pin!(attempt(&database, &memory, conventions, script(), &gate));
             let mut left = polls;
             poll_fn(|cx| {
                 if left == 0 {
@@ -259,13 +259,13 @@ async fn dropped_after_any_number_of_polls_no_call_is_lost_or_told_twice() {
             .await
         };
         memory.check_closed();
-        // An answer that had come may be in the journal or not: then the model is asked again.
-        let answer = attempt(&place, &memory, conventions, script(), &gate).await.unwrap();
+        // A response that had arrived may be missing in the journal. Then the model is called again.
+        let answer = attempt(&database, &memory, conventions, script(), &gate).await.unwrap();
         memory.check_closed();
         assert_eq!(answer, "done", "{polls}");
         let chats = memory.named(CHAT);
         let is_fine = |chat: &&SpanData| attribute(chat, "error.type").is_none();
-        // One at most was interrupted: then it was made again, or its answer was in the journal by then.
+        // At most one call was interrupted. It was repeated, or its response was in the journal already.
         let fine = chats.iter().filter(is_fine).count();
         assert!((3..=4).contains(&chats.len()), "{polls}: {}", memory.tree());
         assert!(fine == 3 || (fine == 2 && chats.len() == 3), "{polls}: {}", memory.tree());
@@ -273,15 +273,15 @@ async fn dropped_after_any_number_of_polls_no_call_is_lost_or_told_twice() {
         let tools = memory.named(TOOL).len() as u64;
         assert!(tools >= 3, "{polls}: {}", memory.tree());
         assert_eq!(measured(&memory, "execute_tool"), tools);
-        // One for each time that it ran, and for each time that it was given up before it could.
+        // One span for each execution, and one for each time that a call was abandoned before it ran.
         let spans = memory.spans();
         for tool in memory.named(TOOL) {
             let id = tool.span_context.span_id();
             let is_work =
                 |span: &&SpanData| span.parent_span_id == id && span.name.starts_with("work");
             let works = spans.iter().filter(is_work).count();
-            let is_given_up = attribute(&tool, "error.type").as_deref() == Some("Cancelled");
-            assert!(works == 1 || (works == 0 && is_given_up), "{}", memory.tree());
+            let is_abandoned = attribute(&tool, "error.type").as_deref() == Some("Cancelled");
+            assert!(works == 1 || (works == 0 && is_abandoned), "{}", memory.tree());
         }
         for work in spans.iter().filter(|span| span.name.starts_with("work")) {
             let is_tool = |span: &&SpanData| span.span_context.span_id() == work.parent_span_id;
@@ -295,9 +295,9 @@ async fn dropped_after_any_number_of_polls_no_call_is_lost_or_told_twice() {
 }
 
 #[tokio::test]
-async fn calls_at_the_same_time_in_a_durable_run_have_spans_and_durations_of_their_own() {
+async fn parallel_calls_of_durable_run_have_separate_spans() {
     for is_local in [true, false] {
-        let place = Place::new();
+        let database = Database::new();
         let memory = Memory::new();
         let inputs = [
             json!({"text": "a", "delay": 60}),
@@ -313,7 +313,7 @@ async fn calls_at_the_same_time_in_a_durable_run_have_spans_and_durations_of_the
             let context = LocalDurableContext::new(provider, tools);
             agent.run("go", &ctx).durable(context).await
         } else {
-            let context = SqliteDurableContext::open(place.path(), "r", provider, tools);
+            let context = SqliteDurableContext::open(database.path(), "r", provider, tools);
             agent.run("go", &ctx).durable(context.await.unwrap()).await
         };
         result.unwrap();
@@ -327,7 +327,7 @@ async fn calls_at_the_same_time_in_a_durable_run_have_spans_and_durations_of_the
             let text = below[0].name.split(' ').next_back().unwrap();
             assert!(below[1].name.ends_with(text));
             let lasted = tool.end_time.duration_since(tool.start_time).unwrap();
-            // The last of what it did is its end, and not the end of the batch.
+            // The span ends with the call's last work, and not with the batch.
             let more = below.iter().find(|span| span.name.starts_with("more")).unwrap();
             assert!(more.end_time <= tool.end_time);
             durations.push((attribute(&tool, "gen_ai.tool.call.id").unwrap(), lasted));
@@ -341,7 +341,7 @@ async fn calls_at_the_same_time_in_a_durable_run_have_spans_and_durations_of_the
 }
 
 #[tokio::test]
-async fn a_cancelled_call_of_a_durable_run_lasts_until_then() {
+async fn cancelled_call_of_durable_run_ends_at_cancellation() {
     use crate::support::polls::{LONG, nothing_happens, poll_times};
     let memory = Memory::new();
     let provider = ScriptedProvider::new([looks([json!({"do": "hang"})])]);
@@ -365,12 +365,12 @@ async fn a_cancelled_call_of_a_durable_run_lasts_until_then() {
 }
 
 #[tokio::test]
-async fn going_on_as_a_new_execution_is_no_failure() {
-    let place = Place::new();
+async fn continue_as_new_is_no_failure() {
+    let database = Database::new();
     let memory = Memory::new();
     let replies = [looks([json!({})]), looks([json!({})]), Reply::text("done")];
     let (provider, tools) = (ScriptedProvider::new(replies), registry([Act::new("look")]));
-    let runs = SqliteRuns::open(place.path()).await.unwrap();
+    let runs = SqliteRuns::open(database.path()).await.unwrap();
     let context = runs.run("r").continue_after(1);
     let context = context.open(Arc::new(provider.clone()), Arc::new(tools.clone())).await.unwrap();
     let mut executions = 0;
@@ -396,20 +396,20 @@ async fn going_on_as_a_new_execution_is_no_failure() {
     assert_eq!(memory.named(TOOL).len(), 2);
 }
 
-/// A run whose code was changed meanwhile fails, and is told although all that it did is in the journal.
+/// A run whose code was changed fails, and is recorded although all its work is in the journal.
 #[tokio::test]
-async fn a_replay_that_differs_is_told() {
-    let place = Place::new();
+async fn nondeterministic_replay_is_recorded() {
+    let database = Database::new();
     let memory = Memory::new();
     let gate = Gate::default();
     gate.open();
     let conventions = SemanticConventions::V1_41;
     let replies = vec![batch(), "done".into()];
-    attempt(&place, &memory, conventions, replies, &gate).await.unwrap();
+    attempt(&database, &memory, conventions, replies, &gate).await.unwrap();
     memory.clear();
     let provider = ScriptedProvider::new([""; 0]);
     let context = SqliteDurableContext::open(
-        place.path(),
+        database.path(),
         "r",
         Arc::new(provider.clone()),
         Arc::new(registry([Act::new("look")])),

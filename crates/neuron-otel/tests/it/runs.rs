@@ -1,4 +1,4 @@
-//! Runs, and the spans that are exported of them.
+//! Runs and their exported spans.
 
 use neuron_otel::{ContentCapture, SemanticConventions};
 use neuron_testing::{Reply, ScriptedProvider};
@@ -11,7 +11,7 @@ use crate::support::agents::{Chat, MODES, hook, parallel, scout_of};
 use crate::support::memory::{Memory, attribute};
 
 #[tokio::test]
-async fn a_run_is_a_tree_of_its_calls() {
+async fn run_is_parent_of_its_calls() {
     let memory = Memory::new();
     let calls = [
         ("c1", "look", json!({"text": "a", "delay": 20})),
@@ -73,7 +73,7 @@ async fn root_span_has_the_input_and_output_of_the_run() {
         };
         assert_eq!(input(0), json!([said("user", "What is it like?")]));
         assert_eq!(output(0), answer("Blue."));
-        // The conversation so far: the question, the call, its result, the response.
+        // The conversation so far has the question, the call, its result and the response.
         let second = input(1);
         assert_eq!(second.as_array().unwrap().len(), 5, "{second}");
         assert_eq!(second[3], said("assistant", "Blue."));

@@ -1,4 +1,4 @@
-//! Traces that are not sampled, and applications that do not trace.
+//! Unsampled traces, and applications without tracing.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -26,7 +26,7 @@ use crate::support::tools::Act;
 
 const RUN: &str = "invoke_agent scout";
 
-/// A tool that keeps the trace in which it runs.
+/// A tool that stores the trace context in which it runs.
 #[derive(Clone, Default)]
 struct Traced(Arc<Mutex<Vec<Option<TraceContext>>>>);
 
@@ -52,7 +52,7 @@ impl ToolDyn for Traced {
     }
 }
 
-/// Runs an agent with a tool call, and returns the trace in which the tool ran.
+/// Runs an agent with a tool call, and returns the trace context of the tool.
 async fn traced(hook: OtelHook) -> Option<TraceContext> {
     let tool = Traced::default();
     let mut tools = ToolRegistry::new();
@@ -65,7 +65,7 @@ async fn traced(hook: OtelHook) -> Option<TraceContext> {
     traces.remove(0)
 }
 
-/// Everything that a run with a tool call measures.
+/// Checks all measurements of a run with a tool call.
 #[track_caller]
 fn check_all_measured(memory: &Memory) {
     let durations = memory.measured("gen_ai.client.operation.duration");
@@ -79,7 +79,7 @@ fn check_all_measured(memory: &Memory) {
 }
 
 #[tokio::test]
-async fn what_is_not_sampled_is_measured_and_the_trace_goes_on_in_it() {
+async fn unsampled_run_is_measured_and_propagates_the_trace() {
     for unsampled in [false, true] {
         let memory = Memory::sampling(Sampler::AlwaysOff);
         let hook = hook(&memory);
@@ -94,7 +94,7 @@ async fn what_is_not_sampled_is_measured_and_the_trace_goes_on_in_it() {
 }
 
 #[tokio::test]
-async fn below_a_span_that_is_not_sampled_none_is_made_unless_it_is_asked_for() {
+async fn unsampled_parent_has_no_children_unless_enabled() {
     for unsampled in [false, true] {
         let memory = Memory::sampling(Sampler::AlwaysOff);
         let seen = Log::default();
@@ -103,7 +103,7 @@ async fn below_a_span_that_is_not_sampled_none_is_made_unless_it_is_asked_for() 
         let hook = hook(&memory);
         let hook = if unsampled { hook.with_unsampled_spans() } else { hook };
         traced(hook).await;
-        // The root asks the sampler; what is below it follows.
+        // The root asks the sampler, and its children follow.
         let expected: &[&str] = match unsampled {
             true => &["invoke_agent", "chat", "execute_tool", "chat"],
             false => &["invoke_agent"],
@@ -118,7 +118,7 @@ fn remote(flags: &str) -> TraceContext {
 }
 
 #[tokio::test]
-async fn a_caller_in_another_process_decides_whether_a_run_is_sampled() {
+async fn remote_parent_decides_sampling() {
     for is_sampled in [true, false] {
         let sampler = Sampler::ParentBased(Box::new(Sampler::AlwaysOn));
         let memory = Memory::sampling(sampler);
@@ -147,7 +147,7 @@ async fn a_caller_in_another_process_decides_whether_a_run_is_sampled() {
 }
 
 #[tokio::test]
-async fn a_context_of_opentelemetry_without_a_span_of_tracing_counts() {
+async fn opentelemetry_context_without_tracing_span_decides_sampling() {
     use opentelemetry::trace::{FutureExt, SpanContext, SpanId, TraceFlags};
     for flags in [TraceFlags::SAMPLED, TraceFlags::NOT_SAMPLED] {
         let memory = Memory::sampling(Sampler::ParentBased(Box::new(Sampler::AlwaysOn)));
@@ -171,14 +171,14 @@ async fn a_context_of_opentelemetry_without_a_span_of_tracing_counts() {
 }
 
 #[tokio::test]
-async fn without_a_subscriber_a_run_works_and_is_measured() {
+async fn run_without_subscriber_is_measured() {
     let memory = Memory::new();
     let _nobody = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::default());
     for conventions in MODES {
         assert!(traced(hook(&memory).with_conventions(conventions)).await.is_none());
     }
     assert_eq!(memory.tree(), "");
-    // Two sets of conventions have these metrics.
+    // Two versions of the conventions have these metrics.
     let durations = memory.measured("gen_ai.client.operation.duration");
     assert_eq!(durations.values().sum::<u64>(), 2 * 4, "{durations:?}");
     assert_eq!(memory.measured("gen_ai.execute_tool.duration").values().sum::<u64>(), 1);
@@ -187,7 +187,7 @@ async fn without_a_subscriber_a_run_works_and_is_measured() {
 }
 
 #[tokio::test]
-async fn without_metrics_spans_are_told_alone() {
+async fn hook_without_metrics_exports_only_spans() {
     for conventions in MODES {
         let memory = Memory::new();
         let hook = hook(&memory).with_conventions(conventions).without_metrics();
@@ -198,10 +198,10 @@ async fn without_metrics_spans_are_told_alone() {
     }
 }
 
-/// A span that is logged: its name, and its fields as they became known.
+/// A logged span, with its id, its name and its fields.
 type Logged = (u64, &'static str, Vec<(String, String)>);
 
-/// A subscriber's layer that is no exporter: it writes spans down.
+/// A layer that logs spans and does not export them.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<Logged>>>);
 
@@ -248,7 +248,7 @@ impl<S: tracing::Subscriber> Layer<S> for Log {
 }
 
 #[tokio::test]
-async fn a_log_that_exports_no_traces_sees_the_spans_with_all_that_is_told() {
+async fn log_layer_receives_spans_with_all_attributes() {
     let memory = Memory::new();
     let log = Log::default();
     let subscriber = tracing_subscriber::registry().with(log.clone());
@@ -264,7 +264,7 @@ async fn a_log_that_exports_no_traces_sees_the_spans_with_all_that_is_told() {
     let field = |span, name| log.field(span, name);
     assert_eq!(field("invoke_agent", "otel.name").as_deref(), Some(RUN));
     assert_eq!(field("chat", "gen_ai.request.model").as_deref(), Some("scripted-model"));
-    // Lists are JSON: fields of tracing hold none.
+    // Lists are JSON, because fields of tracing cannot be lists.
     assert_eq!(
         field("chat", "gen_ai.response.finish_reasons").as_deref(),
         Some(r#"["tool_call"]"#)
@@ -281,7 +281,7 @@ async fn a_log_that_exports_no_traces_sees_the_spans_with_all_that_is_told() {
 }
 
 #[tokio::test]
-async fn a_provider_that_is_wrapped_is_not_told_below_an_unsampled_span_either() {
+async fn wrapped_provider_has_no_span_below_unsampled_span() {
     let memory = Memory::sampling(Sampler::AlwaysOff);
     let provider = hook(&memory).provider(ScriptedProvider::new(["one"]));
     let seen = Log::default();
@@ -297,7 +297,7 @@ async fn a_provider_that_is_wrapped_is_not_told_below_an_unsampled_span_either()
     assert_eq!(durations.values().sum::<u64>(), 1);
 }
 
-/// Samples what begins with a run of neuron-otel, and no other trace.
+/// A sampler that samples only traces that begin with a run of neuron-otel.
 #[derive(Debug, Clone)]
 struct Ours;
 
@@ -327,10 +327,10 @@ impl ShouldSample for Ours {
     }
 }
 
-// The spans of another hook are a trace of their own where nothing is around both. Whether that one was sampled
-// decided for the calls of the run.
+// Without an enclosing span, each hook has a trace of its own. The sampling decision of one hook once affected the
+// other hook's calls.
 #[tokio::test]
-async fn whether_another_hooks_trace_is_sampled_does_not_matter() {
+async fn sampling_of_another_hooks_trace_has_no_effect() {
     for is_first in [true, false] {
         let memory = Memory::sampling(Ours);
         let provider = ScriptedProvider::new([look(), Reply::text("done")]);
@@ -347,7 +347,7 @@ async fn whether_another_hooks_trace_is_sampled_does_not_matter() {
 }
 
 #[tokio::test]
-async fn errors_below_unsampled_spans_are_measured_as_errors() {
+async fn errors_in_unsampled_traces_are_measured() {
     let memory = Memory::sampling(Sampler::AlwaysOff);
     let inputs = [json!({"do": "say no"})];
     let replies = [crate::support::agents::looks(inputs), Reply::hang()];

@@ -1,4 +1,4 @@
-//! What is said in a run leaves the process only where that was asked for: every byte that arrived is searched.
+//! Content leaves the process only if it is enabled. Searches every received byte.
 
 use neuron_otel::ContentCapture;
 use neuron_testing::Reply;
@@ -12,14 +12,14 @@ use crate::support::look::Behavior;
 use crate::support::setup::{Case, Setup, cases, context};
 use crate::support::telemetry::Exported;
 
-/// What the person, the model and the tool say.
+/// Texts of the user, the model and the tool.
 const SECRETS: [&str; 4] = ["quokka", "wombat", "numbat", "bilby"];
 
 fn replies() -> [Reply; 2] {
     let call = ContentBlock::ToolUse {
         id: "call_1".to_owned(),
         name: "look".to_owned(),
-        // The tool gives its arguments back.
+        // The tool returns its arguments.
         input: json!({"at": "wombat"}),
     };
     let first = Reply::message(vec![ContentBlock::Text("a numbat".to_owned()), call]);
@@ -31,7 +31,7 @@ async fn run(setup: &Setup, hook: neuron_otel::OtelHook) {
     agent.run("Where is the quokka?", &context()).await.unwrap();
 }
 
-/// Which of the words are somewhere in what arrived.
+/// Returns the words that are found in the received data.
 fn found<'a>(exported: &Exported, words: &[&'a str]) -> Vec<&'a str> {
     let mut bytes = Vec::new();
     for span in &exported.spans {
@@ -53,7 +53,7 @@ fn finish(setup: Setup, captures: bool) -> Exported {
 }
 
 #[tokio::test]
-async fn nothing_that_is_said_leaves_by_default() {
+async fn content_is_not_sent_by_default() {
     for case in cases() {
         let setup = case.start(replies()).await;
         run(&setup, setup.hook()).await;
@@ -62,7 +62,7 @@ async fn nothing_that_is_said_leaves_by_default() {
 }
 
 #[tokio::test]
-async fn nothing_that_an_error_quotes_leaves_by_default() {
+async fn content_in_errors_is_not_sent_by_default() {
     for case in cases() {
         let error = ProviderError::InvalidRequest("the quokka is not allowed".to_owned());
         let setup = case.start([Reply::error(error)]).await;
@@ -72,7 +72,7 @@ async fn nothing_that_an_error_quotes_leaves_by_default() {
 }
 
 #[tokio::test]
-async fn what_is_said_is_told_on_spans_where_that_was_asked_for() {
+async fn content_is_sent_in_spans_if_enabled() {
     for case in cases() {
         let setup = case.start(replies()).await;
         run(&setup, setup.hook().with_content(ContentCapture::Spans)).await;
@@ -100,7 +100,7 @@ async fn what_is_said_is_told_on_spans_where_that_was_asked_for() {
 }
 
 #[tokio::test]
-async fn what_is_redacted_does_not_leave() {
+async fn redacted_content_is_not_sent() {
     for case in cases() {
         let setup = case.start(replies()).await;
         let hook = setup.hook().with_content(ContentCapture::SpansAndEvents);

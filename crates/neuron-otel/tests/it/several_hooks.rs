@@ -1,4 +1,4 @@
-//! Several hooks on one agent: each tells all, and none takes another's spans away.
+//! Several hooks on one agent. Each records everything, and none takes spans of another.
 
 use neuron_otel::SemanticConventions;
 use neuron_runtime::TracingHook;
@@ -12,16 +12,16 @@ use crate::support::memory::{Memory, attribute, parent_of};
 
 const RUN: &str = "invoke_agent scout";
 
-/// The tree of the spans that a hook of these conventions makes, as names and parents.
+/// Returns the tree of the spans of one hook, as names with parents.
 fn edges(spans: &[SpanData], is_ours: impl Fn(&SpanData) -> bool) -> Vec<(&str, &str)> {
     let mut ours: Vec<&SpanData> = spans.iter().filter(|span| is_ours(span)).collect();
     ours.sort_by_key(|span| span.start_time);
     ours.iter().map(|span| (span.name.as_ref(), parent_of(span, spans))).collect()
 }
 
-// Two hooks of one kind: the calls of the first stood below the run of the second.
+// With two hooks of the same kind, the calls of the first hook were once children of the second hook's run.
 #[tokio::test]
-async fn two_hooks_on_one_agent_each_tell_all() {
+async fn two_hooks_on_one_agent_have_complete_trees() {
     use SemanticConventions::{Book, V1_41};
     for order in [[Book, V1_41], [V1_41, Book]] {
         for way in WAYS {
@@ -59,7 +59,7 @@ async fn two_hooks_on_one_agent_each_tell_all() {
                 |span: &&SpanData| attribute(span, "gen_ai.response.time_to_first_chunk").is_some();
             let chunks = spans.iter().filter(has_chunk).count();
             assert_eq!(chunks, if way == Way::Stream { 4 } else { 0 }, "{order:?}");
-            // Each below the run of its own hook.
+            // Each call is a child of the run of its own hook.
             for span in &spans {
                 let Some(parent) = spans
                     .iter()
@@ -76,7 +76,7 @@ async fn two_hooks_on_one_agent_each_tell_all() {
 }
 
 #[tokio::test]
-async fn with_a_tracing_hook_in_either_order_every_span_ends_below_its_run() {
+async fn tracing_hook_in_either_order_keeps_spans_below_run() {
     for is_first in [true, false] {
         for way in WAYS {
             let memory = Memory::new();
@@ -95,7 +95,7 @@ async fn with_a_tracing_hook_in_either_order_every_span_ends_below_its_run() {
             assert_eq!(memory.named("neuron.tool.call").len(), 2);
             assert_eq!(memory.named("chat scripted-model").len(), 2);
             assert_eq!(memory.named("execute_tool look").len(), 2);
-            // The other hook's spans are between, and do not take them away.
+            // Spans of the other hook are in between, and do not replace them.
             let is_ours = |span: &SpanData| {
                 ["invoke_agent", "chat", "execute_tool"]
                     .iter()

@@ -1,6 +1,7 @@
-//! What the tests share: an agent with tools, spans that stay in memory, and, for what users do, a receiver of
-//! OTLP with an application's pipeline to it, the spans as a tree, and a checker that holds what arrived against
-//! OpenTelemetry's definitions.
+//! Shared parts of the tests.
+//!
+//! These are agents with tools, spans in memory, a receiver of OTLP with an application's pipeline, spans as trees, and
+//! a checker against OpenTelemetry's definitions.
 
 pub(crate) mod agents;
 pub(crate) mod checks;

@@ -1,4 +1,4 @@
-//! Providers and embedding providers with spans and metrics of their own.
+//! Providers and embedding providers with telemetry of their own.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -47,13 +47,13 @@ async fn events(provider: &impl Provider) -> Result<Vec<StreamEvent>, ProviderEr
     while let Some(event) = stream.recv().await {
         events.push(event);
     }
-    // It is over, and stays so.
+    // The stream stays at its end.
     assert!(stream.recv().await.is_none());
     Ok(events)
 }
 
 #[tokio::test]
-async fn an_answer_has_a_span_and_its_measurements() {
+async fn wrapped_call_has_span_and_metrics() {
     let memory = Memory::new();
     let usage = TokenUsage { input_tokens: 7, output_tokens: 2, ..TokenUsage::default() };
     let script = ScriptedProvider::new([
@@ -81,7 +81,7 @@ async fn an_answer_has_a_span_and_its_measurements() {
 }
 
 #[tokio::test]
-async fn a_request_that_names_a_model_is_told_with_it() {
+async fn requested_model_is_recorded() {
     let memory = Memory::new();
     let provider = hook(&memory).provider(ScriptedProvider::new(["one"]));
     provider.complete(CompletionRequest { model: "large".into(), ..request() }).await.unwrap();
@@ -91,7 +91,7 @@ async fn a_request_that_names_a_model_is_told_with_it() {
 }
 
 #[tokio::test]
-async fn a_streamed_answer_lasts_until_its_end() {
+async fn streamed_call_ends_with_its_last_event() {
     for by_reference in [false, true] {
         let memory = Memory::new();
         let script = ScriptedProvider::new([Reply::text("a text in pieces").chunk_chars(4)]);
@@ -122,7 +122,7 @@ async fn a_streamed_answer_lasts_until_its_end() {
 }
 
 #[tokio::test]
-async fn errors_are_told_before_and_within_a_stream() {
+async fn errors_before_and_within_stream_are_recorded() {
     let limited = || ProviderError::RateLimit { retry_after: None };
     let memory = Memory::new();
     let provider = hook(&memory).provider(ScriptedProvider::new([
@@ -149,7 +149,7 @@ async fn errors_are_told_before_and_within_a_stream() {
     for span in &spans[4..] {
         check_failed(span, "StreamError");
     }
-    // An error is no part of an answer.
+    // An error is not a chunk of a response.
     let has_chunk: Vec<bool> = spans
         .iter()
         .map(|span| attribute(span, "gen_ai.response.time_to_first_chunk").is_some())
@@ -160,7 +160,7 @@ async fn errors_are_told_before_and_within_a_stream() {
 }
 
 #[tokio::test]
-async fn in_the_latest_names_a_stream_that_broke_off_finished_with_an_error() {
+async fn broken_stream_has_finish_reason_error_in_latest_conventions() {
     let memory = Memory::new();
     let hook = hook(&memory).with_conventions(SemanticConventions::Latest);
     let script = [Reply::text("broken").end_early_after(1), Reply::text("whole")];
@@ -174,7 +174,7 @@ async fn in_the_latest_names_a_stream_that_broke_off_finished_with_an_error() {
 }
 
 #[test]
-fn calls_and_streams_that_are_dropped_end_then() {
+fn dropped_calls_and_streams_end_at_drop() {
     let memory = Memory::new();
     let script = [
         Reply::hang(),
@@ -213,7 +213,7 @@ fn calls_and_streams_that_are_dropped_end_then() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_never_polled_is_none() {
+async fn call_that_is_never_polled_has_no_span() {
     let memory = Memory::new();
     let provider = hook(&memory).provider(ScriptedProvider::new(["one"]));
     drop(provider.complete(request()));
@@ -224,7 +224,7 @@ async fn a_call_that_is_never_polled_is_none() {
 }
 
 #[tokio::test]
-async fn a_loops_own_provider_is_told_once_by_the_same_hook() {
+async fn wrapped_provider_of_loop_is_recorded_once_by_same_hook() {
     for conventions in MODES {
         for way in WAYS {
             let memory = Memory::new();
@@ -241,7 +241,7 @@ async fn a_loops_own_provider_is_told_once_by_the_same_hook() {
 }
 
 #[tokio::test]
-async fn a_loops_own_provider_with_another_hook_is_told_by_both() {
+async fn wrapped_provider_of_loop_is_recorded_by_both_hooks() {
     let memory = Memory::new();
     let script = ScriptedProvider::new(["done"]);
     let provider = hook(&memory).provider(script);
@@ -251,9 +251,9 @@ async fn a_loops_own_provider_with_another_hook_is_told_by_both() {
     assert_eq!(memory.tree(), format!("invoke_agent scout\n  {CHAT}\n    {CHAT}\n"));
 }
 
-// In the book's names the summary stood below the turn, beside the compaction that it is a part of.
+// With the book's names, the summary's call was once a child of the turn, beside the compaction that it belongs to.
 #[tokio::test]
-async fn a_summary_stands_below_the_compaction_that_it_is_for() {
+async fn summary_call_is_child_of_compaction() {
     for conventions in MODES {
         for way in WAYS {
             let memory = Memory::new();
@@ -290,18 +290,18 @@ async fn a_summary_stands_below_the_compaction_that_it_is_for() {
             };
             assert_eq!(tree, expected, "{conventions:?}");
             if conventions == SemanticConventions::Latest {
-                let told: Vec<_> = memory
+                let recorded: Vec<_> = memory
                     .named(CHAT)
                     .iter()
                     .map(|chat| attribute(chat, "gen_ai.conversation.compacted"))
                     .collect();
-                assert_eq!(told, [None, Some("true".to_owned())], "the call that follows it");
+                assert_eq!(recorded, [None, Some("true".to_owned())], "the call that follows it");
             }
         }
     }
 }
 
-/// Embeddings that do what the first text says.
+/// An embedding provider that is controlled by the first text.
 struct Embeds;
 
 impl EmbeddingProvider for Embeds {
@@ -329,7 +329,7 @@ fn texts(text: &str) -> EmbeddingRequest {
 }
 
 #[tokio::test]
-async fn embeddings_have_spans_and_measurements() {
+async fn embedding_calls_have_spans_and_metrics() {
     for conventions in MODES {
         let memory = Memory::new();
         let hook = hook(&memory).with_conventions(conventions);
@@ -341,24 +341,24 @@ async fn embeddings_have_spans_and_measurements() {
         let span = memory.one("embeddings small");
         assert_eq!(span.span_kind, SpanKind::Client);
         assert_eq!(span.status, Status::Unset);
-        let told = |name| attribute(&span, name);
+        let recorded = |name| attribute(&span, name);
         let provider_name = match conventions {
             SemanticConventions::Book => "gen_ai.system",
             _ => "gen_ai.provider.name",
         };
-        assert_eq!(told(provider_name).as_deref(), Some("vectors"));
-        assert_eq!(told("gen_ai.operation.name").as_deref(), Some("embeddings"));
-        assert_eq!(told("gen_ai.embeddings.dimension.count").as_deref(), Some("64"));
-        assert_eq!(told("gen_ai.usage.input_tokens").as_deref(), Some("3"));
-        assert_eq!(told("gen_ai.response.model").as_deref(), Some("small-1"));
-        assert_eq!(told("server.address").as_deref(), Some("embed.example"));
-        assert_eq!(told("server.port").as_deref(), Some("8443"));
+        assert_eq!(recorded(provider_name).as_deref(), Some("vectors"));
+        assert_eq!(recorded("gen_ai.operation.name").as_deref(), Some("embeddings"));
+        assert_eq!(recorded("gen_ai.embeddings.dimension.count").as_deref(), Some("64"));
+        assert_eq!(recorded("gen_ai.usage.input_tokens").as_deref(), Some("3"));
+        assert_eq!(recorded("gen_ai.response.model").as_deref(), Some("small-1"));
+        assert_eq!(recorded("server.address").as_deref(), Some("embed.example"));
+        assert_eq!(recorded("server.port").as_deref(), Some("8443"));
         assert_eq!(chats(&memory), 1);
     }
 }
 
 #[tokio::test]
-async fn embeddings_that_fail_or_are_dropped_are_told_and_what_they_quote_is_not() {
+async fn failed_or_dropped_embeddings_are_recorded_without_content() {
     let memory = Memory::new();
     let provider = hook(&memory).embeddings(Embeds);
     provider.embed(texts("fail")).await.unwrap_err();
@@ -382,7 +382,7 @@ async fn embeddings_that_fail_or_are_dropped_are_told_and_what_they_quote_is_not
 }
 
 #[tokio::test]
-async fn wrappers_hide_nothing_of_what_they_wrap() {
+async fn wrappers_expose_the_wrapped_provider() {
     let memory = Memory::new();
     let provider = hook(&memory).embeddings(Embeds);
     assert_eq!(provider.embedding_info().name, "vectors");
@@ -394,7 +394,7 @@ async fn wrappers_hide_nothing_of_what_they_wrap() {
     assert_eq!(provider.into_inner().calls(), 1);
 }
 
-/// A model that runs an agent to answer.
+/// A model that runs an agent to respond.
 struct Delegates(OtelHook);
 
 impl Provider for Delegates {
@@ -421,7 +421,7 @@ impl Provider for Delegates {
 }
 
 #[tokio::test]
-async fn an_agent_behind_a_model_stands_below_its_call() {
+async fn agent_inside_model_is_child_of_its_call() {
     let memory = Memory::new();
     let hook = hook(&memory);
     let mut agent = Chat::new(scout_of(Delegates(hook.clone())).hook(hook));

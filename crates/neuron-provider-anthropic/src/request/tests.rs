@@ -1,4 +1,4 @@
-//! Every mapping of a request, and that the bytes of a conversation only grow.
+//! Every mapping of a request, and the stability of its bytes as a conversation grows.
 
 use neuron_testing::anthropic::check_request;
 use neuron_types::{
@@ -32,7 +32,7 @@ fn check(request: RequestRef<'_>, expected: Value) {
     assert_eq!(json, expected);
 }
 
-/// Checks what a message of this role with these blocks becomes.
+/// Checks the conversion of a message with this role and these blocks.
 #[track_caller]
 fn check_blocks(role: Role, content: Vec<ContentBlock>, expected: Value) {
     let message = Message { role, content };
@@ -89,7 +89,7 @@ fn cache(ttl: Option<CacheTtl>) -> Option<CacheControl> {
 }
 
 #[test]
-fn an_empty_request_has_the_settings() {
+fn empty_request_contains_the_settings() {
     assert_eq!(
         json_of(CompletionRequest::default().view()),
         json!({"model": "default-model", "max_tokens": 100, "messages": []})
@@ -105,7 +105,7 @@ fn an_empty_request_has_the_settings() {
 }
 
 #[test]
-fn blocks_of_users() {
+fn user_blocks_are_mapped() {
     let user = |blocks, expected| check_blocks(Role::User, blocks, expected);
     user(vec![text("日本")], json!([{"type": "text", "text": "日本"}]));
     user(
@@ -136,7 +136,7 @@ fn blocks_of_users() {
 }
 
 #[test]
-fn results_of_tools() {
+fn tool_results_are_mapped() {
     let check = |content, is_error, expected: Value| {
         let expected = json!([{"type": "tool_result", "tool_use_id": "c1"}, expected]);
         let [mut result_json, more] = [expected[0].clone(), expected[1].clone()];
@@ -165,10 +165,10 @@ fn results_of_tools() {
     );
 }
 
-/// Servers of others return any kind. Sound, archives and images of unusual types made every later request of
-/// a conversation fail, or were lost.
+/// MCP servers return any type of resource. Audio, archives and images of unusual types were once lost, or made every
+/// later request of a conversation fail.
 #[test]
-fn results_with_sound_and_resources() {
+fn tool_results_with_audio_and_resources_are_mapped() {
     let check = |content, is_error, expected: Value| {
         let mut expected =
             json!([{"type": "tool_result", "tool_use_id": "c1", "content": expected}]);
@@ -222,10 +222,10 @@ fn results_with_sound_and_resources() {
     );
 }
 
-/// The API refuses errors without content, and images in errors: one such result made every later
-/// request of a conversation fail.
+/// The API rejects failed results without content or with images. Such a result once made every later request of a
+/// conversation fail.
 #[test]
-fn an_error_of_a_tool_always_has_a_text_and_never_an_image() {
+fn failed_tool_result_has_text_and_no_image() {
     let bare = json!([{
         "type": "tool_result",
         "tool_use_id": "c1",
@@ -249,7 +249,7 @@ fn an_error_of_a_tool_always_has_a_text_and_never_an_image() {
 }
 
 #[test]
-fn blocks_of_models() {
+fn assistant_blocks_are_mapped() {
     let model = |blocks, expected| check_blocks(Role::Assistant, blocks, expected);
     let thinking = |thinking: &str, signature: &str| ContentBlock::Thinking {
         thinking: thinking.into(),
@@ -290,7 +290,7 @@ fn blocks_of_models() {
 }
 
 #[test]
-fn arguments_keep_the_order_in_which_the_model_wrote_them() {
+fn arguments_keep_their_order() {
     let message = Message {
         role: Role::Assistant,
         content: vec![call("c1", json!({"z": 1, "a": 2, "m": 3}))],
@@ -301,7 +301,7 @@ fn arguments_keep_the_order_in_which_the_model_wrote_them() {
 }
 
 #[test]
-fn raw_blocks_go_back_as_they_came_and_others_in_their_portable_form() {
+fn raw_blocks_are_unchanged_and_foreign_blocks_portable() {
     let cited =
         json!({"text": "a", "type": "text", "citations": [{"type": "char_location"}], "new": null});
     let portable = || Some(text("a"));
@@ -321,10 +321,10 @@ fn raw_blocks_go_back_as_they_came_and_others_in_their_portable_form() {
     );
 }
 
-/// The SDK's types have them in answers and not in requests (`CitationCharLocation` and
-/// `CitationCharLocationParam` of Anthropic's Python SDK 2.12.0).
+/// The SDK has the field only in responses (`CitationCharLocation` and `CitationCharLocationParam` of Anthropic's
+/// Python SDK 2.12.0).
 #[test]
-fn files_of_citations_are_not_sent_back() {
+fn file_ids_of_citations_are_not_sent_back() {
     let citation = |file: Value| {
         let mut json = json!({"type": "page_location", "cited_text": "a", "document_index": 0});
         json.as_object_mut().unwrap().extend(file.as_object().unwrap().clone());
@@ -337,14 +337,14 @@ fn files_of_citations_are_not_sent_back() {
         let block = crate::response::block(cited);
         check_blocks(Role::Assistant, vec![block], expected);
     }
-    // The settings of a document, which are no list.
+    // The `citations` of a document are settings and not a list.
     let document = json!({"type": "document", "source": {"type": "file", "file_id": "f"}, "citations": {"enabled": true}});
     check_blocks(Role::User, vec![raw("anthropic", document.clone(), None)], json!([document]));
 }
 
-/// The API takes an object only, and no blank text.
+/// The API accepts only an object, and no blank text.
 #[test]
-fn blocks_of_the_api_are_mended_where_it_would_refuse_them() {
+fn raw_blocks_that_the_api_rejects_are_repaired() {
     let caller = json!({"type": "direct"});
     let tool = |input: Value| json!({"type": "tool_use", "id": "c1", "name": "look", "input": input, "caller": caller});
     for (input, expected) in [
@@ -367,10 +367,10 @@ fn blocks_of_the_api_are_mended_where_it_would_refuse_them() {
     check_blocks(Role::Assistant, blocks, json!([{"type": "text", "text": "a"}]));
 }
 
-/// The API refused a conversation that began with another vendor's model, for the ids of its calls:
-/// for their characters, or because a server had begun anew with every answer.
+/// The API once rejected conversations that began with another vendor's model. The ids of the calls had invalid
+/// characters, or a server had restarted numbering in every response.
 #[test]
-fn ids_of_other_vendors_become_ids_that_the_api_takes() {
+fn ids_of_other_vendors_are_replaced_with_valid_ids() {
     let asked = |blocks: Vec<ContentBlock>| Message { role: Role::Assistant, content: blocks };
     let answered = |ids: &[&str]| {
         let result = |id: &&str| ContentBlock::ToolResult {
@@ -421,9 +421,9 @@ fn ids_of_other_vendors_become_ids_that_the_api_takes() {
     assert_eq!(check_request(&json, &[]), Ok(()));
 }
 
-/// They were sent as addresses, which the API would have to fetch.
+/// The images were once sent as URLs, which the API would have to fetch.
 #[test]
-fn images_in_data_urls_are_sent_as_their_bytes() {
+fn images_in_data_urls_are_sent_as_base64() {
     let image = |url: &str| ContentBlock::Image { source: ImageSource::Url { url: url.into() } };
     let bytes = json!({"type": "base64", "media_type": "image/png", "data": "aGk="});
     check_blocks(
@@ -443,9 +443,9 @@ fn images_in_data_urls_are_sent_as_their_bytes() {
     );
 }
 
-/// Models write such texts before a tool call, and the API refuses them in the next request.
+/// Models write blank texts before a tool call, and the API rejects them in the next request.
 #[test]
-fn blank_texts_and_messages_without_content_are_left_out() {
+fn blank_texts_and_empty_messages_are_omitted() {
     check_blocks(
         Role::Assistant,
         vec![text("\n\n"), text(""), text(" a "), text("\u{3000}")],
@@ -468,7 +468,7 @@ fn blank_texts_and_messages_without_content_are_left_out() {
 }
 
 #[test]
-fn system_prompts() {
+fn system_prompts_are_mapped() {
     let check = |system: SystemPrompt, leading: &[&str], expected: Value| {
         let request = CompletionRequest {
             system: Some(system),
@@ -510,7 +510,7 @@ fn system_prompts() {
 }
 
 #[test]
-fn a_system_message_within_the_conversation_stays_there() {
+fn later_system_message_keeps_its_position() {
     let request = talk(vec![Message::system("a"), Message::user("hi"), Message::system("b")]);
     check(
         request.view(),
@@ -525,7 +525,7 @@ fn a_system_message_within_the_conversation_stays_there() {
 }
 
 #[test]
-fn tools_without_what_the_api_does_not_take() {
+fn unsupported_tool_fields_are_omitted() {
     let full = ToolDefinition {
         title: Some("Look".into()),
         output_schema: Some(json!({"type": "string"})),
@@ -549,7 +549,7 @@ fn tools_without_what_the_api_does_not_take() {
 }
 
 #[test]
-fn choices_of_tools() {
+fn tool_choices_are_mapped() {
     let check = |choice: ToolChoice, tools: Vec<ToolDefinition>, expected: Option<Value>| {
         let request = CompletionRequest { tools, tool_choice: Some(choice), ..Default::default() };
         let json = json_of(request.view());
@@ -571,9 +571,9 @@ fn choices_of_tools() {
     }
 }
 
-/// The choice was sent whenever there was `extra`, and the API refuses it without tools.
+/// The choice was once sent whenever `extra` was set, but the API rejects it without tools.
 #[test]
-fn a_choice_follows_the_tools_in_extra_and_nothing_else_there() {
+fn tool_choice_is_sent_if_extra_has_tools() {
     let choice = |extra: Value| {
         let request = CompletionRequest {
             tool_choice: Some(ToolChoice::Auto),
@@ -590,7 +590,7 @@ fn a_choice_follows_the_tools_in_extra_and_nothing_else_there() {
 }
 
 #[test]
-fn thinking_effort_and_format() {
+fn thinking_effort_and_format_are_mapped() {
     let base = CompletionRequest::default;
     let check_thinking = |thinking, max_tokens, expected| {
         let request = CompletionRequest { thinking: Some(thinking), max_tokens, ..base() };
@@ -631,7 +631,7 @@ fn thinking_effort_and_format() {
 }
 
 #[test]
-fn what_the_api_cannot_express_is_an_error() {
+fn content_that_the_api_cannot_express_is_rejected() {
     let error = |request: CompletionRequest| {
         write(request.view(), DEFAULTS, false).unwrap_err().to_string()
     };
@@ -651,7 +651,7 @@ fn what_the_api_cannot_express_is_an_error() {
 }
 
 #[test]
-fn numbers_are_printed_as_they_were_written() {
+fn numbers_have_no_excess_digits() {
     for extra in [None, Some(json!({"top_k": 5}))] {
         let request = CompletionRequest {
             temperature: Some(0.7),
@@ -668,7 +668,7 @@ fn numbers_are_printed_as_they_were_written() {
 }
 
 #[test]
-fn context_management_and_its_betas() {
+fn context_management_is_mapped_with_betas() {
     let check_edits = |strategies: &[&str], betas_needed: &[&str]| {
         let edits =
             strategies.iter().map(|strategy| ContextEdit::Compact { strategy: (*strategy).into() });
@@ -689,7 +689,7 @@ fn context_management_and_its_betas() {
 }
 
 #[test]
-fn an_edit_with_settings_is_sent_as_it_is() {
+fn raw_edit_is_sent_unchanged() {
     let edit =
         json!({"type": "clear_tool_uses_20250919", "keep": {"type": "tool_uses", "value": 3}});
     let edits = vec![ContextEdit::Raw { json: edit.clone() }];
@@ -701,7 +701,7 @@ fn an_edit_with_settings_is_sent_as_it_is() {
 }
 
 #[test]
-fn a_request_to_summarise_now_is_no_edit() {
+fn summarize_edit_is_sent_in_its_own_field() {
     let request = |edits| CompletionRequest {
         context_management: Some(ContextManagement { edits }),
         ..Default::default()
@@ -722,7 +722,7 @@ fn a_request_to_summarise_now_is_no_edit() {
 }
 
 #[test]
-fn a_breakpoint_at_the_end_leaves_the_messages_as_they_are() {
+fn cache_conversation_does_not_change_messages() {
     let request = talk(vec![Message::user("hi")]);
     let cached = CacheControl { ttl: Some(CacheTtl::OneHour) };
     let bytes = |cache| write(request.view(), Settings { cache, ..DEFAULTS }, false).unwrap();
@@ -734,7 +734,7 @@ fn a_breakpoint_at_the_end_leaves_the_messages_as_they_are() {
 }
 
 #[test]
-fn a_request_may_wish_for_the_breakpoint_where_one_more_is_allowed() {
+fn requested_breakpoint_is_sent_below_the_maximum() {
     let marked = |count: usize| CompletionRequest {
         messages: vec![Message::user("hi")],
         system: Some(
@@ -763,7 +763,7 @@ fn a_request_may_wish_for_the_breakpoint_where_one_more_is_allowed() {
     }
 }
 
-/// Sent without a beta header, as no edit needs one, and refused.
+/// An empty list was once sent without a beta header, and rejected.
 #[test]
 fn context_management_without_edits_is_not_sent() {
     let request = CompletionRequest {
@@ -774,10 +774,10 @@ fn context_management_without_edits_is_not_sent() {
     assert!(betas(request.view()).is_empty());
 }
 
-/// The API knows the block only with the beta: a conversation that was compacted once could not go
-/// on without asking for further compaction.
+/// The API accepts the block only with the beta header. A compacted conversation once could not continue without a
+/// request for further compaction.
 #[test]
-fn a_summary_in_the_conversation_brings_its_beta() {
+fn summary_in_conversation_adds_its_beta() {
     let summary = ContentBlock::Compaction { content: "so far".into() };
     let json = json!({"type": "compaction", "content": null});
     for block in [
@@ -800,7 +800,7 @@ fn a_summary_in_the_conversation_brings_its_beta() {
 }
 
 #[test]
-fn extra_is_merged_deep_and_its_tools_are_appended() {
+fn extra_is_merged_and_its_tools_are_appended() {
     let search = json!({"type": "web_search_20250305", "name": "web_search"});
     let request = CompletionRequest {
         tools: vec![tool("look")],
@@ -840,7 +840,7 @@ fn extra_is_merged_deep_and_its_tools_are_appended() {
 }
 
 #[test]
-fn a_body_with_everything_is_accepted() {
+fn body_with_every_field_is_accepted() {
     let request = CompletionRequest {
         system: Some(
             vec![SystemBlock {
@@ -869,11 +869,13 @@ fn a_body_with_everything_is_accepted() {
     assert_eq!(check_request(&json_of(request.view()), &betas(request.view())), Ok(()));
 }
 
-/// What the user and the model say in a turn, the kinds of arguments and results of its calls, and
-/// whether a system message follows.
+/// A turn of a conversation.
+///
+/// Contains the user's blocks, the kinds of arguments and results of the calls, the model's blocks, and a flag for a
+/// following system message.
 type Turn = (Vec<ContentBlock>, Vec<(u8, u8)>, Vec<ContentBlock>, bool);
 
-/// A piece of a conversation that may follow any other.
+/// A turn that may follow any other turn.
 fn turn() -> impl Strategy<Value = Turn> {
     let user = prop_oneof![
         "[a-zé🦀\"\\\\ \n]{0,8}".prop_map(ContentBlock::Text),
@@ -900,7 +902,7 @@ fn turn() -> impl Strategy<Value = Turn> {
     )
 }
 
-/// A conversation that the API takes, and where it may be cut.
+/// A conversation that the API accepts, and the positions where it may be cut.
 fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
     prop::collection::vec(turn(), 0..6).prop_map(|turns| {
         let mut messages = vec![Message::user("hi")];
@@ -910,7 +912,7 @@ fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
             ends.push(messages.len());
             let (mut asked, mut answered) = (model, Vec::new());
             for (position, (input, outcome)) in calls.into_iter().enumerate() {
-                // Some servers begin anew with every answer, and write what they like.
+                // Some servers restart numbering in every response, and use any characters.
                 let id = match (index % 3, position) {
                     (0, _) => format!("call_{index}_{position}"),
                     (1, _) => format!("look:{position}"),
@@ -952,9 +954,9 @@ fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
 }
 
 proptest! {
-    /// What prompt caches need.
+    /// Prompt caches require it.
     #[test]
-    fn a_longer_conversation_begins_with_the_bytes_of_a_shorter_one(
+    fn longer_conversation_begins_with_bytes_of_shorter_one(
         (messages, ends) in history(),
         cut in any::<prop::sample::Index>(),
         with_extra in any::<bool>(),
@@ -990,7 +992,7 @@ proptest! {
 }
 
 #[test]
-fn strict_tools_and_fields_of_the_vendor() {
+fn strict_tools_and_vendor_fields_are_mapped() {
     let input_schema = json!({ "type": "object", "properties": { "a": { "type": "string" } } });
     let tool = ToolDefinition { description: "d".into(), input_schema, ..tool("act") }
         .strict()

@@ -1,4 +1,4 @@
-//! Every mapping of an answer in one piece, and bodies that are none.
+//! Every mapping of a whole response, and invalid bodies.
 
 use neuron_testing::anthropic::{json_body, stop_reason_to_wire};
 use serde_json::json;
@@ -9,7 +9,7 @@ fn read(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
     super::read(body, &Secret::new("sk-secret"))
 }
 
-/// Reads an answer without its metadata, which has tests of its own.
+/// Parses a response without its metadata, which has tests of its own.
 fn plain(body: &[u8]) -> CompletionResponse {
     let mut response = read(body).unwrap();
     response.message.content.retain(|block| !block.is_mark());
@@ -21,7 +21,7 @@ fn check_block(json: Value, expected: ContentBlock) {
     assert_eq!(block(json), expected);
 }
 
-/// Checks a block that is kept as it came.
+/// Checks a block that is kept unchanged.
 #[track_caller]
 fn check_raw(json: Value, portable: Option<ContentBlock>) {
     check_block(json.clone(), raw(json, portable));
@@ -40,7 +40,7 @@ fn thinking(thinking: &str, signature: &str) -> ContentBlock {
 }
 
 #[test]
-fn blocks_that_neuron_models() {
+fn known_blocks_are_parsed() {
     check_block(json!({"type": "text", "text": "日本"}), text("日本"));
     check_block(json!({"type": "text", "text": "", "citations": null}), text(""));
     check_block(json!({"type": "text", "text": "a", "citations": []}), text("a"));
@@ -67,7 +67,7 @@ fn blocks_that_neuron_models() {
         (json!({"b": 1, "a": 2}), json!({"b": 1, "a": 2})),
         (json!({}), json!({})),
         (json!([1]), json!([1])),
-        // Of compatible servers.
+        // Compatible servers send a text.
         (json!("{\"a\":1}"), json!({"a": 1})),
         (json!(""), json!({})),
         (json!(null), json!({})),
@@ -77,14 +77,14 @@ fn blocks_that_neuron_models() {
     }
 }
 
-/// It became a raw block that nobody answered, and the conversation could not go on.
+/// The call once became a raw block without a result, and the conversation could not continue.
 #[test]
-fn a_call_whose_arguments_are_left_out_is_a_call() {
+fn call_without_arguments_is_parsed() {
     check_block(json!({"type": "tool_use", "id": "c1", "name": "look"}), call(json!({})));
 }
 
 #[test]
-fn blocks_that_say_more_are_kept_with_what_they_mean() {
+fn blocks_with_unknown_fields_are_kept_with_portable_block() {
     let citation = json!({"type": "char_location", "cited_text": "a"});
     check_raw(json!({"type": "text", "text": "a", "citations": [citation]}), Some(text("a")));
     check_raw(
@@ -99,7 +99,7 @@ fn blocks_that_say_more_are_kept_with_what_they_mean() {
         json!({"type": "thinking", "thinking": "", "signature": "s", "new": 0}),
         Some(thinking("", "s")),
     );
-    // An empty list says that no tool changed.
+    // An empty list means that no tool changed.
     check_raw(
         json!({"type": "compaction", "content": "so far", "tool_changes": []}),
         Some(ContentBlock::Compaction { content: "so far".into() }),
@@ -107,7 +107,7 @@ fn blocks_that_say_more_are_kept_with_what_they_mean() {
 }
 
 #[test]
-fn blocks_that_neuron_does_not_model_are_kept() {
+fn unknown_blocks_are_kept() {
     for json in [
         json!({"type": "web_search_tool_result", "tool_use_id": "s", "content": []}),
         json!({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}),
@@ -131,7 +131,7 @@ fn check_usage(json: Value, expected: TokenUsage) {
 }
 
 #[test]
-fn usage_counts_all_that_was_paid_for() {
+fn usage_includes_all_billed_tokens() {
     check_usage(json!({}), TokenUsage::default());
     check_usage(
         json!({"input_tokens": null, "output_tokens": null, "iterations": null, "new": {"a": 1}}),
@@ -166,7 +166,7 @@ fn usage_counts_all_that_was_paid_for() {
 }
 
 #[test]
-fn usage_of_several_passes_is_their_sum() {
+fn usage_of_several_iterations_is_their_sum() {
     let pass = |kind: &str, input_tokens, output_tokens| UsageIteration {
         kind: kind.into(),
         input_tokens,
@@ -200,7 +200,7 @@ fn usage_of_several_passes_is_their_sum() {
 }
 
 #[test]
-fn every_stop_reason() {
+fn every_stop_reason_is_mapped() {
     let plain = Message::assistant("a");
     for reason in [
         StopReason::EndTurn,
@@ -223,10 +223,9 @@ fn every_stop_reason() {
     assert_eq!(stop_reason(None, &calls(with_more)), StopReason::ToolUse);
 }
 
-/// Every count that the API's reference documents: a stream sends some of them at its beginning, and
-/// all but two once more at its end.
+/// All counts in the API's reference. A stream sends some of them at its beginning, and all but two again at its end.
 #[test]
-fn a_streamed_answer_counts_what_a_whole_one_counts() {
+fn streamed_usage_equals_whole_usage() {
     let pass = json!({
         "type": "message", "model": "m", "input_tokens": 8, "output_tokens": 20,
         "cache_read_input_tokens": 60, "cache_creation_input_tokens": 30,
@@ -269,7 +268,7 @@ fn response(content: Vec<ContentBlock>) -> CompletionResponse {
 }
 
 #[test]
-fn a_whole_answer() {
+fn whole_response_is_parsed() {
     let answer = response(vec![
         thinking("", "sig"),
         text("日本 🦀"),
@@ -282,7 +281,7 @@ fn a_whole_answer() {
 }
 
 #[test]
-fn what_compatible_servers_leave_out_has_defaults() {
+fn fields_omitted_by_compatible_servers_have_defaults() {
     for body in [r#"{"content":[]}"#, r#"{"content":[],"usage":null,"stop_reason":null}"#] {
         let answer = read(body.as_bytes()).unwrap();
         let expected = CompletionResponse {
@@ -296,7 +295,7 @@ fn what_compatible_servers_leave_out_has_defaults() {
 }
 
 #[test]
-fn calls_without_an_id_or_with_the_same_one_are_told_apart() {
+fn missing_and_repeated_call_ids_are_replaced() {
     let body = json!({"id": "msg_1", "content": [
         {"type": "tool_use", "name": "look", "input": {"a": 1}},
         {"type": "tool_use", "id": "c1", "name": "look", "input": {}},
@@ -313,10 +312,10 @@ fn calls_without_an_id_or_with_the_same_one_are_told_apart() {
     assert_eq!(answer.message.tool_uses().next().unwrap().id, "toolu_0");
 }
 
-/// The rule of
+/// The rule is at
 /// <https://platform.claude.com/docs/en/build-with-claude/refusals-and-fallback#continuing-the-conversation>.
 #[test]
-fn what_a_declining_model_left_open_is_left_out() {
+fn open_blocks_of_declining_model_are_omitted() {
     let fallback =
         |to: &str| json!({"type": "fallback", "from": {"model": "a"}, "to": {"model": to}});
     let thought =
@@ -359,7 +358,7 @@ fn check_malformed(body: &str, expected: &str) {
 }
 
 #[test]
-fn a_body_that_is_no_message_is_shown() {
+fn body_that_is_not_a_message_is_shown() {
     check_malformed(
         "",
         "the response is not a message (EOF while parsing a value at line 1 column 0); it begins with: ",
@@ -382,10 +381,10 @@ fn a_body_that_is_no_message_is_shown() {
     assert!(read(&[0xff, 0xfe, 0x00]).is_err());
 }
 
-/// It was an answer that could not be read, and so neither retried nor understood: proxies pass errors
-/// on without their status.
+/// Proxies pass on errors without their status. Such an error was once reported as an invalid response, which is
+/// neither retried nor explained.
 #[test]
-fn an_error_in_place_of_a_message_keeps_its_class() {
+fn error_in_place_of_message_keeps_its_class() {
     for (json, kind, text) in [
         (
             json!({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}, "request_id": "req_1"}),
@@ -404,9 +403,9 @@ fn an_error_in_place_of_a_message_keeps_its_class() {
     }
 }
 
-/// Errors show the beginning of the body: a server that echoes the key there gave it away.
+/// Errors show the beginning of the body, which once exposed a key that the server echoed.
 #[test]
-fn a_body_that_is_no_message_does_not_give_the_key_away() {
+fn invalid_body_error_does_not_show_the_key() {
     for body in [
         "your key is sk-secret".to_owned(),
         r#"{"content":"sk-secret"}"#.to_owned(),
@@ -419,7 +418,7 @@ fn a_body_that_is_no_message_does_not_give_the_key_away() {
 }
 
 #[test]
-fn an_answer_that_is_cut_is_an_error_wherever_it_is_cut() {
+fn truncated_response_is_an_error() {
     let answer = response(vec![text("日本 \"🦀\""), call(json!({"a": [1, {"b": null}]}))]);
     let body = json_body(&answer).to_string();
     for end in 0..body.len() {
@@ -429,7 +428,7 @@ fn an_answer_that_is_cut_is_an_error_wherever_it_is_cut() {
 }
 
 #[test]
-fn a_big_answer_is_read_whole() {
+fn large_response_is_parsed() {
     let blocks = (0..1000).map(|_| text(&"日本🦀\n".repeat(500)));
     let answer = response(blocks.collect());
     let body = json_body(&answer).to_string();

@@ -1,4 +1,4 @@
-//! Streams without HTTP: every event, every split, every cut.
+//! Streams without HTTP, with every event, every split and every truncation.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -19,12 +19,12 @@ type Piece = Result<Bytes, ProviderError>;
 
 fn event_stream(
     pieces: Vec<Piece>,
-) -> AnswerStream<impl Stream<Item = Piece> + Unpin, MessageAnswer> {
+) -> AnswerStream<impl Stream<Item = Piece> + Unpin, MessageDecoder> {
     let secret = Secret::new("sk-secret");
-    AnswerStream::from_bytes(stream::iter(pieces), MessageAnswer::default(), secret)
+    AnswerStream::from_bytes(stream::iter(pieces), MessageDecoder::default(), secret)
 }
 
-/// Reads a stream to its end; none of its pieces is ever waited for.
+/// Decodes a stream to its end. All chunks are available at once.
 fn read(pieces: Vec<Piece>) -> Vec<StreamEvent> {
     let events = event_stream(pieces).collect::<Vec<_>>();
     events.now_or_never().expect("nothing to wait for")
@@ -34,13 +34,13 @@ fn read_bytes(bytes: &[u8]) -> Vec<StreamEvent> {
     read(vec![Ok(Bytes::copy_from_slice(bytes))])
 }
 
-/// Events in a form that can be compared.
+/// Returns events in a format that can be compared.
 fn shown(events: &[StreamEvent]) -> Vec<String> {
     let shown = events.iter().map(|event| format!("{event:?}"));
     shown.collect()
 }
 
-/// Writes events by hand.
+/// Serialises events.
 fn sse(events: &[Value]) -> Vec<u8> {
     let lines = events.iter().map(|event| format!("data: {event}\n\n"));
     lines.collect::<String>().into_bytes()
@@ -77,7 +77,7 @@ fn end(stop_reason: &str) -> [Value; 2] {
     ]
 }
 
-/// An answer with these events between its beginning and its end.
+/// A response with these events between its beginning and its end.
 fn answer(middle: impl IntoIterator<Item = Value>) -> Vec<u8> {
     let events: Vec<_> = [begin()].into_iter().chain(middle).chain(end("end_turn")).collect();
     sse(&events)
@@ -95,7 +95,7 @@ fn raw(json: Value, portable: Option<ContentBlock>) -> ContentBlock {
     ContentBlock::Raw { provider: "anthropic".into(), json, portable: portable.map(Box::new) }
 }
 
-/// The complete response, which must be the stream's last event.
+/// Returns the complete response. Checks that it is the last event.
 #[track_caller]
 fn response_of(events: &[StreamEvent]) -> &CompletionResponse {
     let [
@@ -111,7 +111,7 @@ fn response_of(events: &[StreamEvent]) -> &CompletionResponse {
     response
 }
 
-/// Checks which blocks and which deltas these events give.
+/// Checks the blocks and the deltas of these events.
 #[track_caller]
 fn check(middle: impl IntoIterator<Item = Value>, deltas: &[&str], content: &[ContentBlock]) {
     let events = read_bytes(&answer(middle));
@@ -133,7 +133,7 @@ fn short(event: &StreamEvent) -> String {
     }
 }
 
-/// Checks that a stream ends with one error and no answer; returns its text.
+/// Checks that a stream ends with one error and without a response. Returns the error's text.
 #[track_caller]
 fn check_error(events: &[StreamEvent], kind: &str) -> String {
     let Some((StreamEvent::Error(error), before)) = events.split_last() else {
@@ -153,7 +153,7 @@ fn check_error(events: &[StreamEvent], kind: &str) -> String {
     error.to_string()
 }
 
-/// An answer with everything that there is.
+/// A response with every feature of the API.
 fn rich() -> CompletionResponse {
     let pass = |kind: &str, input_tokens, output_tokens, cache_read_tokens| UsageIteration {
         kind: kind.into(),
@@ -208,7 +208,7 @@ fn plain(response: &CompletionResponse) -> CompletionResponse {
 }
 
 #[test]
-fn a_rich_answer_gives_every_event_in_order() {
+fn response_with_every_feature_gives_events_in_order() {
     let expected = rich();
     let events = read_bytes(&sse_bytes(&expected, 10, &Wire::default()));
     assert_eq!(plain(response_of(&events)), expected);
@@ -236,7 +236,7 @@ fn a_rich_answer_gives_every_event_in_order() {
 }
 
 #[test]
-fn any_way_to_write_and_split_the_bytes_gives_the_same_events() {
+fn every_serialisation_and_split_gives_equal_events() {
     let answer = rich();
     let wire = Wire::default;
     let expected = shown(&read_bytes(&sse_bytes(&answer, 10, &wire())));
@@ -260,7 +260,7 @@ fn any_way_to_write_and_split_the_bytes_gives_the_same_events() {
     }
 }
 
-/// The position after the event that has the stop reason.
+/// Returns the position after the event with the stop reason.
 fn end_of_message_delta(bytes: &[u8]) -> usize {
     let text = std::str::from_utf8(bytes).unwrap();
     let stop_reason = text.rfind("\"stop_reason\":").unwrap();
@@ -268,7 +268,7 @@ fn end_of_message_delta(bytes: &[u8]) -> usize {
 }
 
 #[test]
-fn an_answer_that_is_cut_before_its_stop_reason_is_one_error() {
+fn stream_truncated_before_stop_reason_is_one_error() {
     let bytes = Bytes::from(sse_bytes(&rich(), 10, &Wire::default()));
     let whole = shown(&read_bytes(&bytes));
     for at in 0..end_of_message_delta(&bytes) {
@@ -284,7 +284,7 @@ fn an_answer_that_is_cut_before_its_stop_reason_is_one_error() {
 
 /// Some servers and proxies close the connection without the empty line that ends the last event.
 #[test]
-fn an_answer_with_its_stop_reason_is_complete_where_the_stream_ends() {
+fn stream_with_stop_reason_is_complete_without_message_stop() {
     let bytes = Bytes::from(sse_bytes(&rich(), 10, &Wire::default()));
     let whole = shown(&read_bytes(&bytes));
     assert!(bytes.ends_with(b"{\"type\":\"message_stop\"}\n\n"));
@@ -297,7 +297,7 @@ fn an_answer_with_its_stop_reason_is_complete_where_the_stream_ends() {
 }
 
 #[test]
-fn a_connection_that_breaks_before_the_end_is_one_error() {
+fn broken_connection_is_one_error() {
     let bytes = Bytes::from(sse_bytes(&rich(), 10, &Wire::default()));
     let whole = shown(&read_bytes(&bytes));
     for at in 0..bytes.len() {
@@ -310,7 +310,7 @@ fn a_connection_that_breaks_before_the_end_is_one_error() {
 }
 
 #[test]
-fn nothing_follows_the_end() {
+fn stream_ends_after_the_last_event() {
     for bytes in [answer([]), b"data: {\n\n".to_vec()] {
         let mut events = event_stream(vec![Ok(bytes.into()), Ok(answer([]).into())]);
         let mut next = || poll_fn(|cx| Pin::new(&mut events).poll_next(cx)).now_or_never();
@@ -322,7 +322,7 @@ fn nothing_follows_the_end() {
 }
 
 #[test]
-fn what_comes_after_the_last_event_is_not_read() {
+fn data_after_the_last_event_is_ignored() {
     let complete = answer([]);
     let expected = shown(&read_bytes(&complete));
     for more in [
@@ -339,7 +339,7 @@ fn what_comes_after_the_last_event_is_not_read() {
 }
 
 #[test]
-fn an_error_event_keeps_its_class_and_its_request_id() {
+fn error_event_keeps_class_and_request_id() {
     let event = |kind: &str| json!({"type": "error", "error": {"type": kind, "message": "why"}, "request_id": "req_9"});
     for (kind, class, prefix) in [
         ("overloaded_error", "ServiceUnavailable", "service unavailable: "),
@@ -363,9 +363,9 @@ fn an_error_event_keeps_its_class_and_its_request_id() {
     assert_eq!(text, "stream error: the server reports an error");
 }
 
-/// Only some classes of errors were redacted.
+/// Only some classes of errors were once redacted.
 #[test]
-fn no_error_gives_the_key_away() {
+fn errors_do_not_show_the_key() {
     for kind in [
         "api_error",
         "overloaded_error",
@@ -381,7 +381,7 @@ fn no_error_gives_the_key_away() {
         assert!(!format!("{events:?}").contains("secret"), "{events:?}");
         assert!(format!("{events:?}").contains("[redacted]"), "{events:?}");
     }
-    // Cut in mid-key, it could not be found any more.
+    // A key that is cut before redaction would not be found.
     for padding in 0..250 {
         let data = format!("data: {{{}sk-secret\n\n", "x".repeat(padding));
         let events = read_bytes(data.as_bytes());
@@ -390,7 +390,7 @@ fn no_error_gives_the_key_away() {
 }
 
 #[test]
-fn what_is_not_known_is_passed_over() {
+fn unknown_events_and_deltas_are_ignored() {
     let block = || start(0, json!({"type": "text", "text": ""}));
     check(
         [
@@ -416,7 +416,7 @@ fn what_is_not_known_is_passed_over() {
 }
 
 #[test]
-fn an_event_that_cannot_be_read_is_named() {
+fn invalid_event_is_quoted_in_error() {
     let check = |data: &str, expected: &str| {
         let bytes = [sse(&[begin()]), format!("data: {data}\n\n").into_bytes(), answer([])];
         let events = read_bytes(&bytes.concat());
@@ -437,7 +437,7 @@ fn an_event_that_cannot_be_read_is_named() {
 }
 
 #[test]
-fn a_signature_replaces_the_one_before() {
+fn later_signature_replaces_earlier_one() {
     let signature = |text: &str| delta(0, json!({"type": "signature_delta", "signature": text}));
     check(
         [
@@ -452,7 +452,7 @@ fn a_signature_replaces_the_one_before() {
 }
 
 #[test]
-fn citations_are_kept_with_the_text() {
+fn streamed_citations_are_kept_with_the_text() {
     let citation = |text: &str| json!({"type": "char_location", "cited_text": text});
     let cite = |text| delta(0, json!({"type": "citations_delta", "citation": citation(text)}));
     for start_block in [
@@ -483,7 +483,7 @@ fn citations_are_kept_with_the_text() {
 }
 
 #[test]
-fn arguments_in_every_form() {
+fn arguments_are_parsed_from_every_format() {
     let check = |pieces: &[&str], deltas: &[&str], input: Value| {
         let block = json!({"type": "tool_use", "id": "c1", "name": "look", "input": {}});
         let pieces = pieces.iter().map(|piece| input_delta(0, piece));
@@ -506,9 +506,9 @@ fn arguments_in_every_form() {
     );
 }
 
-/// The call was kept as a raw block, and nobody ran it.
+/// The call was once kept as a raw block and never ran.
 #[test]
-fn arguments_that_a_server_leaves_out_or_sends_at_once() {
+fn missing_and_unsplit_arguments_are_accepted() {
     let block = json!({"type": "tool_use", "id": "c1", "name": "look"});
     check(
         [start(0, block), stop(0)],
@@ -521,7 +521,7 @@ fn arguments_that_a_server_leaves_out_or_sends_at_once() {
         &["start c1 look", "input c1 {\"a\":1}", "end c1", "call c1 look {\"a\":1}"],
         &[call("c1", json!({"a": 1}))],
     );
-    // What comes in pieces counts, unless it says nothing.
+    // Deltas take precedence, unless they are empty.
     check(
         [start(0, block.clone()), input_delta(0, "{\"a\":2}"), stop(0)],
         &["start c1 look", "input c1 {\"a\":2}", "end c1", "call c1 look {\"a\":2}"],
@@ -541,7 +541,7 @@ fn arguments_that_a_server_leaves_out_or_sends_at_once() {
 }
 
 #[test]
-fn tools_of_the_server_are_no_calls_of_ours() {
+fn server_tools_are_not_tool_calls() {
     let block = json!({"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}});
     check(
         [start(0, block), input_delta(0, "{\"query\""), input_delta(0, ":\"rust\"}"), stop(0)],
@@ -554,7 +554,7 @@ fn tools_of_the_server_are_no_calls_of_ours() {
 }
 
 #[test]
-fn a_call_with_more_fields_is_still_called() {
+fn call_with_unknown_fields_is_a_tool_call() {
     let caller = json!({"type": "direct"});
     let block =
         json!({"type": "tool_use", "id": "c1", "name": "look", "input": {}, "caller": caller});
@@ -569,7 +569,7 @@ fn a_call_with_more_fields_is_still_called() {
 }
 
 #[test]
-fn a_summary_comes_whole_each_time() {
+fn summary_deltas_replace_each_other() {
     let summary = |content: &str, encrypted: Value| {
         delta(
             0,
@@ -595,7 +595,7 @@ fn a_summary_comes_whole_each_time() {
 }
 
 #[test]
-fn a_block_without_an_end_is_kept() {
+fn block_without_end_event_is_kept() {
     check(
         [
             start(0, json!({"type": "text", "text": "begun "})),
@@ -609,7 +609,7 @@ fn a_block_without_an_end_is_kept() {
 }
 
 #[test]
-fn blocks_that_come_at_once_are_told_apart_by_their_index() {
+fn interleaved_blocks_are_matched_by_index() {
     check(
         [
             start(1, json!({"type": "text", "text": ""})),
@@ -626,9 +626,9 @@ fn blocks_that_come_at_once_are_told_apart_by_their_index() {
     );
 }
 
-/// The later block took the place of the one before, whose text was lost.
+/// The later block once replaced the earlier one, whose text was lost.
 #[test]
-fn an_index_that_is_used_again_loses_no_block() {
+fn reused_index_keeps_both_blocks() {
     let block = |index| start(index, json!({"type": "text", "text": ""}));
     check(
         [
@@ -648,9 +648,9 @@ fn an_index_that_is_used_again_loses_no_block() {
     );
 }
 
-/// The text was dropped in silence, and the answer called complete.
+/// The text was once dropped silently, and the response reported as complete.
 #[test]
-fn a_text_for_a_block_that_is_not_open_is_an_error() {
+fn delta_for_unopened_block_is_an_error() {
     let block = || start(0, json!({"type": "text", "text": ""}));
     for middle in [
         vec![text_delta(0, "a")],
@@ -663,7 +663,7 @@ fn a_text_for_a_block_that_is_not_open_is_an_error() {
 }
 
 #[test]
-fn a_delta_without_a_type_is_read_by_its_fields() {
+fn delta_without_type_is_decoded_by_its_fields() {
     check(
         [start(0, json!({"type": "text", "text": ""})), delta(0, json!({"text": "a"}))],
         &["text a"],
@@ -672,7 +672,7 @@ fn a_delta_without_a_type_is_read_by_its_fields() {
 }
 
 #[test]
-fn a_long_answer_is_complete() {
+fn long_stream_is_decoded() {
     let deltas = (0..10_000).map(|number| text_delta(0, &format!("{number} ")));
     let block = start(0, json!({"type": "text", "text": ""}));
     let bytes = answer([block].into_iter().chain(deltas));
@@ -685,7 +685,7 @@ fn a_long_answer_is_complete() {
 }
 
 #[test]
-fn a_later_count_replaces_an_earlier_one_and_null_replaces_nothing() {
+fn later_count_replaces_earlier_one_except_null() {
     let bytes = sse(&[
         json!({"type": "message_start", "message": {"id": "msg_1", "model": "m", "content": [], "usage": {
             "input_tokens": 100, "cache_read_input_tokens": 7, "cache_creation_input_tokens": 5, "output_tokens": 1,
@@ -715,7 +715,7 @@ fn a_later_count_replaces_an_earlier_one_and_null_replaces_nothing() {
 }
 
 #[test]
-fn a_stream_says_why_it_stopped_or_it_follows_from_the_calls() {
+fn missing_stop_reason_is_derived_from_calls() {
     let block = start(0, json!({"type": "tool_use", "id": "c1", "name": "look", "input": {}}));
     let events = read_bytes(&sse(&[begin(), block.clone(), json!({"type": "message_stop"})]));
     assert_eq!(response_of(&events).stop_reason, StopReason::ToolUse);
@@ -725,7 +725,7 @@ fn a_stream_says_why_it_stopped_or_it_follows_from_the_calls() {
 }
 
 #[test]
-fn readers_of_a_response_take_these_events() {
+fn response_end_collects_the_response() {
     let expected = rich();
     let mut reader = ResponseEnd::default();
     let events = read_bytes(&sse_bytes(&expected, 3, &Wire::default()));
@@ -739,15 +739,15 @@ fn readers_of_a_response_take_these_events() {
 }
 
 #[test]
-fn an_end_without_a_beginning_is_an_error() {
+fn message_stop_without_message_start_is_an_error() {
     let events = read_bytes(&sse(&[json!({"type": "message_stop"})]));
     let [StreamEvent::Error(error)] = &events[..] else { panic!("{events:?}") };
     assert_eq!(error.to_string(), "stream error: the stream ends an answer that it did not begin");
 }
 
-/// LiteLLM and vLLM leave out what they do not know.
+/// LiteLLM and vLLM omit unknown fields.
 #[test]
-fn a_beginning_without_what_compatible_servers_leave_out() {
+fn message_start_without_optional_fields_is_accepted() {
     for message in [
         json!({}),
         json!({"id": null, "model": null, "content": null, "usage": null}),
@@ -765,7 +765,7 @@ fn a_beginning_without_what_compatible_servers_leave_out() {
 }
 
 #[test]
-fn calls_without_an_id_or_with_the_same_one_are_told_apart() {
+fn missing_and_repeated_call_ids_are_replaced() {
     let block = |id: Value| json!({"type": "tool_use", "id": id, "name": "look", "input": {}});
     let bare = json!({"type": "tool_use", "name": "look"});
     check(
@@ -805,9 +805,8 @@ fn calls_without_an_id_or_with_the_same_one_are_told_apart() {
     );
 }
 
-/// The block and the entries of `usage.iterations` as in
-/// <https://platform.claude.com/docs/en/build-with-claude/refusals-and-fallback> and in the types of
-/// Anthropic's Python SDK 2.12.0.
+/// The block and the entries of `usage.iterations`, as in
+/// <https://platform.claude.com/docs/en/build-with-claude/refusals-and-fallback> and in Anthropic's Python SDK 2.12.0.
 fn fallback() -> Value {
     json!({
         "type": "fallback",
@@ -817,9 +816,9 @@ fn fallback() -> Value {
     })
 }
 
-/// A fallback within the stream keeps the `message_start` of the model that declined.
+/// After a fallback within the stream, `message_start` still has the model that declined.
 #[test]
-fn after_a_fallback_the_response_names_the_model_that_answered() {
+fn response_after_fallback_names_the_second_model() {
     let served = json!([
         {"type": "message", "model": "m", "input_tokens": 9, "output_tokens": 2},
         {"type": "fallback_message", "model": "claude-opus-4-8", "input_tokens": 10, "output_tokens": 5},
@@ -840,9 +839,9 @@ fn after_a_fallback_the_response_names_the_model_that_answered() {
     }
 }
 
-/// Nobody may run them, and the API refuses them in the next request.
+/// The calls must not run, and the API rejects them in the next request.
 #[test]
-fn calls_that_a_fallback_abandoned_are_left_out() {
+fn calls_abandoned_by_fallback_are_omitted() {
     let thought = json!({"type": "thinking", "thinking": "hm", "signature": "sig"});
     let tool = |id: &str| json!({"type": "tool_use", "id": id, "name": "look", "input": {}});
     let blocks = [thought, tool("c1"), fallback(), tool("c2")];

@@ -1,4 +1,4 @@
-//! The suite that every provider passes.
+//! The conformance suite of providers.
 
 use neuron_conformance::provider::{Capabilities, ProviderHarness, Timeouts};
 use neuron_provider_anthropic::Anthropic;
@@ -33,9 +33,9 @@ impl ProviderHarness for Harness {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             request_id_header: Some("request-id"),
-            // `message_stop` follows the stop reason and says nothing more.
+            // `message_stop` follows the stop reason and has no content.
             optional_frames: 1,
-            // The API says `refusal` for a filter, and has no word for a model that loads.
+            // The API sends `refusal` for a content filter, and has no error for a model that is loading.
             ..Capabilities::default()
                 .without_stop_reasons(&[StopReason::ContentFilter])
                 .without_errors(&["ModelLoading"])

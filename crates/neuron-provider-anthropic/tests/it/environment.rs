@@ -1,4 +1,4 @@
-//! The environment variable with the key.
+//! The environment variable with the API key.
 
 use neuron_conformance::child_process::run_with_environment;
 use neuron_provider_anthropic::Anthropic;
@@ -7,8 +7,8 @@ use neuron_types::Provider;
 use crate::support::*;
 
 #[tokio::test]
-async fn the_key_of_the_environment_is_sent() {
-    let test = concat!(module_path!(), "::the_key_of_the_environment_is_sent");
+async fn key_from_environment_is_sent() {
+    let test = concat!(module_path!(), "::key_from_environment_is_sent");
     if run_with_environment(test, [("ANTHROPIC_API_KEY", "test-key\n")]) {
         let server = start(["hello"]).await;
         let provider = Anthropic::from_env().unwrap().base_url(server.url());

@@ -16,9 +16,9 @@ fn error(error: ProviderError) -> ServerReply {
     Reply::error(error).into()
 }
 
-/// The same reply gives the same error to both calls.
+/// The same response gives the same error for both methods.
 #[tokio::test]
-async fn an_error_before_the_answer_has_its_class_and_its_text() {
+async fn error_response_has_class_and_text() {
     use ProviderError as E;
     let spending = r#"{"type":"error","error":{"type":"rate_limit_error","message":"limit","details":{"error_code":"enforced_spend_limit_reached"}},"request_id":"req_b"}"#;
     for (reply, text) in [
@@ -35,7 +35,7 @@ async fn an_error_before_the_answer_has_its_class_and_its_text() {
             "invalid request: 400 invalid_request_error: bad (request id req_N)",
         ),
         (error(E::Timeout(Duration::from_secs(1))), "timeout after 600s"),
-        // Waiting does not help.
+        // A spending limit is not a rate limit, even with `retry-after`.
         (
             raw(429, &[("retry-after", "5")], spending),
             "insufficient resources: 429 rate_limit_error: limit (request id req_b)",
@@ -59,7 +59,7 @@ async fn an_error_before_the_answer_has_its_class_and_its_text() {
 }
 
 #[tokio::test]
-async fn an_error_with_a_successful_status_has_its_text() {
+async fn error_with_successful_status_has_text() {
     let json = [("content-type", "application/json")];
     let no_answer = raw(200, &json, r#"{"ok":true}"#);
     let busy = r#"{"type":"error","error":{"type":"overloaded_error","message":"busy"}}"#;
@@ -89,7 +89,7 @@ async fn an_error_with_a_successful_status_has_its_text() {
 }
 
 #[tokio::test]
-async fn a_request_that_the_api_refuses_has_the_apis_text() {
+async fn rejected_request_has_the_apis_text() {
     let builder = AnthropicServer::builder().models(["another"]);
     let server = builder.start(["never sent"]).await.unwrap();
     for (provider, text) in [
@@ -101,7 +101,7 @@ async fn a_request_that_the_api_refuses_has_the_apis_text() {
             provider(server.url()).model("claude-gone"),
             "model not found: 404 not_found_error: model: claude-gone (request id req_2)",
         ),
-        // It was a model that is not found, and the model was right.
+        // A wrong path was once reported as an unknown model.
         (
             provider(format!("{}/v1/messages", server.url())),
             "invalid request: 404 not_found_error: Not Found (request id req_3); the base URL is probably wrong",

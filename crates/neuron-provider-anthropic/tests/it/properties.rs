@@ -1,5 +1,4 @@
-//! What an answer keeps on its way back: an answer is read, written as a message of the next
-//! request, and read again as an answer.
+//! Round trips. A response is parsed, sent back in the next request, and parsed again.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::support::soon;
 
-/// Any JSON, as a field that the API adds may have it.
+/// Any JSON value, for a field that the API may add.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -46,7 +45,7 @@ fn kind(kind: &'static str) -> Value {
     json!({"type": kind})
 }
 
-/// A block of an answer of the API, without its id.
+/// A block of a response, without its id.
 fn block() -> impl Strategy<Value = Value> {
     let text = "[a-z\"\\\\é🦀 \n]{0,6}x";
     let citation = (more(), "[a-z]{0,3}").prop_map(|(more, cited)| {
@@ -114,7 +113,7 @@ fn read(content: &Value, more: BTreeMap<String, Value>) -> CompletionResponse {
     wire::read_response(with(body(content), more).to_string().as_bytes()).unwrap()
 }
 
-/// The content of the message that goes back.
+/// Returns the content of the message that is sent back.
 fn written(answer: &CompletionResponse) -> Value {
     let request = CompletionRequest {
         messages: vec![Message::user("hi"), answer.message.clone()],
@@ -125,7 +124,7 @@ fn written(answer: &CompletionResponse) -> Value {
     body["messages"][1]["content"].take()
 }
 
-/// The events of an answer: texts, reasoning and arguments in pieces, other blocks at once.
+/// The events of a response, with texts, reasoning and arguments in fragments, and other blocks whole.
 fn events(content: &[Value], more: &BTreeMap<String, Value>) -> String {
     let mut start = body(&json!([]));
     let usage = json!({"output_tokens": 3});
@@ -183,14 +182,14 @@ fn events(content: &[Value], more: &BTreeMap<String, Value>) -> String {
 
 proptest! {
     #[test]
-    fn an_answer_that_goes_back_is_the_same_answer(blocks in blocks(), more in more()) {
+    fn response_is_unchanged_by_round_trip(blocks in blocks(), more in more()) {
         let answer = read(&Value::from(blocks.clone()), more.clone());
         let back = written(&answer);
         prop_assert_eq!(back.as_array().unwrap().len(), blocks.len());
         let again = read(&back, more);
         prop_assert_eq!(&again, &answer);
         prop_assert_eq!(written(&again), back.clone());
-        // Fields that say something go back, known or not.
+        // Fields that are not empty are sent back, known or not.
         for (sent, came) in back.as_array().unwrap().iter().zip(&blocks) {
             for (key, value) in came.as_object().unwrap() {
                 let is_empty = value.is_null() || (key == "citations" && value == &json!([]));
@@ -200,7 +199,7 @@ proptest! {
     }
 
     #[test]
-    fn a_streamed_answer_is_the_whole_one(blocks in blocks(), more in more(), cut in any::<prop::sample::Index>()) {
+    fn streamed_response_equals_whole_response(blocks in blocks(), more in more(), cut in any::<prop::sample::Index>()) {
         let whole = read(&Value::from(blocks.clone()), BTreeMap::new());
         let bytes = Bytes::from(events(&blocks, &more));
         let at = cut.index(bytes.len());

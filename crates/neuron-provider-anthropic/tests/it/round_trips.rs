@@ -1,4 +1,4 @@
-//! Answers as blocks, and a conversation of several turns.
+//! Content blocks of responses, and a conversation of several turns.
 
 use neuron_testing::Reply;
 use neuron_types::{
@@ -9,9 +9,9 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// Thoughts, texts and calls are neuron's own blocks.
+/// Thinking, text and tool calls become portable blocks.
 #[tokio::test]
-async fn an_answer_has_plain_blocks() {
+async fn response_has_portable_blocks() {
     let server = start([answer(), answer()]).await;
     let provider = provider(server.url());
     let whole = provider.complete(ask("hi")).await.unwrap();
@@ -33,9 +33,9 @@ fn result(id: &str, content: Vec<ContentItem>, is_error: bool) -> ContentBlock {
     ContentBlock::ToolResult { tool_use_id: id.into(), content, is_error }
 }
 
-/// The server refuses what the vendor refuses, and every answer goes back to it.
+/// The server is as strict as the vendor, and receives every response again.
 #[tokio::test]
-async fn a_conversation_with_tools_is_accepted_turn_by_turn() {
+async fn conversation_with_tools_is_accepted_in_every_turn() {
     let search = ContentBlock::Raw {
         provider: "anthropic".into(),
         json: json!({

@@ -1,4 +1,4 @@
-//! The requests: address, headers, body and connection.
+//! Requests, with their URL, headers, body and connection.
 
 use neuron_testing::AnthropicServer;
 use neuron_types::{ContextEdit, ContextManagement, Provider};
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::*;
 
 #[tokio::test]
-async fn the_headers_and_the_body() {
+async fn request_has_headers_and_body() {
     let server = start(["a", "b"]).await;
     let provider = provider(server.url()).model("claude-test");
     provider.complete(ask("hi")).await.unwrap();
@@ -41,7 +41,7 @@ async fn the_headers_and_the_body() {
 }
 
 #[tokio::test]
-async fn settings_are_sent() {
+async fn client_settings_are_sent() {
     let server = AnthropicServer::builder().api_key("another").start(["a"]).await.unwrap();
     let provider = neuron_provider_anthropic::Anthropic::new("another")
         .base_url(server.url())
@@ -61,7 +61,7 @@ async fn settings_are_sent() {
 }
 
 #[tokio::test]
-async fn a_base_url_in_every_form_leads_to_the_same_place() {
+async fn every_base_url_format_leads_to_the_same_path() {
     let server = start(["a", "b", "c", "d"]).await;
     for end in ["", "/", "/v1", "/v1/"] {
         let provider = provider(format!("{}{end}", server.url()));
@@ -72,7 +72,7 @@ async fn a_base_url_in_every_form_leads_to_the_same_place() {
 }
 
 #[tokio::test]
-async fn clones_share_a_connection() {
+async fn clones_share_connections() {
     let server = start(["a", "b", "c"]).await;
     let provider = provider(server.url());
     for provider in [provider.clone(), provider.clone().model("another"), provider] {

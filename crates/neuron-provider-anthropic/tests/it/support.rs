@@ -1,4 +1,4 @@
-//! A server, a provider for it, a request and an answer.
+//! A server, its provider, a request and a response.
 
 use std::future::Future;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use neuron_types::{
 };
 use serde_json::json;
 
-/// Ends a test that hangs.
+/// Fails a test that hangs.
 pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
     let limit = Duration::from_secs(120);
     tokio::time::timeout(limit, work).await.expect("too slow")
@@ -34,7 +34,7 @@ pub(crate) fn ask(text: &str) -> CompletionRequest {
     }
 }
 
-/// A small answer with a thought, a text and a call.
+/// A small response with thinking, a text and a call.
 pub(crate) fn answer() -> CompletionResponse {
     let content = vec![
         ContentBlock::Thinking { thinking: "hm".into(), signature: "sig".into() },

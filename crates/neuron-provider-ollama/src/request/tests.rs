@@ -1,4 +1,4 @@
-//! Every mapping of a request, and that the bytes of a conversation only grow.
+//! Every mapping of a request, and the stability of its bytes as a conversation grows.
 
 use neuron_testing::ollama::check_chat_request;
 use neuron_types::{
@@ -31,13 +31,13 @@ fn check(request: RequestRef<'_>, expected: Value) {
     assert_eq!(json, expected);
 }
 
-/// Checks what these messages become.
+/// Checks the conversion of these messages.
 #[track_caller]
 fn check_messages(messages: Vec<Message>, expected: Value) {
     check(talk(messages).view(), json!({"messages": expected}));
 }
 
-/// Checks what a message of this role with these blocks becomes.
+/// Checks the conversion of a message with this role and these blocks.
 #[track_caller]
 fn check_message(role: Role, content: Vec<ContentBlock>, expected: Value) {
     check_messages(vec![Message { role, content }], json!([expected]));
@@ -102,7 +102,7 @@ fn raw(provider: &str, json: Value, portable: Option<ContentBlock>) -> ContentBl
 }
 
 #[test]
-fn an_empty_request_has_the_settings() {
+fn empty_request_contains_the_settings() {
     assert_eq!(
         json_of(CompletionRequest::default().view()),
         json!({"model": "default-model", "stream": false, "messages": []})
@@ -117,7 +117,7 @@ fn an_empty_request_has_the_settings() {
 }
 
 #[test]
-fn system_prompts_come_first_and_system_messages_where_they_stand() {
+fn system_prompt_is_first_and_system_messages_keep_their_position() {
     let system = |text: &str| json!({"role": "system", "content": text});
     let check = |prompt: SystemPrompt, messages: Vec<Message>, expected: Value| {
         let request = CompletionRequest { system: Some(prompt), ..talk(messages) };
@@ -145,7 +145,7 @@ fn system_prompts_come_first_and_system_messages_where_they_stand() {
 }
 
 #[test]
-fn messages_of_users() {
+fn user_messages_are_mapped() {
     let user = |blocks, expected| check_message(Role::User, blocks, expected);
     user(vec![text("日本 \"🦀\"\n")], json!({"role": "user", "content": "日本 \"🦀\"\n"}));
     user(vec![text("a"), text(""), text("b")], json!({"role": "user", "content": "a\n\nb"}));
@@ -164,7 +164,7 @@ fn messages_of_users() {
 }
 
 #[test]
-fn messages_of_models() {
+fn assistant_messages_are_mapped() {
     let model = |blocks, expected| check_message(Role::Assistant, blocks, expected);
     model(vec![text("a"), text("b")], json!({"role": "assistant", "content": "ab"}));
     model(
@@ -186,7 +186,7 @@ fn messages_of_models() {
 }
 
 #[test]
-fn arguments_are_objects_in_the_order_in_which_the_model_wrote_them() {
+fn arguments_are_objects_in_original_order() {
     for (input, expected) in [
         (json!({"z": 1, "a": [null]}), json!({"z": 1, "a": [null]})),
         (json!({}), json!({})),
@@ -213,7 +213,7 @@ fn arguments_are_objects_in_the_order_in_which_the_model_wrote_them() {
 }
 
 #[test]
-fn results_are_messages_of_their_own_before_what_the_user_says() {
+fn tool_results_are_messages_before_user_text() {
     let calls = || Message {
         role: Role::Assistant,
         content: vec![call("c1", "look", json!({})), call("c2", "see", json!({}))],
@@ -242,7 +242,7 @@ fn results_are_messages_of_their_own_before_what_the_user_says() {
 }
 
 #[test]
-fn the_name_of_a_result_is_that_of_the_last_call_with_its_id() {
+fn tool_result_has_name_of_last_call_with_its_id() {
     let turn = |name: &str| {
         [
             Message { role: Role::Assistant, content: vec![call("c1", name, json!({}))] },
@@ -261,7 +261,7 @@ fn the_name_of_a_result_is_that_of_the_last_call_with_its_id() {
 }
 
 #[test]
-fn results_that_are_errors_say_so_and_images_go_along() {
+fn failed_results_are_marked_and_images_are_sent() {
     let check = |content, is_error, expected: Value| {
         let mut message = json!({"role": "tool"});
         message.as_object_mut().unwrap().extend(expected.as_object().unwrap().clone());
@@ -280,9 +280,9 @@ fn results_that_are_errors_say_so_and_images_go_along() {
     );
 }
 
-/// Servers of others return any kind, images of unusual types among them.
+/// MCP servers return any type of resource, including images of unusual types.
 #[test]
-fn results_with_sound_and_resources() {
+fn tool_results_with_audio_and_resources_are_mapped() {
     let blob = |mime_type: &str| ContentItem::Resource {
         resource: EmbeddedResource::blob("file:///a", "aGk=").with_mime_type(mime_type),
     };
@@ -312,7 +312,7 @@ fn results_with_sound_and_resources() {
 }
 
 #[test]
-fn our_own_json_goes_back_as_it_came_and_others_in_their_portable_form() {
+fn raw_json_is_unchanged_and_foreign_blocks_portable() {
     let rest =
         json!({"type": "message", "refusal": "no", "role": "x", "content": "x", "images": ["b"]});
     let came = json!({"id": "c1", "function": {"name": "look", "arguments": {"a": 1}, "new": 1}});
@@ -351,9 +351,9 @@ fn our_own_json_goes_back_as_it_came_and_others_in_their_portable_form() {
     );
 }
 
-/// Ollama answers 400 to a name of another type, for every request of the conversation.
+/// Ollama rejects a name of another type with 400, in every later request of the conversation.
 #[test]
-fn broken_calls_stay_here_and_unknown_kinds_go_back() {
+fn invalid_calls_are_omitted_and_unknown_types_sent_back() {
     let unknown = json!({"id": "c1", "type": "custom", "custom": {"name": "look"}});
     check_message(
         Role::Assistant,
@@ -368,7 +368,7 @@ fn broken_calls_stay_here_and_unknown_kinds_go_back() {
 }
 
 #[test]
-fn messages_that_say_nothing_are_left_out() {
+fn empty_messages_are_omitted() {
     check_messages(
         vec![
             Message::user("hi"),
@@ -382,7 +382,7 @@ fn messages_that_say_nothing_are_left_out() {
 }
 
 #[test]
-fn what_the_api_cannot_express_is_an_error_that_names_the_fix() {
+fn inexpressible_content_error_names_the_fix() {
     let user = |block| talk(vec![Message { role: Role::User, content: vec![block] }]);
     let no_url = "Ollama fetches no images: send the bytes as ImageSource::Base64 instead of a URL";
     check_error(user(ContentBlock::Image { source: url() }).view(), no_url);
@@ -433,7 +433,7 @@ fn what_the_api_cannot_express_is_an_error_that_names_the_fix() {
 }
 
 #[test]
-fn tools_in_the_apis_form() {
+fn tools_are_mapped() {
     let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
     let wire = json!({"type": "function", "function": {
         "name": "look", "description": "Looks", "parameters": schema,
@@ -449,7 +449,7 @@ fn tools_in_the_apis_form() {
 }
 
 #[test]
-fn no_tools_means_none_of_the_callers_own_either() {
+fn tool_choice_none_removes_tools_in_extra() {
     let request = |choice| CompletionRequest {
         tools: vec![tool("look", json!({}))],
         tool_choice: Some(choice),
@@ -461,10 +461,9 @@ fn no_tools_means_none_of_the_callers_own_either() {
     assert_eq!(json["tools"].as_array().unwrap().len(), 2);
 }
 
-/// The server could not read the short form: one property of any type, and every request with the
-/// tool was refused.
+/// The server once could not parse the short form. Every request with such a property was rejected.
 #[test]
-fn the_short_form_of_a_schema_is_written_out() {
+fn boolean_schema_becomes_an_object() {
     let schema = json!({
         "type": "object",
         "additionalProperties": false,
@@ -495,7 +494,7 @@ fn the_short_form_of_a_schema_is_written_out() {
 }
 
 #[test]
-fn thinking_and_effort_are_one_field() {
+fn thinking_and_effort_share_a_field() {
     use ReasoningEffort as E;
     let enabled = Some(ThinkingConfig::Enabled { budget_tokens: 2000 });
     for (thinking, effort, expected) in [
@@ -517,7 +516,7 @@ fn thinking_and_effort_are_one_field() {
 }
 
 #[test]
-fn forms_of_the_answer() {
+fn response_formats_are_mapped() {
     let schema = json!({"type": "object", "properties": {}});
     let named =
         ResponseFormat::JsonSchema { name: "answer".into(), schema: schema.clone(), strict: true };
@@ -532,7 +531,7 @@ fn forms_of_the_answer() {
 }
 
 #[test]
-fn options_of_the_request_come_before_those_of_all_requests() {
+fn request_options_override_client_options() {
     let options = json!({"num_ctx": 8192, "temperature": 1.0, "seed": 1, "num_predict": 1});
     let settings = Settings { options: Some(&options), ..DEFAULTS };
     let request = CompletionRequest {
@@ -553,10 +552,10 @@ fn options_of_the_request_come_before_those_of_all_requests() {
     check(request.view(), json!({"options": {"seed": 7}}));
 }
 
-/// `ChatRequest` in Ollama's `api/types.go`. The server ignores every other field, so `seed` at the top
-/// had no effect.
+/// `ChatRequest` in Ollama's `api/types.go` has the known fields. The server ignores every other field, so a top-level
+/// `seed` once had no effect.
 #[test]
-fn extra_fields_that_the_api_has_not_at_the_top_are_options() {
+fn unknown_top_level_fields_in_extra_become_options() {
     let with = |extra: Value| CompletionRequest { extra: Some(extra), ..Default::default() };
     let top = json!({
         "think": true, "keep_alive": "5m", "truncate": false, "shift": false, "logprobs": true,
@@ -571,7 +570,7 @@ fn extra_fields_that_the_api_has_not_at_the_top_are_options() {
 }
 
 #[test]
-fn extra_replaces_what_the_request_sets_and_its_own_options_come_first() {
+fn extra_overrides_request_and_options() {
     let options = json!({"num_ctx": 8192, "seed": 1});
     let settings = Settings { options: Some(&options), ..DEFAULTS };
     let request = CompletionRequest {
@@ -585,7 +584,7 @@ fn extra_replaces_what_the_request_sets_and_its_own_options_come_first() {
 }
 
 #[test]
-fn options_in_extra_that_are_no_object_cannot_be_added_to() {
+fn non_object_options_in_extra_are_rejected() {
     for options in [json!(null), json!("num_ctx=1"), json!([])] {
         let extra = Some(json!({"seed": 7, "options": options}));
         let request = CompletionRequest { extra, ..Default::default() };
@@ -601,11 +600,13 @@ fn options_in_extra_that_are_no_object_cannot_be_added_to() {
     );
 }
 
-/// What the user and the model say in a turn, the kinds of arguments and results of its calls, and
-/// whether a system message follows.
+/// A turn of a conversation.
+///
+/// Contains the user's blocks, the kinds of arguments and results of the calls, the model's blocks, and a flag for a
+/// following system message.
 type Turn = (Vec<ContentBlock>, Vec<(u8, u8)>, Vec<ContentBlock>, bool);
 
-/// A piece of a conversation that may follow any other.
+/// A turn that may follow any other turn.
 fn turn() -> impl Strategy<Value = Turn> {
     let user = prop_oneof![
         "[a-zé🦀\"\\\\ \n]{0,8}".prop_map(ContentBlock::Text),
@@ -631,7 +632,7 @@ fn turn() -> impl Strategy<Value = Turn> {
     )
 }
 
-/// A conversation, and where it may be cut.
+/// A conversation, and the positions where it may be cut.
 fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
     prop::collection::vec(turn(), 0..6).prop_map(|turns| {
         let mut messages = vec![Message::user("hi")];
@@ -641,7 +642,7 @@ fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
             ends.push(messages.len());
             let (mut asked, mut answered) = (model, Vec::new());
             for (position, (input, outcome)) in calls.into_iter().enumerate() {
-                // Ids come again in later turns.
+                // Later turns repeat ids.
                 let id = format!("call_{}_{position}", index % 2);
                 let inputs = [
                     json!(null),
@@ -676,9 +677,9 @@ fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
 }
 
 proptest! {
-    /// What prompt caches need.
+    /// Prompt caches require it.
     #[test]
-    fn a_longer_conversation_begins_with_the_bytes_of_a_shorter_one(
+    fn longer_conversation_begins_with_bytes_of_shorter_one(
         (messages, ends) in history(),
         cut in any::<prop::sample::Index>(),
         with_extra in any::<bool>(),
@@ -718,7 +719,7 @@ proptest! {
 }
 
 #[test]
-fn strict_tools_and_fields_of_the_vendor() {
+fn strict_tools_and_vendor_fields_are_mapped() {
     let schema = json!({ "type": "object", "properties": { "a": { "type": "string" } } });
     let tool = ToolDefinition { description: "d".into(), ..tool("act", schema) }
         .strict()

@@ -1,4 +1,4 @@
-//! Every mapping of an answer in one piece, and bodies that are none.
+//! Every mapping of a whole response, and invalid bodies.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ fn read_message(message: Value) -> CompletionResponse {
     read(body.to_string().as_bytes()).unwrap()
 }
 
-/// Checks what the fields of a message become.
+/// Checks the blocks of a message with these fields.
 #[track_caller]
 fn check(message: Value, expected: &[ContentBlock]) {
     assert_eq!(read_message(message).message.content, expected);
@@ -36,7 +36,7 @@ fn wire_call(id: &str, arguments: Value) -> Value {
 }
 
 #[test]
-fn a_message_gives_thinking_text_and_calls() {
+fn message_is_parsed_to_thinking_text_and_calls() {
     check(json!({"role": "assistant", "content": "日本 🦀"}), &[text("日本 🦀")]);
     check(json!({"role": "assistant", "content": ""}), &[]);
     check(json!({"content": null, "thinking": null, "tool_calls": null, "images": null}), &[]);
@@ -53,7 +53,7 @@ fn a_message_gives_thinking_text_and_calls() {
 }
 
 #[test]
-fn arguments_in_every_form() {
+fn arguments_are_parsed_from_every_format() {
     for (arguments, expected) in [
         (json!({"a": {"b": [1]}}), json!({"a": {"b": [1]}})),
         (json!([1]), json!([1])),
@@ -69,7 +69,7 @@ fn arguments_in_every_form() {
 }
 
 #[test]
-fn calls_without_an_id_get_one() {
+fn missing_call_ids_are_generated() {
     let nameless = json!({"function": {"name": "look", "arguments": {}}});
     for calls in [
         json!([nameless, nameless]),
@@ -86,18 +86,18 @@ fn calls_without_an_id_get_one() {
 }
 
 #[test]
-fn an_id_that_comes_again_is_changed() {
+fn repeated_call_id_is_replaced() {
     let calls: Vec<_> = ["a", "a", "a_2", "a"].iter().map(|id| wire_call(id, json!({}))).collect();
     let expected = ["a", "a_2", "a_2_2", "a_3"].map(|id| call(id, json!({})));
     check(json!({"tool_calls": calls}), &expected);
 }
 
 #[test]
-fn a_call_with_more_fields_is_kept_as_it_came_and_is_still_a_call() {
+fn call_with_unknown_fields_is_kept_and_still_a_call() {
     let mut more = wire_call("c1", json!({"a": 1}));
     more["function"]["signature"] = json!("s");
     check(json!({"tool_calls": [more]}), &[raw(more.clone(), Some(call("c1", json!({"a": 1}))))]);
-    // Its result will name the id, so it must be there.
+    // The tool result refers to the id, so the raw block must contain it.
     let more = json!({"function": {"name": "look", "arguments": {}}, "extra": {"x": 1}});
     let response = read_message(json!({"tool_calls": [more]}));
     let id = response.message.tool_uses().next().unwrap().id.to_owned();
@@ -110,7 +110,7 @@ fn a_call_with_more_fields_is_kept_as_it_came_and_is_still_a_call() {
 }
 
 #[test]
-fn what_is_no_call_is_kept() {
+fn invalid_call_is_kept() {
     for json in [
         json!({"id": "c1", "function": {"arguments": {}}}),
         json!({"id": "c1"}),
@@ -123,7 +123,7 @@ fn what_is_no_call_is_kept() {
 }
 
 #[test]
-fn null_in_the_list_of_calls_is_dropped() {
+fn null_in_tool_calls_is_dropped() {
     check(
         json!({"tool_calls": [null, wire_call("c1", json!({})), null]}),
         &[call("c1", json!({}))],
@@ -131,16 +131,16 @@ fn null_in_the_list_of_calls_is_dropped() {
     check(json!({"tool_calls": [null]}), &[]);
 }
 
-/// OpenAI's wire has the index beside the id, and servers that translate copy it.
+/// OpenAI's streams have the index beside the id, and proxies copy it.
 #[test]
-fn index_beside_the_id_is_no_unknown_field() {
+fn index_beside_id_is_a_known_field() {
     let mut json = wire_call("c1", json!({}));
     json["index"] = json!(0);
     check(json!({"tool_calls": [json]}), &[call("c1", json!({}))]);
 }
 
 #[test]
-fn arguments_of_a_kept_call_become_an_object() {
+fn arguments_of_raw_call_become_an_object() {
     for (arguments, object) in [
         (json!("{\"a\":1}"), json!({"a": 1})),
         (json!("{\"a"), json!({"invalid_json": "{\"a"})),
@@ -158,7 +158,7 @@ fn arguments_of_a_kept_call_become_an_object() {
 }
 
 #[test]
-fn other_fields_of_the_message_are_kept_as_one_block() {
+fn unknown_fields_are_kept_as_one_block() {
     check(
         json!({"role": "assistant", "new": {"a": 1}, "content": "a", "images": ["x"], "none": null, "empty": "", "list": []}),
         &[text("a"), raw(json!({"type": "message", "new": {"a": 1}, "images": ["x"]}), None)],
@@ -170,7 +170,7 @@ fn other_fields_of_the_message_are_kept_as_one_block() {
 }
 
 #[test]
-fn every_reason_to_stop() {
+fn every_stop_reason_is_mapped() {
     let reason = |reason: Value, message: Value| {
         let body = json!({"message": message, "done": true, "done_reason": reason});
         read(body.to_string().as_bytes()).unwrap().stop_reason
@@ -193,7 +193,7 @@ fn every_reason_to_stop() {
 }
 
 #[test]
-fn a_whole_answer() {
+fn whole_response_is_parsed() {
     let body = r#" {"model":"qwen3","created_at":"2026-11-21T10:00:00Z","message":{"role":"assistant","content":"hi","thinking":"hm"},"logprobs":[{"token":"hi"}],"done":true,"done_reason":"stop","total_duration":9,"prompt_eval_count":26,"eval_count":7}
 "#;
     let mut response = read(body.as_bytes()).unwrap();
@@ -212,10 +212,10 @@ fn a_whole_answer() {
     assert_eq!((least.model.as_str(), least.usage), ("", TokenUsage::default()));
 }
 
-/// `Metrics` in Ollama's `api/types.go`: `prompt_eval_count` includes the cached tokens, and older
-/// servers have no count of those.
+/// `Metrics` in Ollama's `api/types.go`. `prompt_eval_count` includes the cached tokens, and older servers do not count
+/// them separately.
 #[test]
-fn cached_tokens_are_part_of_the_prompt() {
+fn input_tokens_include_cached_tokens() {
     let usage = |counts: &str| {
         let body = format!(r#"{{"message":{{"content":"a"}},"done":true{counts}}}"#);
         read(body.as_bytes()).unwrap().usage
@@ -246,7 +246,7 @@ fn check_malformed(body: &str, expected: &str) {
 }
 
 #[test]
-fn a_body_that_is_no_answer_is_shown_without_the_key() {
+fn invalid_body_is_shown_without_the_key() {
     check_malformed(
         "",
         "the response is not an answer (EOF while parsing a value at line 1 column 0); it begins with: ",
@@ -271,7 +271,7 @@ fn a_body_that_is_no_answer_is_shown_without_the_key() {
 }
 
 #[test]
-fn an_answer_that_is_cut_is_an_error_wherever_it_is_cut() {
+fn truncated_response_is_an_error() {
     let message =
         json!({"content": "日本 \"🦀\"", "tool_calls": [wire_call("c", json!({"a": [1]}))]});
     let body = json!({"message": message, "done": true}).to_string();
@@ -281,9 +281,9 @@ fn an_answer_that_is_cut_is_an_error_wherever_it_is_cut() {
     }
 }
 
-/// <https://github.com/ollama/ollama/blob/main/docs/api.md>
+/// The format is documented in <https://github.com/ollama/ollama/blob/main/docs/api.md>.
 #[test]
-fn log_probabilities_are_metadata_whole_and_streamed() {
+fn log_probabilities_become_metadata() {
     use bytes::Bytes;
     use futures_util::{FutureExt, stream};
 

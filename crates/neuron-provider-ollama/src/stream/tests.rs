@@ -1,4 +1,4 @@
-//! Streams without HTTP: every line, every split, every cut.
+//! Streams without HTTP, with every line, every split and every truncation.
 
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
@@ -12,10 +12,10 @@ use super::*;
 
 type Piece = Result<Bytes, ProviderError>;
 
-/// Reads a stream to its end; none of its pieces is ever waited for.
+/// Decodes a stream to its end. All chunks are available at once.
 fn read(pieces: Vec<Piece>) -> Vec<StreamEvent> {
     let secret = Secret::new("sk-secret");
-    let events = AnswerStream::from_bytes(stream::iter(pieces), ChatAnswer::default(), secret);
+    let events = AnswerStream::from_bytes(stream::iter(pieces), ChatDecoder::default(), secret);
     events.collect::<Vec<_>>().now_or_never().expect("nothing to wait for")
 }
 
@@ -23,7 +23,7 @@ fn read_bytes(bytes: &[u8]) -> Vec<StreamEvent> {
     read(vec![Ok(Bytes::copy_from_slice(bytes))])
 }
 
-/// Events in a form that can be compared.
+/// Returns events in a format that can be compared.
 fn shown(events: &[StreamEvent]) -> Vec<String> {
     events.iter().map(|event| format!("{event:?}")).collect()
 }
@@ -60,7 +60,7 @@ fn call(id: &str, input: Value) -> ContentBlock {
     ContentBlock::ToolUse { id: id.into(), name: "look".into(), input }
 }
 
-/// The complete response, which must be the stream's last event.
+/// Returns the complete response. Checks that it is the last event.
 #[track_caller]
 fn response_of(events: &[StreamEvent]) -> &CompletionResponse {
     let [
@@ -88,7 +88,7 @@ fn short(event: &StreamEvent) -> String {
     }
 }
 
-/// Checks which deltas and which blocks these lines give.
+/// Checks the deltas and the blocks of these lines.
 #[track_caller]
 fn check(pieces: &[Value], deltas: &[&str], content: &[ContentBlock]) {
     let events = read_bytes(&lines(pieces));
@@ -97,7 +97,7 @@ fn check(pieces: &[Value], deltas: &[&str], content: &[ContentBlock]) {
     assert_eq!(shown, deltas);
 }
 
-/// Checks that a stream ends with one error and no answer; returns its text.
+/// Checks that a stream ends with one error and without a response. Returns the error's text.
 #[track_caller]
 fn check_error(events: &[StreamEvent], kind: &str) -> String {
     let Some((StreamEvent::Error(error), before)) = events.split_last() else {
@@ -108,7 +108,7 @@ fn check_error(events: &[StreamEvent], kind: &str) -> String {
     error.to_string()
 }
 
-/// An answer with everything that there is.
+/// A response with every feature of the API.
 fn rich() -> Vec<Value> {
     vec![
         piece(json!({"role": "assistant", "content": "", "thinking": "Über"})),
@@ -148,7 +148,7 @@ fn rich_response() -> CompletionResponse {
 }
 
 #[test]
-fn a_rich_answer_gives_every_event_in_order() {
+fn response_with_every_feature_gives_events_in_order() {
     let events = read_bytes(&lines(&rich()));
     assert_eq!(response_of(&events), &rich_response());
     let shown: Vec<_> = events[..events.len() - 3].iter().map(short).collect();
@@ -172,7 +172,7 @@ fn a_rich_answer_gives_every_event_in_order() {
 }
 
 #[test]
-fn any_way_to_write_and_split_the_bytes_gives_the_same_events() {
+fn every_serialisation_and_split_gives_equal_events() {
     let plain = lines(&rich());
     let expected = shown(&read_bytes(&plain));
     let text = String::from_utf8(plain.clone()).unwrap();
@@ -194,10 +194,10 @@ fn any_way_to_write_and_split_the_bytes_gives_the_same_events() {
 }
 
 #[test]
-fn an_answer_that_is_cut_is_one_error_wherever_it_is_cut() {
+fn truncated_stream_is_one_error() {
     let bytes = Bytes::from(lines(&rich()));
     let whole = shown(&read_bytes(&bytes));
-    // The last line is complete before its end comes.
+    // The last line is complete without its line feed.
     for at in 0..bytes.len() - 1 {
         let events = read_bytes(&bytes[..at]);
         let text = check_error(&events, "StreamError");
@@ -214,7 +214,7 @@ fn an_answer_that_is_cut_is_one_error_wherever_it_is_cut() {
 }
 
 #[test]
-fn what_comes_after_the_last_line_is_not_read() {
+fn data_after_the_last_line_is_ignored() {
     let complete = lines(&[text_piece("a"), end()]);
     let expected = shown(&read_bytes(&complete));
     for more in
@@ -228,7 +228,7 @@ fn what_comes_after_the_last_line_is_not_read() {
 }
 
 #[test]
-fn calls_may_come_in_any_line_and_more_than_one_in_each() {
+fn calls_are_accepted_in_any_line() {
     let mut last = call_piece("c3", json!({"c": 3}));
     last["done"] = json!(true);
     let mut two = call_piece("c1", json!({"a": 1}));
@@ -263,7 +263,7 @@ fn calls_may_come_in_any_line_and_more_than_one_in_each() {
 }
 
 #[test]
-fn arguments_that_are_no_json_are_not_called() {
+fn arguments_that_are_not_json_are_not_executed() {
     check(
         &[call_piece("c1", json!("{\"a")), end()],
         &["start c1 look", "input c1 {\"a", "end c1"],
@@ -272,7 +272,7 @@ fn arguments_that_are_no_json_are_not_called() {
 }
 
 #[test]
-fn the_id_in_the_events_is_the_one_in_the_answer() {
+fn call_id_is_equal_in_events_and_response() {
     let events = read_bytes(&lines(&[call_piece("", json!({})), end()]));
     let StreamEvent::ToolUse { id, .. } = &events[3] else {
         panic!("{events:?}");
@@ -283,7 +283,7 @@ fn the_id_in_the_events_is_the_one_in_the_answer() {
 }
 
 #[test]
-fn lines_without_a_message_are_passed_over() {
+fn lines_without_message_are_ignored() {
     check(
         &[
             json!({"status": "loading"}),
@@ -298,7 +298,7 @@ fn lines_without_a_message_are_passed_over() {
     );
 }
 
-/// Another API of the server, `/api/generate`, has its text elsewhere. The stream was an empty answer.
+/// Another API of the server, `/api/generate`, has its text in another field. Such a stream was once an empty response.
 #[test]
 fn stream_without_any_message_is_an_error() {
     let other = json!({"model": "m", "response": "a", "done": false});
@@ -313,7 +313,7 @@ fn stream_without_any_message_is_an_error() {
 }
 
 #[test]
-fn calls_that_are_none_have_no_events() {
+fn invalid_calls_emit_no_events() {
     let line =
         |calls: Value| piece(json!({"role": "assistant", "content": "", "tool_calls": calls}));
     let nameless = json!({"id": "c1", "function": {"name": "", "arguments": {}}});
@@ -327,7 +327,7 @@ fn calls_that_are_none_have_no_events() {
 }
 
 #[test]
-fn an_answer_to_loading_a_model() {
+fn load_response_has_stop_reason_load() {
     let mut line = end();
     line["done_reason"] = json!("load");
     let events = read_bytes(&lines(&[line]));
@@ -335,7 +335,7 @@ fn an_answer_to_loading_a_model() {
 }
 
 #[test]
-fn an_error_keeps_its_class_and_what_came_before_it() {
+fn stream_error_follows_earlier_events_and_keeps_class() {
     for (error, kind) in [
         ("an error was encountered while running the model", "StreamError"),
         ("server busy, please try again", "ServiceUnavailable"),
@@ -348,7 +348,7 @@ fn an_error_keeps_its_class_and_what_came_before_it() {
 }
 
 #[test]
-fn a_line_that_cannot_be_read_is_named() {
+fn invalid_line_is_quoted_in_error() {
     let check = |line: &str, expected: &str| {
         let bytes = [lines(&[text_piece("a")]), format!("{line}\n").into_bytes(), lines(&[end()])];
         let text = check_error(&read_bytes(&bytes.concat()), "StreamError");
@@ -362,7 +362,7 @@ fn a_line_that_cannot_be_read_is_named() {
 }
 
 #[test]
-fn no_error_gives_the_key_away() {
+fn errors_do_not_show_the_key() {
     for line in [
         json!({"error": "your key is sk-secret"}).to_string(),
         json!({"error": "server busy: sk-secret"}).to_string(),
@@ -375,7 +375,7 @@ fn no_error_gives_the_key_away() {
 }
 
 #[test]
-fn a_long_answer_is_complete() {
+fn long_stream_is_decoded() {
     let mut pieces: Vec<_> = (0..10_000).map(|number| text_piece(&format!("{number} "))).collect();
     pieces.push(end());
     let bytes = lines(&pieces);
@@ -388,7 +388,7 @@ fn a_long_answer_is_complete() {
 }
 
 #[test]
-fn readers_of_a_response_take_these_events() {
+fn response_end_collects_the_response() {
     let mut reader = ResponseEnd::default();
     let mut done = None;
     for event in read_bytes(&lines(&rich())) {

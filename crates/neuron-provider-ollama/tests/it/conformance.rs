@@ -1,4 +1,4 @@
-//! The suite that every provider passes.
+//! The conformance suite of providers.
 
 use neuron_conformance::provider::{Capabilities, ProviderHarness, Timeouts};
 use neuron_provider_ollama::Ollama;
@@ -32,7 +32,7 @@ impl ProviderHarness for Harness {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            // The wire has none of these.
+            // The API has neither.
             response_ids: false,
             signatures: false,
             invalid_arguments: false,
@@ -42,7 +42,7 @@ impl ProviderHarness for Harness {
             cache_read_tokens: false,
             cache_creation_tokens: false,
             reasoning_tokens: false,
-            // An error within a stream is a text alone.
+            // An error within a stream is a text without a class.
             stream_errors: vec!["StreamError"],
             ..Capabilities::default()
                 .without_stop_reasons(&[
@@ -53,7 +53,7 @@ impl ProviderHarness for Harness {
                     StopReason::Refusal,
                     StopReason::ContextWindowExceeded,
                 ])
-                // A request waits until its model is there.
+                // The server answers when the model is loaded.
                 .without_errors(&["ModelLoading"])
         }
     }

@@ -1,4 +1,4 @@
-//! Responses that go back to the server and come again are the same.
+//! Round trips. A response that is sent back and received again is unchanged.
 
 use futures_util::{FutureExt, stream};
 use neuron_provider_ollama::wire;
@@ -23,7 +23,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Fields that neuron does not model. Fields of the API have the type that they have there.
+/// Unknown fields. Fields of the API have their documented types.
 fn unknown_fields() -> impl Strategy<Value = Map<String, Value>> {
     let field = prop_oneof![
         4 => ("(type|signature|[a-c]{1,2})", value()),
@@ -33,7 +33,7 @@ fn unknown_fields() -> impl Strategy<Value = Map<String, Value>> {
     prop::collection::vec(field, 0..3).prop_map(|fields| fields.into_iter().collect())
 }
 
-/// Arguments as current servers, older servers and translating servers write them.
+/// Arguments in the formats of current servers, older servers and proxies.
 fn arguments() -> impl Strategy<Value = Value> {
     let object = || {
         prop::collection::vec(("[a-c]{1,2}", value()), 0..3)
@@ -88,11 +88,11 @@ fn read(message: &Value) -> CompletionResponse {
     wire::read_response(body.to_string().as_bytes()).unwrap()
 }
 
-/// Reads the message as a stream of two lines, cut into pieces of so many bytes.
+/// Decodes the message as a stream of two lines, in chunks of `size` bytes.
 fn read_streamed(message: &Value, size: usize) -> CompletionResponse {
     let lines = [
         json!({"model": "m", "message": message, "done": false}).to_string(),
-        // A stream may end without a line break.
+        // The last line may lack its line feed.
         json!({"model": "m", "done": true, "done_reason": "stop"}).to_string(),
     ];
     let bytes = lines.join("\n").into_bytes();
@@ -102,7 +102,7 @@ fn read_streamed(message: &Value, size: usize) -> CompletionResponse {
     response.now_or_never().expect("nothing to wait for").unwrap()
 }
 
-/// Returns the message as it goes back, if it says anything.
+/// Returns the message that is sent back, unless it is empty.
 fn written(message: Message) -> Option<Value> {
     let request = CompletionRequest { messages: vec![message], ..Default::default() };
     let body = wire::write_request(request.view(), false).unwrap();
@@ -113,7 +113,7 @@ fn written(message: Message) -> Option<Value> {
 
 proptest! {
     #[test]
-    fn response_that_goes_back_comes_again(message in message(), size in 1_usize..40) {
+    fn response_is_unchanged_by_round_trip(message in message(), size in 1_usize..40) {
         let first = read(&message).message;
         let Some(sent) = written(first.clone()) else {
             prop_assert_eq!(&first.content, &[]);

@@ -24,7 +24,7 @@ fn vectors(embeddings: Vec<Vec<f32>>) -> EmbeddingResponse {
 }
 
 #[tokio::test]
-async fn each_text_gets_its_vector() {
+async fn each_text_has_a_vector() {
     let expected = vectors(vec![vec![0.25, -1.0], vec![0.1, 3.0]]);
     let server = start([expected.clone()]).await;
     let provider = BoxedEmbeddingProvider::new(provider(server.url()).keep_alive("5m"));
@@ -49,7 +49,7 @@ async fn each_text_gets_its_vector() {
 }
 
 #[tokio::test]
-async fn no_texts_give_no_vectors_without_a_call() {
+async fn request_without_texts_makes_no_call() {
     let server = start(["never sent"]).await;
     let response = provider(server.url()).embed(texts(&[])).await.unwrap();
     let expected =
@@ -59,7 +59,7 @@ async fn no_texts_give_no_vectors_without_a_call() {
 }
 
 #[tokio::test]
-async fn another_count_of_vectors_is_an_error() {
+async fn wrong_vector_count_is_an_error() {
     let server = start([vectors(vec![vec![1.0]])]).await;
     let error = provider(server.url()).embed(texts(&["a", "b"])).await.unwrap_err();
     assert!(matches!(error, EmbeddingError::Other(_)), "{error:?}");
@@ -67,7 +67,7 @@ async fn another_count_of_vectors_is_an_error() {
 }
 
 #[tokio::test]
-async fn errors_keep_their_class() {
+async fn embedding_errors_are_classified() {
     let builder = OllamaServer::builder().models(["another"]);
     let server = builder.start(["never sent"]).await.unwrap();
     let error = provider(server.url()).embed(texts(&["a"])).await.unwrap_err();
@@ -86,7 +86,7 @@ async fn errors_keep_their_class() {
 }
 
 #[tokio::test]
-async fn nobody_listens() {
+async fn refused_connection_is_a_network_error() {
     let server = RawServer::bind().await;
     let url = server.url();
     drop(server);

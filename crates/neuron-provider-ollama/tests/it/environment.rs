@@ -1,4 +1,4 @@
-//! The environment variables with the key and the host.
+//! The environment variables with the API key and the host.
 
 use neuron_conformance::child_process::run_with_environment;
 use neuron_provider_ollama::Ollama;
@@ -8,8 +8,8 @@ use neuron_types::Provider;
 use crate::support::*;
 
 #[tokio::test]
-async fn the_key_of_the_environment_is_sent() {
-    let test = concat!(module_path!(), "::the_key_of_the_environment_is_sent");
+async fn key_from_environment_is_sent() {
+    let test = concat!(module_path!(), "::key_from_environment_is_sent");
     if run_with_environment(test, [("OLLAMA_API_KEY", "test-key\n")]) {
         let builder = OllamaServer::builder().api_key(OllamaServer::API_KEY);
         let server = builder.start(["hello"]).await.unwrap();
@@ -18,10 +18,10 @@ async fn the_key_of_the_environment_is_sent() {
     }
 }
 
-/// The server reads its address from the same variable.
+/// The server reads its listen address from the same variable.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_host_of_the_environment_is_the_server() {
-    let test = concat!(module_path!(), "::the_host_of_the_environment_is_the_server");
+async fn host_from_environment_is_called() {
+    let test = concat!(module_path!(), "::host_from_environment_is_called");
     let builder = OllamaServer::builder().models(["another"]);
     let server = builder.start(["never sent"]).await.unwrap();
     let port = server.url().rsplit_once(':').unwrap().1.to_owned();

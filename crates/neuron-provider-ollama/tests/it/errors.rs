@@ -15,9 +15,9 @@ fn error(error: ProviderError) -> ServerReply {
     Reply::error(error).into()
 }
 
-/// The same reply gives the same error to both calls.
+/// The same response gives the same error for both methods.
 #[tokio::test]
-async fn an_error_before_the_answer_has_its_class_and_its_text() {
+async fn error_response_has_class_and_text() {
     use ProviderError as E;
     for (reply, text) in [
         (
@@ -46,7 +46,7 @@ async fn an_error_before_the_answer_has_its_class_and_its_text() {
 }
 
 #[tokio::test]
-async fn an_error_with_a_successful_status_has_its_text() {
+async fn error_with_successful_status_has_text() {
     let no_answer = raw(200, &[("content-type", "application/json")], r#"{"ok":true}"#);
     let busy = ProviderError::ServiceUnavailable("server busy".into());
     let broken = Reply::text("hello").fail_after(1, busy);
@@ -63,7 +63,7 @@ async fn an_error_with_a_successful_status_has_its_text() {
 }
 
 #[tokio::test]
-async fn a_request_that_the_server_refuses_has_the_servers_text() {
+async fn rejected_request_has_the_servers_text() {
     let builder = OllamaServer::builder().api_key("right").models(["another"]);
     let server = builder.start(["never sent"]).await.unwrap();
     for (provider, text) in [
@@ -80,7 +80,7 @@ async fn a_request_that_the_server_refuses_has_the_servers_text() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_run_gets_a_hint() {
+async fn refused_connection_error_has_a_hint() {
     let server = RawServer::bind().await;
     let url = server.url();
     drop(server);

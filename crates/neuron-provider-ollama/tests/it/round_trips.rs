@@ -1,4 +1,4 @@
-//! Answers as blocks, and conversations of several turns.
+//! Content blocks of responses, and conversations of several turns.
 
 use neuron_testing::ollama::{Dialect, chat_body, chat_bytes};
 use neuron_testing::{OllamaServer, Reply, ServerReply, Wire};
@@ -10,9 +10,9 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// Thoughts, texts and calls are neuron's own blocks.
+/// Thinking, text and tool calls become portable blocks.
 #[tokio::test]
-async fn an_answer_has_plain_blocks() {
+async fn response_has_portable_blocks() {
     let server = start([answer(), answer()]).await;
     let provider = provider(server.url());
     assert_eq!(provider.complete(ask("hi")).await.unwrap(), answer());
@@ -20,9 +20,9 @@ async fn an_answer_has_plain_blocks() {
     assert_eq!(soon(handle.into_response()).await.unwrap(), answer());
 }
 
-/// A server that does not stream sends the whole answer as JSON.
+/// A server that does not stream sends the whole response as JSON.
 #[tokio::test]
-async fn a_stream_may_have_a_content_type_of_json() {
+async fn stream_with_json_content_type_is_accepted() {
     let body = chat_body(&answer(), &Dialect::default()).to_string().into_bytes();
     let lines = chat_bytes(&answer(), 16, &Wire::default(), &Dialect::default());
     for (content_type, bytes) in [
@@ -37,7 +37,7 @@ async fn a_stream_may_have_a_content_type_of_json() {
 }
 
 #[tokio::test]
-async fn servers_of_other_versions() {
+async fn responses_of_other_server_versions_are_parsed() {
     let calls = || Reply::tool_calls([("a", "look", json!({"a": 1})), ("b", "see", json!({}))]);
     for dialect in [
         Dialect::default(),
@@ -79,9 +79,9 @@ fn raw(provider: &str, json: serde_json::Value, portable: Option<ContentBlock>) 
     ContentBlock::Raw { provider: provider.into(), json, portable: portable.map(Box::new) }
 }
 
-/// The server refuses what Ollama refuses, and every answer goes back to it.
+/// The server is as strict as Ollama, and receives every response again.
 #[tokio::test]
-async fn a_conversation_with_tools_is_accepted_turn_by_turn() {
+async fn conversation_with_tools_is_accepted_in_every_turn() {
     let call =
         |id: &str, input| ContentBlock::ToolUse { id: id.into(), name: "look".into(), input };
     let broken = neuron_types::ToolCall::invalid_json_input("{\"a\":");
@@ -146,9 +146,9 @@ async fn a_conversation_with_tools_is_accepted_turn_by_turn() {
     assert_eq!(asked["tool_calls"][0]["id"], "c1");
 }
 
-/// A conversation may change its provider.
+/// A conversation may move to another provider.
 #[tokio::test]
-async fn what_other_vendors_wrote_is_accepted() {
+async fn conversation_of_other_vendors_is_accepted() {
     let cited = json!({"type": "text", "text": "so", "citations": [{"type": "char_location"}]});
     let call = ContentBlock::ToolUse { id: "c1".into(), name: "look".into(), input: json!([1]) };
     let signed = ContentBlock::Thinking { thinking: "hm".into(), signature: "sig".into() };
@@ -182,9 +182,9 @@ async fn what_other_vendors_wrote_is_accepted() {
     );
 }
 
-/// Fields that neuron does not know came, went back, and came again in a stream.
+/// Unknown fields are received, sent back, and received again in a stream.
 #[tokio::test]
-async fn what_the_server_says_more_goes_back_to_it() {
+async fn unknown_fields_are_sent_back() {
     let fields = json!({
         "role": "assistant",
         "content": "a",

@@ -1,4 +1,4 @@
-//! The requests: address, headers, body and connection.
+//! Requests, with their URL, headers, body and connection.
 
 use neuron_provider_ollama::Ollama;
 use neuron_testing::OllamaServer;
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::support::*;
 
 #[tokio::test]
-async fn the_headers_and_the_body() {
+async fn request_has_headers_and_body() {
     let server = start(["a", "b"]).await;
     let provider = provider(server.url()).model("test-model");
     provider.complete(ask("hi")).await.unwrap();
@@ -40,7 +40,7 @@ async fn the_headers_and_the_body() {
 }
 
 #[tokio::test]
-async fn settings_are_sent() {
+async fn client_settings_are_sent() {
     let server = OllamaServer::builder().api_key("a-key").start(["a"]).await.unwrap();
     let provider = Ollama::new()
         .base_url(server.url())
@@ -60,7 +60,7 @@ async fn settings_are_sent() {
 }
 
 #[tokio::test]
-async fn a_base_url_in_every_form_leads_to_the_same_place() {
+async fn every_base_url_format_leads_to_the_same_path() {
     let server = start(["a", "b", "c", "d"]).await;
     for end in ["", "/", "/api", "/api/"] {
         let provider = provider(format!("{}{end}", server.url()));
@@ -71,7 +71,7 @@ async fn a_base_url_in_every_form_leads_to_the_same_place() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_sent_is_not() {
+async fn inexpressible_request_is_not_sent() {
     let server = start(["never sent"]).await;
     let provider = provider(server.url());
     let mut request = ask("hi");
@@ -83,7 +83,7 @@ async fn what_cannot_be_sent_is_not() {
 }
 
 #[tokio::test]
-async fn clones_share_a_connection() {
+async fn clones_share_connections() {
     let server = start(["a", "b", "c"]).await;
     let provider = provider(server.url());
     for provider in [provider.clone(), provider.clone().model("another"), provider] {

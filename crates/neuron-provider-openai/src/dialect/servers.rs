@@ -1,4 +1,4 @@
-//! The ready-made dialects. Each leads to the vendor's documentation.
+//! The predefined dialects, each with a link to the vendor's documentation.
 
 use neuron_types::ForcedCalls;
 
@@ -29,11 +29,11 @@ impl Dialect {
         }
     }
 
-    /// Gemini with a key of Google AI Studio. An unknown field is an error there.
+    /// Gemini with a key of Google AI Studio. It rejects unknown fields.
     #[must_use]
     pub fn gemini() -> Self {
         Self {
-            // Both endpoints sign thoughts for the same models.
+            // Gemini and Vertex AI share a name, because they accept each other's thought signatures.
             name: "gcp.gen_ai",
             documentation: "https://ai.google.dev/gemini-api/docs/openai",
             key_variable: "GEMINI_API_KEY",
@@ -42,7 +42,7 @@ impl Dialect {
         }
     }
 
-    /// Mistral. It always sends the usage in streams, and has no option for it.
+    /// Mistral. It always sends the usage in streams and has no option for it.
     #[must_use]
     pub fn mistral() -> Self {
         Self {
@@ -68,7 +68,7 @@ impl Dialect {
         }
     }
 
-    /// DeepSeek. Reasoning must go back with the results of tools. Strict tools exist only at
+    /// DeepSeek. It requires reasoning to be sent back with tool results. Strict tools exist only at
     /// `https://api.deepseek.com/beta`, where [`strict_tools`](Self::strict_tools) can be set.
     #[must_use]
     pub fn deepseek() -> Self {
@@ -134,7 +134,7 @@ impl Dialect {
         }
     }
 
-    /// Perplexity. It has no tools of the caller and no stop sequences, and its address has no version.
+    /// Perplexity. It accepts neither tools of the caller nor stop sequences, and its URL has no version.
     #[must_use]
     pub fn perplexity() -> Self {
         Self {
@@ -173,7 +173,7 @@ impl Dialect {
         }
     }
 
-    /// Moonshot AI, with Kimi models. Reasoning must go back with the results of tools.
+    /// Moonshot AI, with Kimi models. It requires reasoning to be sent back with tool results.
     #[must_use]
     pub fn moonshot() -> Self {
         Self {
@@ -211,7 +211,7 @@ impl Dialect {
         }
     }
 
-    /// Volcengine Ark, with Doubao models. The model is an endpoint's id, or a name.
+    /// Volcengine Ark, with Doubao models. The model is an endpoint id or a model name.
     #[must_use]
     pub fn ark() -> Self {
         Self {
@@ -223,7 +223,7 @@ impl Dialect {
         }
     }
 
-    /// Hugging Face's router. A model may name its server: `model:provider`.
+    /// Hugging Face's router. A model may name its inference provider, as in `model:provider`.
     #[must_use]
     pub fn hugging_face() -> Self {
         Self {
@@ -278,7 +278,7 @@ impl Dialect {
         }
     }
 
-    /// The server of llama.cpp on this machine.
+    /// llama.cpp's server on this machine.
     #[must_use]
     pub fn llama_cpp() -> Self {
         Self {
@@ -289,8 +289,8 @@ impl Dialect {
         }
     }
 
-    /// Ollama's compatible endpoint on this machine. The crate `neuron-provider-ollama` speaks its own API, which can
-    /// more.
+    /// Ollama's OpenAI-compatible endpoint on this machine. The crate `neuron-provider-ollama` uses Ollama's own API,
+    /// which has more features.
     #[must_use]
     pub fn ollama() -> Self {
         Self {
@@ -315,9 +315,9 @@ impl Dialect {
         }
     }
 
-    /// Azure with the API `v1`: the model is the name of a deployment. For a token of Entra ID in place of a key, set
-    /// [`key_header`](Self::key_header) to [`KeyHeader::Bearer`] and give the client a
-    /// [key source](crate::OpenAi::key_source).
+    /// Azure with the `v1` API. The model is the name of a deployment. To authenticate with a token of Entra ID instead
+    /// of a key, set [`key_header`](Self::key_header) to [`KeyHeader::Bearer`] and give the client a [key
+    /// source](crate::OpenAi::key_source).
     #[must_use]
     pub fn azure(resource: &str) -> Self {
         Self {
@@ -330,7 +330,7 @@ impl Dialect {
         .at(format!("https://{resource}.openai.azure.com/openai/v1"))
     }
 
-    /// Azure with an address for each deployment and a version of the API, for example `2024-10-21`.
+    /// Azure with a URL for each deployment and an API version, for example `2024-10-21`.
     #[must_use]
     pub fn azure_deployment(resource: &str, deployment: &str, api_version: &str) -> Self {
         Self::azure(resource).at(format!(
@@ -338,8 +338,8 @@ impl Dialect {
         ))
     }
 
-    /// Gemini at Google Cloud's Vertex AI. The key is an access token of a service account, which lives for an hour:
-    /// give the client a [key source](crate::OpenAi::key_source). Models are named `google/…`.
+    /// Gemini on Google Cloud's Vertex AI. Models are named `google/…`. The key is an access token of a service
+    /// account, which expires after an hour, so give the client a [key source](crate::OpenAi::key_source).
     #[must_use]
     pub fn vertex(project: &str, location: &str) -> Self {
         let host = match location {
@@ -367,7 +367,7 @@ impl Dialect {
         .at(format!("https://api.cloudflare.com/client/v4/accounts/{account}/ai/v1"))
     }
 
-    /// Databricks: the model is the name of a serving endpoint. `workspace` is a host, for example
+    /// Databricks. The model is the name of a serving endpoint. `workspace` is a host, for example
     /// `adb-1234.5.azuredatabricks.net`.
     #[must_use]
     pub fn databricks(workspace: &str) -> Self {
@@ -381,7 +381,7 @@ impl Dialect {
         .at(format!("https://{workspace}/serving-endpoints"))
     }
 
-    /// Snowflake Cortex. The key is a personal access token, a token of OAuth or a JWT.
+    /// Snowflake Cortex. The key is a personal access token, an OAuth token or a JWT.
     #[must_use]
     pub fn snowflake(account: &str) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! One answer of every ready-made dialect, whole and streamed, in its documented or recorded form.
+//! A response of every predefined dialect, whole and streamed, as documented or recorded.
 
 use bytes::Bytes;
 use neuron_types::TokenUsage;
@@ -7,7 +7,7 @@ use super::*;
 
 const ROME: &str = r#"{"city": "Rome"}"#;
 
-/// Expected counts of cached tokens and of reasoning.
+/// Expected counts of cached tokens and of reasoning tokens.
 type Details = (Option<usize>, Option<usize>);
 const BOTH: Details = (Some(3), Some(4));
 const CACHED: Details = (Some(3), None);
@@ -15,20 +15,20 @@ const REASONING: Details = (None, Some(4));
 const NEITHER: Details = (None, None);
 
 struct Fixture {
-    /// Constructor of the dialect.
+    /// Name of the dialect's constructor.
     name: &'static str,
     whole: Value,
     chunks: Vec<Value>,
     /// Text before and after the chunks.
     around: [&'static str; 2],
     content: Vec<ContentBlock>,
-    /// Content that only the stream has, after the rest.
+    /// Content at the end that only the stream has.
     streamed_only: Vec<ContentBlock>,
     stop: StopReason,
     usage: TokenUsage,
 }
 
-/// Builds an answer of 14 and 9 tokens in OpenAI's form, from a message and its deltas.
+/// Builds a response with 14 input and 9 output tokens in OpenAI's format, from a message and its deltas.
 fn fixture(name: &'static str, id: &str, model: &str, answer: (Value, Vec<Value>)) -> Fixture {
     let (message, deltas) = answer;
     let is_call = message["tool_calls"][0].is_object();
@@ -71,14 +71,14 @@ impl Fixture {
         self.ends_with(json!({"usage": usage}))
     }
 
-    /// Adds the usage to the body, and in a chunk of its own. The other chunks have a null.
+    /// Adds the usage to the body, and to the stream as a chunk of its own. The other chunks have `null`.
     fn counted_alone(mut self, usage: Value) -> Self {
         self.chunks.iter_mut().for_each(|chunk| chunk["usage"] = Value::Null);
         self.chunks.push(with(self.chunks[0].clone(), "choices", json!([])));
         self.counted(usage)
     }
 
-    /// Sets a field of the choices that have a reason to stop. It is null in the other choices.
+    /// Sets a field of the choices that have a finish reason. The field is null in other choices.
     fn choice_with(mut self, key: &str, value: Value) -> Self {
         for body in self.chunks.iter_mut().chain([&mut self.whole]) {
             let choice = &mut body["choices"][0];
@@ -88,7 +88,7 @@ impl Fixture {
         self
     }
 
-    /// Sets the expected reading.
+    /// Sets the expected content and counts.
     fn says(mut self, content: Vec<ContentBlock>, (cached, reasoning): Details) -> Self {
         (self.usage.cache_read_tokens, self.usage.reasoning_tokens) = (cached, reasoning);
         Self { content, ..self }
@@ -97,7 +97,7 @@ impl Fixture {
     fn check(&self) {
         let [before, after] = self.around.map(str::as_bytes);
         let bytes = [before, &sse(&self.chunks), after].concat();
-        let events = read_bytes::<ChatAnswer>(&bytes);
+        let events = read_bytes::<ChatDecoder>(&bytes);
         let whole = read_whole(&self.whole).unwrap();
         let streamed = [self.content.clone(), self.streamed_only.clone()].concat();
         for (found, content) in [(&whole, &self.content), (response_of(&events), &streamed)] {
@@ -107,12 +107,13 @@ impl Fixture {
             assert_eq!(self.whole["id"], found.id, "{found:?}");
             assert_eq!(self.whole["model"], found.model, "{found:?}");
         }
-        // Not `check_every_byte`: OpenRouter's cost, a part of the message, comes after the reason.
+        // `check_every_byte` does not work here, because OpenRouter's cost, a part of the message, arrives after the
+        // finish reason.
         let expected = format!("{events:?}");
         let piece = |bytes: &[u8]| Ok(Bytes::copy_from_slice(bytes));
         for at in 0..=bytes.len() {
             let (first, second) = bytes.split_at(at);
-            let events = read::<ChatAnswer>(vec![piece(first), piece(second)]);
+            let events = read::<ChatDecoder>(vec![piece(first), piece(second)]);
             assert_eq!(format!("{events:?}"), expected, "{}, split at {at}", self.name);
         }
     }
@@ -126,7 +127,7 @@ fn cached() -> Value {
     counts(json!({"prompt_tokens_details": {"cached_tokens": 3}}))
 }
 
-/// OpenAI's details. Reasoning is part of the answer.
+/// OpenAI's details. Reasoning tokens are a part of the output tokens.
 fn detailed() -> Value {
     merged(cached(), json!({"completion_tokens_details": {"reasoning_tokens": 4}}))
 }
@@ -137,7 +138,7 @@ fn said() -> (Value, Vec<Value>) {
     (json!({"role": "assistant", "content": "Hello!"}), deltas.into())
 }
 
-/// A text after reasoning, which is in this field.
+/// A text after reasoning in the given field.
 fn reasoned(field: &str) -> (Value, Vec<Value>) {
     let begin = json!({"role": "assistant", "content": null});
     let deltas = [begin, json!({field: "H"}), json!({field: "m."}), json!({"content": "Hello!"})];
@@ -156,7 +157,7 @@ fn wire_call(id: &str, arguments: &str) -> Value {
     with(function(id, "weather", arguments), "index", json!(0))
 }
 
-/// A call, streamed in fragments of which only the first has the id and the name.
+/// A call, streamed in fragments. Only the first fragment has the id and the name.
 fn called(id: &str) -> (Value, Vec<Value>) {
     let more = |arguments: &str| json!({"index": 0, "function": {"arguments": arguments}});
     let calls = [wire_call(id, ""), more("{\"city\":"), more(" \"Rome\"}")];
@@ -165,14 +166,14 @@ fn called(id: &str) -> (Value, Vec<Value>) {
     (message, deltas.into())
 }
 
-/// A call after reasoning, which is in this field. A call has one chunk.
+/// A call in a single chunk, after reasoning in the given field.
 fn reasoned_call(field: &str, id: &str) -> (Value, Vec<Value>) {
     let (message, _) = called(id);
     let begin = json!({"role": "assistant", "content": "", field: "Hm."});
     (with(message.clone(), field, json!("Hm.")), vec![begin, message])
 }
 
-/// Answers in OpenAI's form but for a few fields.
+/// Responses in OpenAI's format, except for a few fields.
 fn similar() -> Vec<Fixture> {
     let reasoning = || reasoned("reasoning_content");
     let hello = || vec![text("Hello!")];
@@ -180,14 +181,14 @@ fn similar() -> Vec<Fixture> {
         fixture(name, id, model, said()).counted_alone(counts(json!({}))).says(hello(), NEITHER)
     };
     vec![
-        // The documentation shows no difference from OpenAI, but where Cloudflare puts the usage.
+        // Documented without differences from OpenAI, except for the place of Cloudflare's usage.
         plain("cohere", "c14c80c3", "command-a-03-2025"),
         plain("bedrock", "chatcmpl-4a1b", "openai.gpt-oss-120b-1:0"),
         plain("local_ai", "3fa2c1d0", "gpt-4"),
         fixture("cloudflare", "id-1755", "@cf/meta/llama-3.1-8b-instruct", said())
             .counted(counts(json!({})))
             .says(hello(), NEITHER),
-        // The reference of each.
+        // From each vendor's API reference.
         fixture("openai", "chatcmpl-B9MB", "gpt-5.4-2026-03-05", said())
             .counted_alone(detailed())
             .says(hello(), BOTH),
@@ -199,7 +200,7 @@ fn similar() -> Vec<Fixture> {
             .counted(detailed())
             .ends_with(json!({"time_info": {"queue_time": 0.00007, "total_time": 0.022}}))
             .says(thought(), BOTH),
-        // Fireworks' "Performance metrics": they come with the reason to stop.
+        // Fireworks' "Performance metrics", which arrive with the finish reason.
         fixture("fireworks", "f1", "accounts/fireworks/models/deepseek-v3p1", reasoning())
             .counted(cached())
             .ends_with(json!({"perf_metrics": {"server-time-to-first-token": 0.1}}))
@@ -210,7 +211,7 @@ fn similar() -> Vec<Fixture> {
             .counted(counts(json!({})))
             .ends_with(json!({"prompt": [], "token": {"id": 330, "text": "!", "logprob": 1}}))
             .says(thought(), NEITHER),
-        // Reasoning is beside the answer, and part of the total (recorded).
+        // Reasoning tokens are not in the output tokens, but in the total (recorded).
         fixture("xai", "a3d1", "grok-4-0709", reasoning())
             .counted_alone(merged(detailed(), json!({"completion_tokens": 5})))
             .says(thought(), BOTH),
@@ -218,12 +219,12 @@ fn similar() -> Vec<Fixture> {
         fixture("deepseek", "930c", "deepseek-v4", reasoned_call("reasoning_content", "call_00"))
             .counted(merged(detailed(), json!({"prompt_cache_hit_tokens": 3})))
             .says(vec![thinking("Hm."), rome("call_00")], BOTH),
-        // LM Studio's "Tool use": ids of calls are digits.
+        // LM Studio's "Tool use". Call ids are digits.
         fixture("lm_studio", "chatcmpl-ae1o", "qwen2.5-7b-instruct", called("365174485"))
             .counted_alone(counts(json!({})))
             .ends_with(json!({"stats": {}, "system_fingerprint": "qwen2.5-7b-instruct"}))
             .says(vec![rome("365174485")], NEITHER),
-        // The server's README. Timings are beside the usage (recorded).
+        // The server's README. Timings are siblings of the usage (recorded).
         fixture("llama_cpp", "chatcmpl-DHvc", "gpt-oss-20b", reasoning())
             .counted_alone(cached())
             .ends_with(json!({"timings": {"cache_n": 3, "prompt_n": 11, "prompt_ms": 20.5}}))
@@ -239,7 +240,7 @@ fn similar() -> Vec<Fixture> {
     ]
 }
 
-/// Azure's "Content filtering". Results of the asynchronous filter come late, with a null delta.
+/// Azure's "Content filtering". Results of the asynchronous filter arrive late, with a null delta.
 fn azure(name: &'static str) -> Fixture {
     let safe = json!({"hate": {"filtered": false, "severity": "safe"}});
     let mut azure = fixture(name, "chatcmpl-8", "gpt-4o-2024-11-20", said())
@@ -278,7 +279,7 @@ fn openrouter() -> Fixture {
         .says([thought(), vec![raw(kept, None)]].concat(), BOTH)
 }
 
-/// Google's "Thought signatures". Thoughts are counted beside the answer (recorded).
+/// Google's "Thought signatures". Thoughts are not in the output tokens (recorded).
 fn google() -> [Fixture; 2] {
     let signature = json!({"extra_content": {"google": {"thought_signature": "CsoB+/="}}});
     let usage = json!({"prompt_tokens": 14, "completion_tokens": 5, "total_tokens": 23});
@@ -299,7 +300,7 @@ fn google() -> [Fixture; 2] {
     [gemini, vertex]
 }
 
-/// Perplexity's reference. Each chunk has the counts, the sources and the text so far (recorded).
+/// Perplexity's reference. Each chunk has the counts, the sources and the text received so far (recorded).
 fn perplexity() -> Fixture {
     let mut perplexity = fixture("perplexity", "ecc8", "sonar-pro", said());
     let mut said = String::new();
@@ -317,7 +318,7 @@ fn perplexity() -> Fixture {
         .says(vec![text("Hello!")], NEITHER)
 }
 
-/// Groq's reference, Moonshot's reference, and recorded answers of DashScope and of Snowflake.
+/// Groq's and Moonshot's references, and recorded responses of DashScope and Snowflake.
 fn calls() -> [Fixture; 4] {
     let answer = reasoned_call("reasoning", "call_7ec8");
     let mut groq = fixture("groq", "chatcmpl-f51b", "qwen/qwen3-32b", answer)
@@ -334,7 +335,7 @@ fn calls() -> [Fixture; 4] {
     let dashscope = fixture("dashscope", "chatcmpl-5f6b", "qwen3-max", (message, deltas))
         .counted_alone(detailed())
         .says(vec![rome("call_abc")], BOTH);
-    // Claude: stubs in every message and call, no ids, and an empty reason to stop.
+    // Claude, with stubs in every message and call, without ids, and with an empty finish reason.
     let said = |call: Value| {
         let call = with(call, "custom", json!({"name": ""}));
         json!({"role": "assistant", "content": "", "function_call": {"name": ""}, "moderation": {},
@@ -365,8 +366,8 @@ fn minimax() -> Fixture {
         .says(vec![text("Hello!"), kept], REASONING)
 }
 
-/// Mistral's "Reasoning" and Databricks' "Query reasoning models": content is a list. Mistral's
-/// streamed calls have no index, and later fragments no name (recorded).
+/// Mistral's "Reasoning" and Databricks' "Query reasoning models", where content is a list. Mistral's streamed calls
+/// have no index, and later fragments have no name (recorded).
 fn lists_of_content() -> [Fixture; 2] {
     let part = |text: &str| json!({"type": "text", "text": text});
     let thoughts = |text: &str| json!({"type": "thinking", "thinking": [part(text)]});
@@ -407,7 +408,7 @@ fn open_models() -> [Fixture; 3] {
         .counted(merged(counts(json!({"cached_tokens": 3})), nulls))
         .says(vec![text("Hello!")], CACHED);
     router.streamed_only = vec![raw(json!({"type": "message", "token_id": 7}), None)];
-    // Some versions of vLLM send reasoning under both names.
+    // Some versions of vLLM send reasoning in both fields.
     let (mut message, mut deltas) = reasoned("reasoning");
     for said in deltas.iter_mut().chain([&mut message]) {
         said["reasoning_content"] = said["reasoning"].clone();
@@ -436,12 +437,12 @@ fn fixtures() -> Vec<Fixture> {
 }
 
 #[test]
-fn answers_of_all_dialects_are_read_whole_and_split_at_every_byte() {
+fn responses_of_all_dialects_decode_whole_and_split_at_every_byte() {
     fixtures().iter().for_each(Fixture::check);
 }
 
 #[test]
-fn every_ready_made_dialect_has_an_answer() {
+fn every_predefined_dialect_has_a_fixture() {
     let lines = include_str!("../dialect/servers.rs").lines().map(str::trim_start);
     let constructors = lines.filter_map(|line| line.strip_prefix("pub fn ")?.split('(').next());
     let mut expected: Vec<_> = constructors.collect();

@@ -1,21 +1,21 @@
-//! Streams that end after the reason to stop, without `[DONE]`.
+//! Streams that end after the finish reason, without `[DONE]`.
 
 use bytes::Bytes;
 
 use super::*;
 
-/// A body that breaks after each byte, and one that ends there.
+/// Decodes a body that ends after these bytes, or breaks there if `breaks` is set.
 fn read_cut(bytes: &[u8], breaks: bool) -> Vec<StreamEvent> {
     let mut pieces = vec![Ok(Bytes::copy_from_slice(bytes))];
     if breaks {
         pieces.push(Err(ProviderError::StreamError("reset".into())));
     }
-    read::<ChatAnswer>(pieces)
+    read::<ChatDecoder>(pieces)
 }
 
-/// The usage was lost without a word when a body without length ended inside its event.
+/// The usage was once lost silently if a body without a length ended inside its event.
 #[test]
-fn a_stream_that_tears_before_the_usage_is_an_error() {
+fn stream_truncated_before_usage_is_an_error() {
     let answer = sse(&[chunk(json!({"content": "a"})), last_chunk("stop")]);
     let usage =
         sse(&[json!({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2}})]);
@@ -27,7 +27,7 @@ fn a_stream_that_tears_before_the_usage_is_an_error() {
         if at < bytes.len() {
             check_error(&broken, "StreamError");
         }
-        // The blank line after an event may be missing, and the end of the last line.
+        // The blank line after an event, and the end of the last line, may be missing.
         let ends = [with_reason, with_usage, bytes.len()];
         let is_success = ends.contains(&at) || ends.contains(&(at + 1)) || at + 2 == bytes.len();
         if !is_success {
@@ -40,16 +40,16 @@ fn a_stream_that_tears_before_the_usage_is_an_error() {
     }
 }
 
-/// Perplexity sends no `[DONE]` (recorded streams), and older servers no usage.
+/// Perplexity sends no `[DONE]` (recorded streams), and older servers send no usage.
 #[test]
-fn a_stream_that_ends_without_done_or_usage_is_complete() {
+fn stream_without_done_or_usage_is_complete() {
     let answer = [chunk(json!({"content": "a"})), last_chunk("stop")];
-    let events = read_bytes::<ChatAnswer>(&sse(&answer));
+    let events = read_bytes::<ChatDecoder>(&sse(&answer));
     let response = response_of(&events);
     assert_eq!(response.stop_reason, StopReason::EndTurn);
     assert_eq!(response.usage, neuron_types::TokenUsage::default());
     for done in ["data: [DONE]", "data: [DONE]\n", "data: [DONE]\r\n", ": bye\n", "\n\n"] {
         let bytes = [sse(&answer), done.as_bytes().to_vec()].concat();
-        assert_eq!(response_of(&read_bytes::<ChatAnswer>(&bytes)).message.content, [text("a")]);
+        assert_eq!(response_of(&read_bytes::<ChatDecoder>(&bytes)).message.content, [text("a")]);
     }
 }

@@ -1,4 +1,4 @@
-//! Reading an answer, sending it back, and reading what was sent gives the same answer.
+//! Round trips. A response is parsed, sent back, and parsed again with the same result.
 
 use proptest::prelude::*;
 use serde_json::Map;
@@ -6,7 +6,7 @@ use serde_json::Map;
 use super::*;
 use crate::dialect::{Dialect, ReasoningBack};
 
-/// Any value, for a field that we do not know.
+/// Any value, for an unknown field.
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(json!(null)),
@@ -25,14 +25,14 @@ fn value() -> impl Strategy<Value = Value> {
 
 type Fields = Map<String, Value>;
 
-/// Some of these fields, with any values.
+/// Any subset of these fields, with any values.
 fn fields(keys: &'static [&'static str]) -> impl Strategy<Value = Fields> {
     let field = (prop::sample::select(keys), value());
     prop::collection::vec(field, 0..3)
         .prop_map(|fields| fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
 }
 
-/// A call, with unknown fields beside and inside of its function.
+/// A call with unknown fields beside and inside of its function.
 fn any_call() -> impl Strategy<Value = Value> {
     const ARGUMENTS: [&str; 6] =
         ["", "{}", "{\"a\":1}", "{ \"z\": 1.5, \"a\": [\"é\"] }", "{\"a\":", "null"];
@@ -61,7 +61,7 @@ fn any_call() -> impl Strategy<Value = Value> {
         })
 }
 
-/// Reasoning details, the pieces of each next to each other.
+/// Reasoning details, with adjacent fragments.
 fn details() -> impl Strategy<Value = Vec<Value>> {
     let detail = prop::sample::select(vec![
         ("reasoning.text", "text"),
@@ -87,9 +87,9 @@ struct Answer {
     thinking: String,
     calls: Vec<Value>,
     details: Vec<Value>,
-    /// Fields that requests have too.
+    /// Unknown fields that requests have too.
     goes: Fields,
-    /// Fields that only answers have.
+    /// Unknown fields that only responses have.
     stays: Fields,
 }
 
@@ -104,7 +104,7 @@ fn any_answer() -> impl Strategy<Value = Answer> {
     )
         .prop_map(|(text, thinking, mut calls, details, extra, stays)| {
             for (index, call) in calls.iter_mut().enumerate() {
-                // Some have no id.
+                // Calls without an id.
                 let id = if index == 2 { String::new() } else { format!("c{index}") };
                 call["id"] = json!(id);
             }
@@ -127,7 +127,7 @@ impl Answer {
         message.into()
     }
 
-    /// The answer in pieces: texts by character, calls and fields one by one.
+    /// The response in fragments, with texts split by character, and calls and fields one by one.
     fn deltas(&self) -> Vec<Value> {
         let chars = |key: &'static str, text: &str| {
             text.chars().map(|c| json!({key: c.to_string()})).collect::<Vec<_>>()
@@ -184,9 +184,9 @@ proptest! {
         unknown in fields(&["new", "x_vendor"]),
     ) {
         let response = read_whole(&whole(answer.message(true))).unwrap();
-        let events = read_bytes::<ChatAnswer>(&streamed(answer.deltas()));
+        let events = read_bytes::<ChatDecoder>(&streamed(answer.deltas()));
         prop_assert_eq!(&response_of(&events).message, &response.message);
-        // Unknown fields around the message change nothing.
+        // Unknown fields around the message are ignored.
         let mut body = whole(answer.message(true));
         body["usage"] = json!({ "prompt_tokens": 1 });
         let marked = read_whole(&with_unknown(body, &unknown)).unwrap();
@@ -195,10 +195,10 @@ proptest! {
         let chunks = answer.deltas().into_iter().map(chunk).chain([last_chunk("stop")]);
         let chunks: Vec<_> = chunks.map(|chunk| with_unknown(chunk, &unknown)).collect();
         let bytes = [sse(&chunks), b"data: [DONE]\n\n".to_vec()].concat();
-        let events = read_bytes::<ChatAnswer>(&bytes);
+        let events = read_bytes::<ChatDecoder>(&bytes);
         prop_assert_eq!(&response_of(&events).message, &response.message);
         prop_assert_eq!(response.message.tool_uses().count(), answer.calls.len());
-        // Fields that only answers have are kept, but not sent.
+        // Fields that only responses have are kept, but not sent.
         let dialect = Dialect { reasoning: ReasoningBack::Always, ..Dialect::openai() };
         let settings = Settings { dialect: &dialect, ..Settings::default() };
         let kept = read_whole(&whole(answer.message(false))).unwrap().message;

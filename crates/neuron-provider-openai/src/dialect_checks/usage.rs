@@ -1,4 +1,4 @@
-//! Where servers count tokens, and what they count.
+//! Token counts, in the fields and with the meanings of different servers.
 
 use neuron_types::TokenUsage;
 
@@ -19,7 +19,7 @@ fn tokens(
     }
 }
 
-/// Checks what a count means, whole and streamed.
+/// Checks the usage parsed from `usage`, whole and streamed.
 #[track_caller]
 fn check_usage(usage: Value, expected: &TokenUsage) {
     let mut body = whole(json!({"content": "a"}));
@@ -28,20 +28,20 @@ fn check_usage(usage: Value, expected: &TokenUsage) {
     check_chunks(&[json!({"choices": [], "usage": usage})], expected);
 }
 
-/// Checks what the chunks after the reason to stop count.
+/// Checks the usage in chunks after the finish reason.
 #[track_caller]
 fn check_chunks(chunks: &[Value], expected: &TokenUsage) {
     let answer = [chunk(json!({"content": "a"})), last_chunk("stop")];
     let bytes = [sse(&answer), sse(chunks), b"data: [DONE]\n\n".to_vec()].concat();
-    let events = read_bytes::<ChatAnswer>(&bytes);
+    let events = read_bytes::<ChatDecoder>(&bytes);
     assert_eq!(&response_of(&events).usage, expected);
-    check_every_byte::<ChatAnswer>(&bytes, end_of_reason(&bytes));
+    check_every_byte::<ChatDecoder>(&bytes, end_of_reason(&bytes));
 }
 
-/// xAI's total counts reasoning a third time; Gemini's endpoint counts thoughts in the total alone
-/// (recorded answers of both).
+/// xAI includes reasoning only in the total and in the details. Gemini's endpoint includes thoughts only in the total
+/// (recorded responses of both).
 #[test]
-fn reasoning_beside_the_answer_is_counted() {
+fn reasoning_outside_output_tokens_is_added() {
     let details = |tokens: Value| json!({"reasoning_tokens": tokens});
     // xAI.
     check_usage(
@@ -57,19 +57,19 @@ fn reasoning_beside_the_answer_is_counted() {
 }
 
 #[test]
-fn reasoning_within_the_answer_is_counted_once() {
+fn reasoning_inside_output_tokens_is_counted_once() {
     let details = |tokens: Value| json!({"reasoning_tokens": tokens});
     // OpenAI.
     check_usage(
         json!({"prompt_tokens": 32, "completion_tokens": 113, "total_tokens": 145, "completion_tokens_details": details(json!(104))}),
         &tokens(32, 113, None, Some(104)),
     );
-    // Perplexity's is flat.
+    // Perplexity's count is not nested.
     check_usage(
         json!({"prompt_tokens": 32, "completion_tokens": 113, "total_tokens": 145, "reasoning_tokens": 104}),
         &tokens(32, 113, None, Some(104)),
     );
-    // A total that no count explains, none, one that is too small, and one without a prompt.
+    // A total that matches no count, a missing total, one that is too small, and one without input tokens.
     for total in [json!(200), json!(null), json!(7)] {
         check_usage(
             json!({"prompt_tokens": 32, "completion_tokens": 113, "total_tokens": total, "completion_tokens_details": details(json!(104))}),
@@ -84,9 +84,9 @@ fn reasoning_within_the_answer_is_counted_once() {
 }
 
 #[test]
-fn cached_tokens_in_every_place() {
+fn cached_tokens_are_found_in_every_field() {
     for cached in [
-        // OpenAI and Mistral; Mistral's other form; Moonshot; DeepSeek, which has two.
+        // OpenAI and Mistral, Mistral's other format, Moonshot, and DeepSeek with both fields.
         json!({"prompt_tokens_details": {"cached_tokens": 3}}),
         json!({"num_cached_tokens": 3}),
         json!({"prompt_tokens_details": {"cached_tokens": 0}, "num_cached_tokens": 3}),
@@ -101,16 +101,16 @@ fn cached_tokens_in_every_place() {
 }
 
 #[test]
-fn usage_in_every_place() {
+fn usage_is_found_in_every_field() {
     let usage = json!({"prompt_tokens": 5, "completion_tokens": 2});
     let expected = tokens(5, 2, None, None);
-    // Moonshot; Groq without the option.
+    // Moonshot, and Groq if the usage was not requested.
     let choice = json!({"index": 0, "delta": {}, "finish_reason": "stop", "usage": usage});
     check_chunks(&[json!({"choices": [choice]})], &expected);
     let groq = json!({"id": "req_1", "usage": usage});
     check_chunks(&[json!({"choices": [], "x_groq": groq})], &expected);
     check_chunks(&[json!({"choices": null, "x_groq": groq})], &expected);
-    // A chunk of text may have it too, and what counts nothing takes nothing back.
+    // A chunk of text may have a usage too. A usage of zero does not replace an earlier one.
     for place in ["choice", "x_groq"] {
         let mut said = chunk(json!({"content": "b"}));
         match place {
@@ -125,15 +125,15 @@ fn usage_in_every_place() {
             json!({"choices": [], "usage": {}}),
             json!({"choices": [], "usage": empty, "x_groq": {"usage": {}}}),
         ];
-        let events = read_bytes::<ChatAnswer>(&sse(&answer));
+        let events = read_bytes::<ChatDecoder>(&sse(&answer));
         assert_eq!(response_of(&events).usage, expected, "{place}");
         assert_eq!(response_of(&events).message.content, [text("ab")]);
     }
 }
 
-/// Perplexity counts in every chunk, and each count contains those before it (recorded streams).
+/// Perplexity sends cumulative counts in every chunk (recorded streams).
 #[test]
-fn of_cumulative_counts_the_last_is_kept() {
+fn last_of_cumulative_counts_is_kept() {
     let counted = |mut chunk: Value, output: usize| {
         chunk["usage"] =
             json!({"prompt_tokens": 5, "completion_tokens": output, "total_tokens": 5 + output});
@@ -144,6 +144,6 @@ fn of_cumulative_counts_the_last_is_kept() {
         counted(chunk(json!({"role": "assistant", "content": "b"})), 2),
         counted(last_chunk("stop"), 3),
     ];
-    let events = read_bytes::<ChatAnswer>(&sse(&chunks));
+    let events = read_bytes::<ChatDecoder>(&sse(&chunks));
     assert_eq!(response_of(&events).usage, tokens(5, 3, None, None));
 }

@@ -1,4 +1,4 @@
-//! Errors of OpenAI and of the servers that are compatible with it, in their own forms and words.
+//! Errors of OpenAI and of compatible servers, in their own formats and words.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ fn check(vendor: &str, status: u16, body: &Value, kind: &str) {
     assert_eq!(error.kind(), kind, "{vendor}: {error}");
 }
 
-/// OpenAI's form, with another code or type.
+/// An error in OpenAI's format, with another code or type.
 fn nested(message: &str, kind: &str, code: Value) -> Value {
     json!({"error": {"message": message, "type": kind, "param": null, "code": code}})
 }
 
-/// Bodies for a conversation that is too long: vendor, status, body. The sources are the vendors' documentation and
-/// reports in the issue trackers of their clients, named in the rows of `neuron_http`'s table.
+/// Bodies for an exceeded context window, with vendor and status. They come from the vendors' documentation and from
+/// reports in the issue trackers of their clients. The table in `neuron_http` names the vendors.
 fn too_long() -> Vec<(&'static str, u16, Value)> {
     let request = "invalid_request_error";
     vec![
@@ -244,15 +244,15 @@ fn too_long() -> Vec<(&'static str, u16, Value)> {
 }
 
 #[test]
-fn a_conversation_that_is_too_long_is_recognised_in_every_vendors_words() {
+fn context_overflow_is_recognised_for_every_vendor() {
     for (vendor, status, body) in too_long() {
         check(vendor, status, &body, "ContextWindowExceeded");
     }
 }
 
-/// Servers that notice it late send the same body as an event of a stream, or with status 200.
+/// Servers that detect it late send the same body as an event of a stream, or with status 200.
 #[test]
-fn a_conversation_that_is_too_long_is_recognised_in_streams() {
+fn context_overflow_is_recognised_in_streams() {
     for (vendor, _, body) in too_long() {
         let data = body.to_string();
         let error = ApiError::find_in(data.as_bytes()).unwrap_or_else(|| panic!("{vendor}"));
@@ -262,14 +262,14 @@ fn a_conversation_that_is_too_long_is_recognised_in_streams() {
 }
 
 #[test]
-fn a_conversation_that_is_too_long_is_recognised_in_plain_text() {
+fn context_overflow_is_recognised_in_plain_text() {
     let text = "This model's maximum context length is 4096 tokens. However, you requested 5000.";
     assert_eq!(rejected(400, text).kind(), "ContextWindowExceeded");
 }
 
-/// The words are similar, and a shorter conversation would not help, or waiting would.
+/// Similar messages, where a shorter conversation does not help, or a retry does.
 #[test]
-fn what_is_no_overflow_keeps_its_class() {
+fn similar_errors_are_not_context_overflows() {
     let request = "invalid_request_error";
     for (vendor, status, body, kind) in [
         (
@@ -350,7 +350,7 @@ fn what_is_no_overflow_keeps_its_class() {
 }
 
 #[test]
-fn an_unknown_model_is_recognised_in_every_vendors_words() {
+fn unknown_model_is_recognised_for_every_vendor() {
     for (vendor, status, body) in [
         (
             "OpenRouter",
@@ -425,9 +425,9 @@ fn an_unknown_model_is_recognised_in_every_vendors_words() {
     }
 }
 
-/// Nothing in it is about a model.
+/// The message does not mention a model.
 #[test]
-fn a_wrong_path_says_that_the_address_is_wrong() {
+fn wrong_path_error_suggests_wrong_base_url() {
     for body in [
         json!({"detail": "Not Found"}).to_string(),
         json!({"error": {"code": "404", "message": "Resource not found"}}).to_string(),
@@ -445,9 +445,9 @@ fn a_wrong_path_says_that_the_address_is_wrong() {
     }
 }
 
-/// Each form of section "errors" of its vendor's reference.
+/// Each format in the section "errors" of its vendor's reference.
 #[test]
-fn every_form_of_an_error_is_read() {
+fn every_error_format_is_parsed() {
     for (vendor, status, body, text) in [
         (
             "Mistral",
@@ -510,9 +510,9 @@ fn every_form_of_an_error_is_read() {
     }
 }
 
-/// MiniMax answers with status 200 and says in `base_resp` what is wrong: its page "Error Codes".
+/// MiniMax sends status 200 and the error in `base_resp`, see its page "Error Codes".
 #[test]
-fn a_failed_base_resp_is_an_error_and_a_good_one_is_none() {
+fn failed_base_resp_is_an_error_and_successful_is_not() {
     let found = |status: i64| {
         let body = json!({"base_resp": {"status_code": status, "status_msg": "why"}});
         Some(from_answer(&ApiError::find_in(body.to_string().as_bytes())?).kind())
@@ -524,9 +524,9 @@ fn a_failed_base_resp_is_an_error_and_a_good_one_is_none() {
     assert_eq!(found(2013), Some("Other"));
 }
 
-/// It was retried without end: the same request fails again.
+/// These errors were once retried endlessly, although the same request always fails.
 #[test]
-fn a_status_of_500_for_a_request_that_cannot_succeed_is_an_invalid_request() {
+fn status_500_for_permanent_errors_is_invalid_request() {
     let server =
         |message: &str| json!({"error": {"code": 500, "message": message, "type": "server_error"}});
     for (vendor, body) in [
@@ -558,7 +558,7 @@ fn a_status_of_500_for_a_request_that_cannot_succeed_is_an_invalid_request() {
         assert_eq!(from_event(&error).kind(), "InvalidRequest", "{vendor} in a stream");
     }
     check("a failure of the server", 500, &server("CUDA error"), "ServiceUnavailable");
-    // A model is at fault here: its next call may be readable.
+    // The model caused this error, and its next call may be valid.
     check(
         "Ollama",
         500,
@@ -568,7 +568,7 @@ fn a_status_of_500_for_a_request_that_cannot_succeed_is_an_invalid_request() {
 }
 
 #[test]
-fn what_is_used_up_is_no_rate_limit() {
+fn exhausted_quota_is_not_a_rate_limit() {
     for (vendor, status, body) in [
         (
             "Moonshot",

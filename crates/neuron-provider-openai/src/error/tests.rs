@@ -1,4 +1,4 @@
-//! Classes and texts of OpenAI's own errors, and of those of llama.cpp and vLLM.
+//! Classes and texts of errors of OpenAI, llama.cpp and vLLM.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn body(kind: &str, code: Value) -> Value {
 }
 
 #[test]
-fn each_status_has_its_class_and_the_text_says_all() {
+fn each_status_is_classified_with_full_text() {
     for (status, kind, code, class, text) in [
         (
             400,
@@ -119,7 +119,7 @@ fn each_status_has_its_class_and_the_text_says_all() {
 }
 
 #[test]
-fn compatible_servers_have_other_forms() {
+fn error_formats_of_compatible_servers_are_parsed() {
     check(
         400,
         &json!({"error": {"code": 400, "message": "the request exceeds the available context size", "type": "exceed_context_size_error", "n_prompt_tokens": 1407, "n_ctx": 256}}),
@@ -165,7 +165,7 @@ fn compatible_servers_have_other_forms() {
 }
 
 #[test]
-fn a_body_that_is_not_json_is_shown() {
+fn body_that_is_not_json_is_shown() {
     let error = rejection(502, "<html>Bad gateway</html>\n").error();
     assert_eq!(
         error.to_string(),
@@ -179,7 +179,7 @@ fn a_body_that_is_not_json_is_shown() {
 }
 
 #[test]
-fn every_truncation_of_a_body_gives_an_error_of_the_same_class() {
+fn truncated_body_keeps_error_class() {
     let body = body("server_error", json!("日本")).to_string();
     for end in 0..=body.len() {
         let rejection =
@@ -189,7 +189,7 @@ fn every_truncation_of_a_body_gives_an_error_of_the_same_class() {
 }
 
 #[test]
-fn an_error_is_found_where_servers_put_it() {
+fn error_is_found_in_every_field() {
     let found = |json: Value| ApiError::find(json).map(|error| error.message().to_owned());
     let why = Some("why".to_owned());
     assert_eq!(found(json!({"error": {"message": "why"}})), why);
@@ -204,9 +204,9 @@ fn an_error_is_found_where_servers_put_it() {
     }
 }
 
-/// In a stream nothing can be taken back; an answer that is not there can be asked for again.
+/// After the beginning of a stream a retry is impossible, but without any response it is possible.
 #[test]
-fn a_failure_of_the_server_in_place_of_an_answer_can_be_tried_again() {
+fn server_failure_in_place_of_response_is_retryable() {
     let error = |kind: &str| ApiError::read(json!({"type": kind, "message": "why"})).unwrap();
     assert_eq!(from_answer(&error("server_error")).kind(), "ServiceUnavailable");
     assert_eq!(from_event(&error("server_error")).kind(), "StreamError");
@@ -214,7 +214,7 @@ fn a_failure_of_the_server_in_place_of_an_answer_can_be_tried_again() {
 }
 
 #[test]
-fn an_error_within_a_stream_keeps_its_class() {
+fn stream_error_keeps_its_class() {
     for (kind, code, class) in [
         ("server_error", json!(null), "StreamError"),
         ("server_error", json!("server_is_overloaded"), "ServiceUnavailable"),
@@ -226,7 +226,7 @@ fn an_error_within_a_stream_keeps_its_class() {
         ("upstream", json!(402), "InsufficientResources"),
         ("upstream", json!(7), "StreamError"),
         ("upstream", json!("503"), "ServiceUnavailable"),
-        // The status says more than the vendor's word for nearly everything.
+        // The status takes precedence over nearly all error types.
         ("invalid_request_error", json!(401), "Authentication"),
         ("invalid_request_error", json!(429), "RateLimit"),
         ("invalid_request_error", json!(400), "InvalidRequest"),

@@ -1,4 +1,4 @@
-//! Every mapping of a request, and that the bytes of a conversation only grow.
+//! Every mapping of a request, and the stability of its bytes as a conversation grows.
 
 use neuron_testing::openai::check_chat_request;
 use neuron_types::{
@@ -29,14 +29,14 @@ fn check(request: RequestRef<'_>, expected: Value) {
     assert_eq!(json, expected);
 }
 
-/// Checks what these messages become.
+/// Checks the conversion of these messages.
 #[track_caller]
 fn check_messages(messages: Vec<Message>, expected: Value) {
     let json = json_with(talk(messages).view(), Settings::default());
     assert_eq!(json["messages"], expected);
 }
 
-/// Checks what an answer with these blocks becomes.
+/// Checks the conversion of an assistant message with these blocks.
 #[track_caller]
 fn check_answer(content: Vec<ContentBlock>, expected: Value) {
     check_messages(vec![message(Role::Assistant, content)], json!([expected]));
@@ -79,7 +79,7 @@ fn raw(provider: &str, json: Value, portable: Option<ContentBlock>) -> ContentBl
 }
 
 #[test]
-fn options_have_their_places_and_the_rest_is_not_sent() {
+fn options_are_mapped_and_unset_ones_omitted() {
     check(CompletionRequest::default().view(), json!({}));
     check(
         CompletionRequest {
@@ -100,7 +100,7 @@ fn options_have_their_places_and_the_rest_is_not_sent() {
 }
 
 #[test]
-fn thinking_is_an_effort() {
+fn thinking_is_mapped_to_effort() {
     let budget = ThinkingConfig::Enabled { budget_tokens: 5 };
     for (effort, thinking, expected) in [
         (Some(ReasoningEffort::None), None, Some("none")),
@@ -119,7 +119,7 @@ fn thinking_is_an_effort() {
 }
 
 #[test]
-fn forms_of_answers() {
+fn response_formats_are_mapped() {
     let form = |form| CompletionRequest { response_format: Some(form), ..Default::default() };
     check(form(ResponseFormat::Text).view(), json!({}));
     check(
@@ -134,7 +134,7 @@ fn forms_of_answers() {
 }
 
 #[test]
-fn tools_and_the_choice_among_them() {
+fn tools_and_tool_choice_are_mapped() {
     let with = |tool_choice| CompletionRequest {
         tools: vec![ToolDefinition {
             title: Some("not sent".into()),
@@ -163,15 +163,15 @@ fn tools_and_the_choice_among_them() {
         let request = CompletionRequest { tool_choice: Some(choice), ..Default::default() };
         check(request.view(), json!({}));
     }
-    let one = Settings { one_call_at_a_time: true, ..Settings::default() };
+    let one = Settings { disables_parallel_calls: true, ..Settings::default() };
     assert_eq!(json_with(with(None).view(), one)["parallel_tool_calls"], json!(false));
     let json = json_with(CompletionRequest::default().view(), one);
     assert_eq!(json.get("parallel_tool_calls"), None, "the API takes it with tools only");
 }
 
-/// A tool without arguments made the vendor refuse every request.
+/// The vendor once rejected every request with a tool without arguments.
 #[test]
-fn the_schema_of_an_object_has_properties() {
+fn object_schema_always_has_properties() {
     for (schema, expected) in [
         (
             json!({"type": "object", "title": "T"}),
@@ -213,7 +213,7 @@ fn extra_is_merged_and_its_tools_are_appended() {
 }
 
 #[test]
-fn system_prompts_have_the_role_that_the_server_wants() {
+fn system_prompt_has_configured_role() {
     let block = |text: &str| SystemBlock { text: text.into(), cache_control: None };
     let with = |system: SystemPrompt| CompletionRequest {
         system: Some(system),
@@ -236,7 +236,7 @@ fn system_prompts_have_the_role_that_the_server_wants() {
 }
 
 #[test]
-fn what_a_user_says() {
+fn user_content_is_mapped() {
     let user = |content| vec![message(Role::User, content)];
     check_messages(user(vec![text("a")]), json!([{"role": "user", "content": "a"}]));
     check_messages(user(vec![text("")]), json!([]));
@@ -260,9 +260,9 @@ fn what_a_user_says() {
     );
 }
 
-/// There was no way to send speech.
+/// There was once no way to send speech.
 #[test]
-fn parts_in_the_apis_own_words_go_as_they_are() {
+fn raw_parts_are_sent_unchanged() {
     let audio = json!({"type": "input_audio", "input_audio": {"data": "aGk=", "format": "wav"}});
     let detailed =
         json!({"type": "image_url", "image_url": {"url": "https://h/a", "detail": "low"}});
@@ -288,7 +288,7 @@ fn parts_in_the_apis_own_words_go_as_they_are() {
 }
 
 #[test]
-fn results_come_first_and_their_images_after_them() {
+fn tool_results_precede_their_images() {
     let image = ContentItem::Image { source: png() };
     check_messages(
         vec![message(
@@ -314,9 +314,9 @@ fn results_come_first_and_their_images_after_them() {
     );
 }
 
-/// Servers of others return any kind, images of unusual types among them.
+/// MCP servers return any type of resource, including images of unusual types.
 #[test]
-fn resources_that_are_images_follow_and_the_rest_is_told() {
+fn image_resources_are_sent_and_others_described() {
     check_messages(
         vec![message(Role::User, vec![result("c1", items_of_others(), false)])],
         json!([
@@ -343,7 +343,7 @@ fn resources_that_are_images_follow_and_the_rest_is_told() {
 }
 
 #[test]
-fn what_the_model_said() {
+fn assistant_content_is_mapped() {
     check_answer(
         vec![text("a"), text(""), text("b")],
         json!({"role": "assistant", "content": "ab"}),
@@ -372,7 +372,7 @@ fn what_the_model_said() {
 }
 
 #[test]
-fn what_is_not_modelled_goes_back_in_the_message() {
+fn unknown_fields_are_sent_back_in_the_message() {
     let own = |mut json: Value, portable: Option<ContentBlock>| {
         json["type"] = json!("message");
         raw("openai", json, portable)
@@ -390,7 +390,7 @@ fn what_is_not_modelled_goes_back_in_the_message() {
         vec![text("a"), own(json!({"annotations": [1], "content_parts": [2], "new": 3}), None)],
         json!({"role": "assistant", "content": "a"}),
     );
-    // The API wants content where nothing takes its place.
+    // The API requires `content` if no other field replaces it.
     check_answer(
         vec![own(json!({"reasoning_details": [1]}), None)],
         json!({"role": "assistant", "content": "", "reasoning_details": [1]}),
@@ -400,7 +400,7 @@ fn what_is_not_modelled_goes_back_in_the_message() {
         vec![raw("openai", custom.clone(), Some(call("c", "sql", json!("x"))))],
         json!({"role": "assistant", "tool_calls": [custom]}),
     );
-    // Of another provider, the meaning.
+    // For another provider, the portable block is sent.
     check_answer(
         vec![raw("another", json!({"type": "message", "refusal": "No."}), Some(text("No.")))],
         json!({"role": "assistant", "content": "No."}),
@@ -408,7 +408,7 @@ fn what_is_not_modelled_goes_back_in_the_message() {
 }
 
 #[test]
-fn items_of_the_responses_api_go_as_what_they_mean() {
+fn items_of_responses_api_are_sent_as_portable_blocks() {
     check_answer(
         vec![
             raw("openai", json!({"type": "reasoning", "id": "rs_1", "summary": []}), None),
@@ -428,7 +428,7 @@ fn items_of_the_responses_api_go_as_what_they_mean() {
 }
 
 #[test]
-fn reasoning_goes_back_where_it_is_wanted() {
+fn reasoning_is_sent_back_to_dialects_that_require_it() {
     let thinking = |text: &str, signature: &str| ContentBlock::Thinking {
         thinking: text.into(),
         signature: signature.into(),
@@ -454,9 +454,9 @@ fn reasoning_goes_back_where_it_is_wanted() {
     );
 }
 
-/// DeepSeek and Moonshot refused calls that came without reasoning.
+/// DeepSeek and Moonshot once rejected calls without reasoning.
 #[test]
-fn calls_without_reasoning_go_back_with_a_space_where_reasoning_must() {
+fn calls_without_reasoning_are_sent_with_a_space() {
     let call = ContentBlock::ToolUse { id: "c".into(), name: "look".into(), input: json!({}) };
     let thinking = |thinking: &str| ContentBlock::Thinking {
         thinking: thinking.into(),
@@ -481,10 +481,9 @@ fn calls_without_reasoning_go_back_with_a_space_where_reasoning_must() {
     }
 }
 
-/// Each dialect wrote `reasoning_content`.
-/// Mistral refuses an id of another vendor with 400.
+/// Mistral rejects ids of other vendors with 400.
 #[test]
-fn calls_have_short_ids_where_the_server_wants_them() {
+fn call_ids_are_shortened_for_dialects_that_require_it() {
     let long = "toolu_01A09q90qw90lq917835lq9";
     let request = talk(vec![
         message(
@@ -508,7 +507,7 @@ fn calls_have_short_ids_where_the_server_wants_them() {
 }
 
 #[test]
-fn reasoning_goes_back_in_the_field_of_the_dialect() {
+fn reasoning_is_sent_back_in_the_dialects_field() {
     let thinking = ContentBlock::Thinking { thinking: "hm".into(), signature: String::new() };
     let request = talk(vec![message(Role::Assistant, vec![thinking, text("a")])]);
     for (dialect, field) in [
@@ -528,9 +527,9 @@ fn reasoning_goes_back_in_the_field_of_the_dialect() {
     }
 }
 
-/// The vendor refused every later request for the name of a tool that is not there.
+/// The vendor once rejected every later request because of the name of a nonexistent tool.
 #[test]
-fn calls_by_names_that_are_none_are_renamed() {
+fn calls_with_invalid_names_are_renamed() {
     let named = |name: &str| {
         let request = CompletionRequest {
             tools: vec![tool("dotted.name")],
@@ -548,7 +547,7 @@ fn calls_by_names_that_are_none_are_renamed() {
 }
 
 #[test]
-fn what_the_api_cannot_express_is_refused() {
+fn content_that_the_api_cannot_express_is_rejected() {
     let request = CompletionRequest {
         context_management: Some(ContextManagement {
             edits: vec![ContextEdit::Compact { strategy: "x".into() }],
@@ -561,7 +560,7 @@ fn what_the_api_cannot_express_is_refused() {
     check(CompletionRequest { context_management: none, ..Default::default() }.view(), json!({}));
     let source = DocumentSource::Url { url: "https://h/a.pdf".into() };
     let document = ContentBlock::Document { source };
-    // The portable form was left out without a word.
+    // The portable block was once omitted silently.
     for block in [document.clone(), raw("anthropic", json!({}), Some(document))] {
         let request = talk(vec![message(Role::User, vec![block])]);
         let error = write(request.view(), "m", Settings::default(), false).unwrap_err();
@@ -569,7 +568,7 @@ fn what_the_api_cannot_express_is_refused() {
     }
 }
 
-/// What prompt caches need, and that the vendor takes every conversation.
+/// Conversations keep the prefix that prompt caches need, and the vendor accepts all of them.
 mod conversations {
     use proptest::prelude::*;
 
@@ -605,9 +604,9 @@ mod conversations {
     }
 }
 
-/// The field was sent to each server.
+/// The field was once sent to every server.
 #[test]
-fn strict_is_not_sent_to_servers_that_refuse_it() {
+fn strict_is_omitted_for_servers_that_reject_it() {
     let tool = tool("act").strict();
     let request = CompletionRequest { tools: vec![tool], ..talk(vec![Message::user("hi")]) };
     for (dialect, is_sent) in [
@@ -628,7 +627,7 @@ fn strict_is_not_sent_to_servers_that_refuse_it() {
 }
 
 #[test]
-fn strict_tools_and_fields_of_the_vendor() {
+fn strict_tools_and_vendor_fields_are_mapped() {
     let request =
         CompletionRequest { tools: vec![strict_tool()], ..talk(vec![Message::user("hi")]) };
     assert_eq!(

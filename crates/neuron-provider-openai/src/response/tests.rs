@@ -1,4 +1,4 @@
-//! Whole answers: every field, every quirk of compatible servers, every cut.
+//! Whole responses, with every field, every quirk of compatible servers, and every truncation.
 
 use neuron_types::{TokenUsage, ToolCall};
 use serde_json::json;
@@ -13,7 +13,7 @@ fn answer(message: Value, finish_reason: Value) -> Value {
     json!({"id": "cmpl_1", "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": finish_reason}]})
 }
 
-/// Checks what content a message has.
+/// Checks the content of a message.
 #[track_caller]
 fn check(message: Value, content: &[ContentBlock]) {
     let mut response = read_json(&answer(message, json!("stop"))).unwrap();
@@ -43,7 +43,7 @@ fn function(id: Value, arguments: Value) -> Value {
 }
 
 #[test]
-fn a_message_in_every_form() {
+fn every_message_format_is_parsed() {
     check(
         json!({"role": "assistant", "content": "a", "refusal": null, "annotations": []}),
         &[text("a")],
@@ -66,7 +66,7 @@ fn a_message_in_every_form() {
 }
 
 #[test]
-fn reasoning_in_every_form() {
+fn reasoning_is_parsed_from_every_field() {
     for message in [
         json!({"reasoning_content": "hm", "content": "a"}),
         json!({"reasoning": "hm", "content": "a"}),
@@ -88,7 +88,7 @@ fn reasoning_in_every_form() {
 }
 
 #[test]
-fn what_is_not_modelled_is_kept_with_its_meaning() {
+fn unknown_fields_are_kept_with_portable_block() {
     let refused = json!({"type": "message", "refusal": "No."});
     check(json!({"content": null, "refusal": "No."}), &[raw(refused.clone(), Some(text("No.")))]);
     check(
@@ -108,7 +108,7 @@ fn what_is_not_modelled_is_kept_with_its_meaning() {
 }
 
 #[test]
-fn calls_in_every_form() {
+fn every_call_format_is_parsed() {
     for (arguments, input) in [
         (json!("{\"z\":1,\"a\":2}"), json!({"z": 1, "a": 2})),
         (json!(""), json!({})),
@@ -141,7 +141,7 @@ fn calls_in_every_form() {
 }
 
 #[test]
-fn why_the_model_stopped() {
+fn finish_reason_is_mapped_to_stop_reason() {
     let calls = json!({"tool_calls": [function(json!("x"), json!("{}"))]});
     let refused = json!({"refusal": "No."});
     let said = json!({"content": "a", "refusal": ""});
@@ -169,7 +169,7 @@ fn why_the_model_stopped() {
 }
 
 #[test]
-fn tokens_in_every_form() {
+fn token_counts_are_parsed_from_every_format() {
     let usage = |usage: Value| {
         let mut json = answer(json!({"content": "a"}), json!("stop"));
         json["usage"] = usage;
@@ -204,7 +204,7 @@ fn tokens_in_every_form() {
 }
 
 #[test]
-fn names_that_are_missing_cost_no_answer() {
+fn missing_names_do_not_fail_a_response() {
     for (id, model) in [(json!(null), json!(null)), (json!(7), json!({}))] {
         let mut json = answer(json!({"content": "a"}), json!("stop"));
         (json["id"], json["model"]) = (id, model);
@@ -214,7 +214,7 @@ fn names_that_are_missing_cost_no_answer() {
 }
 
 #[test]
-fn an_error_in_place_of_an_answer() {
+fn error_in_place_of_response_is_reported() {
     let error = json!({"message": "why", "type": "server_error", "code": 503});
     let choice = json!([{"index": 0, "message": {"content": "half"}, "finish_reason": "error", "error": error}]);
     for (json, text) in [
@@ -243,7 +243,7 @@ fn an_error_in_place_of_an_answer() {
 }
 
 #[test]
-fn what_is_no_completion_is_shown() {
+fn body_that_is_not_a_completion_is_shown() {
     for (body, why) in [
         ("{}", "(there are no choices)"),
         ("{\"choices\":[]}", "(there are no choices)"),
@@ -261,7 +261,7 @@ fn what_is_no_completion_is_shown() {
 }
 
 #[test]
-fn an_answer_that_is_cut_anywhere_is_an_error() {
+fn truncated_response_is_an_error() {
     let body = answer(
         json!({"content": "añ🦀", "tool_calls": [function(json!("x"), json!("{}"))]}),
         json!("stop"),

@@ -1,19 +1,19 @@
-//! Calls of earlier answers in a request.
+//! Calls of earlier responses in a request.
 
 use neuron_types::{ContentBlock, ToolCall};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-/// A function call of an earlier answer whose arguments are not a JSON text, because they were cut
-/// off or the server has its own form. Servers reject a conversation with such a call.
-pub(crate) struct MendedCall<'a> {
+/// A function call of an earlier response whose arguments are not a JSON text. They were truncated, or the server has a
+/// format of its own. Servers reject a conversation with such a call.
+pub(crate) struct RepairedCall<'a> {
     json: &'a Value,
     input: &'a Value,
 }
 
-impl<'a> MendedCall<'a> {
-    /// Returns `None` for other items and for calls that can go back as they came.
+impl<'a> RepairedCall<'a> {
+    /// Returns `None` for other items and for calls that can be sent back unchanged.
     pub(crate) fn new(block: &'a ContentBlock, json: &'a Value) -> Option<Self> {
         let is_function = json.get("type").is_some_and(|kind| kind == "function_call");
         let call = block.as_tool_use().filter(|_| is_function)?;
@@ -23,7 +23,7 @@ impl<'a> MendedCall<'a> {
     }
 }
 
-impl Serialize for MendedCall<'_> {
+impl Serialize for RepairedCall<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let fields = self.json.as_object().into_iter().flatten();
         let mut call = serializer.serialize_map(None)?;
@@ -35,7 +35,7 @@ impl Serialize for MendedCall<'_> {
     }
 }
 
-/// A tool's arguments as a JSON text. Arguments that were cut off are an object with their text, see
+/// The arguments of a tool call as a JSON text. Truncated arguments are an object with their text, see
 /// [`ToolCall::invalid_json`].
 pub(crate) struct JsonText<'a>(pub(crate) &'a Value);
 

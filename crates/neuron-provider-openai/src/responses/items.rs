@@ -1,18 +1,18 @@
-//! The items of a stream, and the matching of events to them.
+//! The items of a stream, and the matching of events to items.
 //!
-//! An event of OpenAI has the place and the id of its item, and a call also has a `call_id`.
-//! Compatible servers omit, repeat or change some of them:
+//! An event of OpenAI has the output index and the id of its item, and a call also has a `call_id`. Compatible servers
+//! omit, repeat or change some of them:
 //!
-//! - llama.cpp sends no place. Its calls have no id, and their events name the `call_id`
+//! - llama.cpp sends no index. Its calls have no id, and their events contain the `call_id`
 //!   (`tools/server/server-task.cpp`).
 //! - Copilot sends another id for the same item in each event.
-//! - Some proxies send the same place for all items.
+//! - Some proxies send the same index for all items.
 
 use serde_json::{Value, json};
 
 use super::response::text_of;
 
-/// The kinds of items that come in pieces.
+/// The types of items that are streamed in fragments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Message,
@@ -20,9 +20,8 @@ pub(crate) enum Kind {
     Call,
 }
 
-/// Tools that xAI runs itself for `x_search`. Their calls have the form of the caller's calls, so a caller's custom tool
-/// cannot have one of these names.
-/// <https://docs.x.ai/docs/guides/tools/search-tools>
+/// Tools that xAI runs on the server for `x_search`. Their calls look like calls of the caller's tools, so a custom
+/// tool of the caller cannot have one of these names. <https://docs.x.ai/docs/guides/tools/search-tools>
 const XAI_TOOLS: [&str; 5] =
     ["x_keyword_search", "x_semantic_search", "x_user_search", "x_thread_fetch", "view_x_video"];
 
@@ -38,7 +37,7 @@ impl Kind {
     }
 }
 
-/// The place and the ids in an event. Empty ids are unknown.
+/// The output index and the ids in an event. Empty ids are unknown.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Key<'e> {
     pub(crate) place: Option<usize>,
@@ -59,34 +58,34 @@ pub(crate) struct OpenItem {
     place: Option<usize>,
     id: String,
     call_id: String,
-    /// The pieces of its text or reasoning.
+    /// The fragments of its text or reasoning.
     pub(crate) shown: String,
-    /// The call, if it was announced.
+    /// The call, if its start was emitted.
     pub(crate) call: Option<OpenCall>,
-    /// Its number among the items that began.
+    /// Its position among the items that began.
     pub(crate) number: usize,
     is_done: bool,
 }
 
-/// The order of items in the message: by their places, then in the order in which they began.
-/// Servers that send no places, or the same place for all, send the items in order.
+/// The order of items in the message, by index and then by begin. Servers that send no index, or the same index for all
+/// items, send items in order.
 pub(crate) type Order = (Option<usize>, usize);
 
-/// A call that was announced.
+/// A call whose start was emitted.
 #[derive(Debug)]
 pub(crate) struct OpenCall {
-    /// The item as it began.
+    /// The item in its first event.
     pub(crate) json: Value,
     pub(crate) id: String,
     pub(crate) name: String,
-    /// The pieces of its arguments.
+    /// The fragments of its arguments.
     pub(crate) arguments: String,
 }
 
-/// The reason why an event may belong to an item, weakest first.
+/// The strength of a match between an event and an item, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
-    /// Neither the place nor an id agrees. The place does not differ, and of a call no id.
+    /// Neither the index nor an id is equal. The index does not differ, nor does any id of a call.
     Unknown,
     Place,
     Id,
@@ -94,7 +93,7 @@ enum Fit {
 }
 
 impl OpenCall {
-    /// Returns the item with the arguments so far.
+    /// Returns the item with the arguments received so far.
     pub(crate) fn whole(&mut self) -> Value {
         let mut json = std::mem::take(&mut self.json);
         let is_custom = text_of(&json, "type") == "custom_tool_call";
@@ -115,7 +114,7 @@ impl OpenItem {
         (self.place, self.number)
     }
 
-    /// Returns the message of which only pieces have come, without an id. Reasoning would not be accepted without its
+    /// Returns the message received so far, without an id. `None` for reasoning, which the API would reject without its
     /// signature.
     pub(crate) fn message(&self) -> Option<Value> {
         let content = json!([{ "type": "output_text", "text": self.shown, "annotations": [] }]);
@@ -126,15 +125,18 @@ impl OpenItem {
     fn fit(&self, key: Key<'_>) -> Option<Fit> {
         let same = |known: &str, id: &str| !id.is_empty() && known == id;
         let has_id = same(&self.id, key.id)
+            // llama.cpp puts the `call_id` into the field for the item's id.
             || same(&self.call_id, key.id)
             || same(&self.call_id, key.call_id);
         let is_other_call = differ(&self.call_id, key.call_id);
         match (self.place, key.place) {
             (Some(known), Some(place)) if known == place && has_id => Some(Fit::Both),
+            // An equal id outweighs a different index, because some proxies send wrong indices.
             _ if has_id => Some(Fit::Id),
             _ if is_other_call => None,
             (Some(known), Some(place)) => (known == place).then_some(Fit::Place),
             _ => {
+                // Copilot changes the ids of other items in every event, so only the ids of calls are compared.
                 let is_other = self.kind == Kind::Call && differ(&self.id, key.id);
                 (!is_other).then_some(Fit::Unknown)
             }
@@ -158,7 +160,7 @@ impl OpenItems {
         self.items.get_mut(index)
     }
 
-    /// Begins an item, unless it has begun. Returns its index.
+    /// Begins an item, unless it has begun already. Returns its index.
     pub(crate) fn begin(&mut self, kind: Kind, key: Key<'_>) -> usize {
         if let Some(index) = self.known(kind, key) {
             return index;
@@ -177,16 +179,16 @@ impl OpenItems {
         self.items.len() - 1
     }
 
-    /// Returns the number of an item that begins.
+    /// Returns the next item number.
     pub(crate) fn number(&mut self) -> usize {
         self.begun += 1;
         self.begun
     }
 
-    /// Returns the open item to which a piece belongs: by its id, then by its place, then the only
-    /// item that is possible. If several fit, the last one that began.
+    /// Returns the open item to which a fragment belongs. Matches by id, then by output index, then by type if only one
+    /// item is possible. Returns the newest of several matches.
     pub(crate) fn find(&self, kind: Kind, key: Key<'_>) -> Option<usize> {
-        // Most pieces belong to the newest item.
+        // Most fragments belong to the newest item.
         let newest = self.items.last().filter(|item| item.is_open(kind));
         match newest.and_then(|item| item.fit(key)) {
             Some(Fit::Both) => self.items.len().checked_sub(1),
@@ -194,8 +196,7 @@ impl OpenItems {
         }
     }
 
-    /// Ends the item that a complete one belongs to, and returns it. If several fit, the first one
-    /// that began.
+    /// Ends the open item that matches a complete item, and returns it. Takes the oldest of several matches.
     pub(crate) fn end(&mut self, kind: Kind, key: Key<'_>) -> Option<&mut OpenItem> {
         let index = self.fitting(kind, key).next()?;
         let item = self.items.get_mut(index)?;
@@ -203,7 +204,7 @@ impl OpenItems {
         Some(item)
     }
 
-    /// Returns the open items that fit best.
+    /// Returns the open items with the strongest match.
     fn fitting(&self, kind: Kind, key: Key<'_>) -> impl Iterator<Item = usize> {
         let fits = move || {
             let items = self.items.iter().enumerate();
@@ -211,19 +212,19 @@ impl OpenItems {
             open.filter_map(move |(index, item)| Some((item.fit(key)?, index)))
         };
         let best = fits().map(|(fit, _)| fit).max();
+        // Without an equal id or index, an event is assigned only if a single item is possible.
         let is_known = best != Some(Fit::Unknown) || fits().count() == 1;
         let best = best.filter(|_| is_known);
         fits().filter(move |(fit, _)| Some(*fit) == best).map(|(_, index)| index)
     }
 
-    /// Returns the open item that begins once more, as some proxies repeat the event when they know
-    /// more of it.
+    /// Returns the open item whose begin is repeated. Some proxies repeat the event when they know more fields.
     fn known(&self, kind: Kind, key: Key<'_>) -> Option<usize> {
         self.items.iter().position(|item| {
             item.is_open(kind)
                 && match item.fit(key) {
                     Some(Fit::Both) => true,
-                    // After its first arguments, the same id without a place begins another call.
+                    // After the first arguments, the same id without an index begins another call.
                     Some(Fit::Id) => {
                         let is_new = |call: &OpenCall| call.arguments.is_empty();
                         key.place.is_none() && item.call.as_ref().is_none_or(is_new)
@@ -239,7 +240,7 @@ impl OpenItems {
     }
 }
 
-/// An item that is complete.
+/// A complete item.
 #[derive(Debug)]
 pub(crate) struct DoneItem {
     pub(crate) order: Order,
@@ -257,8 +258,8 @@ impl DoneItem {
         self.order.0
     }
 
-    /// Returns `true` if the item is this one once more, with the same ids or, without ids, at the same known place. The
-    /// id of a call may have been made since, and the status may differ.
+    /// Returns `true` if `item` repeats this item, with the same ids or, without ids, at the same known index. A
+    /// generated call id and the status may differ.
     pub(crate) fn repeats(&self, place: Option<usize>, item: &Value) -> bool {
         let content = |item: &Value| {
             let mut item = item.clone();
@@ -279,7 +280,7 @@ impl DoneItem {
     }
 }
 
-/// Returns the items of the response that no event has ended, with their places.
+/// Returns the items of the response that no event completed, with their indices.
 pub(crate) fn missing(done: &[DoneItem], output: Vec<Value>) -> Vec<(usize, Value)> {
     let mut known: Vec<_> = done.iter().collect();
     let mut take = |fits: &dyn Fn(&DoneItem) -> bool| {
@@ -287,6 +288,7 @@ pub(crate) fn missing(done: &[DoneItem], output: Vec<Value>) -> Vec<(usize, Valu
         position.map(|position| known.remove(position)).is_some()
     };
     let mut items: Vec<_> = output.into_iter().enumerate().collect();
+    // Items are matched by id first, and the remaining items by index or by equal content.
     items.retain(|(_, item)| !take(&|done| done.has_id_of(item)));
     items.retain(|(place, item)| !take(&|done| done.place() == Some(*place) || done.json == *item));
     items

@@ -1,9 +1,10 @@
-//! The Responses API: the same three parts as Chat Completions has beside this folder.
+//! The Responses API. Has the same three parts as Chat Completions.
+//!
 //! <https://platform.openai.com/docs/api-reference/responses>
 //!
-//! An answer is a list of items. Each is kept whole, as [`ContentBlock::Raw`] with its meaning beside
-//! it, because reasoning goes back only together with the very items that followed it.
-//! `items.rs` matches the events of a stream to its items.
+//! A response is a list of items. Each item is kept whole, as a [`ContentBlock::Raw`] with a portable block beside it,
+//! because the API accepts reasoning only together with the items that followed it. `items.rs` matches the events of a
+//! stream to its items.
 //!
 //! [`ContentBlock::Raw`]: neuron_types::ContentBlock::Raw
 

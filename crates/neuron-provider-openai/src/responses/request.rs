@@ -1,7 +1,8 @@
-//! Our request as the JSON of the Responses API, written straight from the borrow.
+//! Serialisation of requests of the Responses API, from the borrowed request.
+//!
 //! <https://platform.openai.com/docs/api-reference/responses/create>
 //!
-//! `input` comes last: the body of a turn begins as that of the turn before.
+//! `input` comes last, so that the body of a turn begins with the bytes of the previous turn.
 
 use std::borrow::Cow;
 
@@ -14,15 +15,15 @@ use serde::ser::{Error as _, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::echo::{JsonText, MendedCall};
+use super::echo::{JsonText, RepairedCall};
 use crate::message::{self, DataUrl, FILE_NAME, ToolText, is_own_fields};
 use crate::request::{PROVIDER, Parameters, Settings, effort, has_tools, vendor_fields};
 
-/// Writes the body of a request.
+/// Serialises a request.
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] for what the API cannot express.
+/// [`ProviderError::InvalidRequest`] for content that the API cannot express.
 pub(crate) fn write(
     request: RequestRef<'_>,
     model: &str,
@@ -47,7 +48,7 @@ fn write_fields(
     fields.entry("model", model)?;
     fields.leave_out(settings.dialect.left_out);
     fields.some("stream", stream.then_some(true))?;
-    // The history is the caller's, so the vendor need not keep it; reasoning then comes encrypted.
+    // The caller keeps the history, so the vendor need not store it. Without storage, reasoning must be encrypted.
     fields.entry("store", &false)?;
     fields.entry("include", &["reasoning.encrypted_content"])?;
     fields.some("max_output_tokens", request.max_tokens)?;
@@ -61,7 +62,7 @@ fn write_fields(
     let tools = Tools { tools: request.tools, strict: settings.dialect.strict_tools };
     fields.some("tools", (!request.tools.is_empty()).then_some(tools))?;
     fields.some("tool_choice", tool_choice(request))?;
-    let one_call = settings.one_call_at_a_time && has_tools(request);
+    let one_call = settings.disables_parallel_calls && has_tools(request);
     fields.some("parallel_tool_calls", one_call.then_some(false))?;
     fields.some("instructions", request.system.and_then(instructions))?;
     fields.rest_but("input")?;
@@ -76,7 +77,7 @@ struct Reasoning {
     summary: Option<&'static str>,
 }
 
-/// Whoever turns thinking on wants to read it.
+/// Requests a summary of the reasoning if thinking is enabled.
 fn reasoning(request: RequestRef<'_>) -> Option<Reasoning> {
     let is_on =
         matches!(request.thinking, Some(ThinkingConfig::Enabled { .. } | ThinkingConfig::Adaptive));
@@ -131,7 +132,8 @@ impl Serialize for Tools<'_> {
             name: &'a str,
             description: &'a str,
             parameters: Parameters<'a>,
-            /// Left out it means true at OpenAI, and then most schemas are refused.
+            /// Always sent to OpenAI, whose default of true rejects most schemas. Omitted for dialects without strict
+            /// tools.
             #[serde(skip_serializing_if = "Option::is_none")]
             strict: Option<bool>,
             #[serde(flatten)]
@@ -157,7 +159,7 @@ enum Choice<'a> {
 
 fn tool_choice(request: RequestRef<'_>) -> Option<Choice<'_>> {
     Some(match request.tool_choice? {
-        // Without tools the API takes no choice, and these two mean what leaving it out means.
+        // The API rejects `tool_choice` without tools. Both values are then the same as the default.
         ToolChoice::Auto | ToolChoice::None if !has_tools(request) => return None,
         ToolChoice::Auto => Choice::Word("auto"),
         ToolChoice::None => Choice::Word("none"),
@@ -166,7 +168,7 @@ fn tool_choice(request: RequestRef<'_>) -> Option<Choice<'_>> {
     })
 }
 
-/// The system prompt as one text.
+/// Returns the system prompt as one text.
 fn instructions(prompt: &SystemPrompt) -> Option<String> {
     let text = match prompt {
         SystemPrompt::Text(text) => text.clone(),
@@ -187,6 +189,7 @@ impl Serialize for Input<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut items = serializer.serialize_seq(None)?;
         let dialect = self.settings.dialect;
+        // The latest assistant message, which contains the calls that tool results refer to.
         let mut before = None;
         for message in self.request.messages {
             match message.role {
@@ -221,9 +224,9 @@ struct Said<C> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Item<'a> {
-    /// An item as the API sent it.
+    /// An item in the format of the API.
     Own(&'a Value),
-    Mended(MendedCall<'a>),
+    Repaired(RepairedCall<'a>),
     Text {
         role: &'static str,
         content: &'a str,
@@ -242,8 +245,8 @@ impl Item<'_> {
     }
 }
 
-/// The items of an answer. Reasoning that nothing came of is left out, as the API refuses it: that
-/// of an answer which was cut while the model was thinking.
+/// Returns the items of an assistant message. Omits reasoning that no item follows, from a response that was truncated
+/// while the model was thinking. The API rejects it.
 fn assistant_items<'a>(
     message: &'a Message,
     request: RequestRef<'a>,
@@ -251,7 +254,7 @@ fn assistant_items<'a>(
 ) -> impl Iterator<Item = Item<'a>> {
     let stores = request.extra.and_then(|extra| extra.get("store")?.as_bool());
     let is_kept = move |item: &Item<'_>| match item {
-        Item::Own(json) if item.is_reasoning() => stores == Some(true) || stands_alone(json),
+        Item::Own(json) if item.is_reasoning() => stores == Some(true) || is_self_contained(json),
         _ => true,
     };
     let tools = request.tools;
@@ -259,14 +262,15 @@ fn assistant_items<'a>(
         let items = message.content.iter().filter_map(move |block| item(block, tools, vendor));
         items.filter(is_kept)
     };
+    // Everything after the last item that is not reasoning is omitted.
     let others = items().enumerate().filter(|(_, item)| !item.is_reasoning());
     let needed = others.last().map_or(0, |(last, _)| last + 1);
     items().take(needed)
 }
 
-/// Whether reasoning holds what the vendor has not stored: something encrypted or, on compatible
-/// servers, its text.
-fn stands_alone(reasoning: &Value) -> bool {
+/// Returns `true` if reasoning contains encrypted content or, on compatible servers, its text. The vendor does not
+/// store it.
+fn is_self_contained(reasoning: &Value) -> bool {
     let text = |key: &str| reasoning.get(key).and_then(Value::as_str);
     let parts = reasoning.get("content").and_then(Value::as_array);
     text("encrypted_content").is_some() || parts.is_some_and(|parts| !parts.is_empty())
@@ -277,7 +281,7 @@ fn item<'a>(block: &'a ContentBlock, tools: &[ToolDefinition], vendor: &str) -> 
         && provider == vendor
         && is_item(json)
     {
-        return Some(MendedCall::new(block, json).map_or(Item::Own(json), Item::Mended));
+        return Some(RepairedCall::new(block, json).map_or(Item::Own(json), Item::Repaired));
     }
     match block.portable()? {
         ContentBlock::Text(text) | ContentBlock::Compaction { content: text } => {
@@ -289,25 +293,26 @@ fn item<'a>(block: &'a ContentBlock, tools: &[ToolDefinition], vendor: &str) -> 
             name: message::called_name(name, tools),
             arguments: JsonText(input),
         }),
-        // Reasoning of others.
+        // Reasoning of other providers is dropped.
         _ => None,
     }
 }
 
-/// Whether this is an item of this API, and no part of a message of Chat Completions.
+/// Returns `true` for an item of this API. Returns `false` for raw fields of Chat Completions.
 fn is_item(json: &Value) -> bool {
     json.as_object().is_some_and(|fields| {
         fields.contains_key("type") && !is_own_fields(fields) && !fields.contains_key("custom")
     })
 }
 
-/// The results of tools are items of their own, and the caller's items come as they are.
+/// Writes tool results as items of their own, and raw items of the caller unchanged.
 fn write_user<S: SerializeSeq>(
     items: &mut S,
     message: &Message,
     before: Option<&Message>,
     vendor: &str,
 ) -> Result<(), S::Error> {
+    // Tool results come first, because they answer the previous message.
     for block in &message.content {
         if let Some(ContentBlock::ToolResult { tool_use_id, content, is_error }) = block.portable()
         {
@@ -319,6 +324,7 @@ fn write_user<S: SerializeSeq>(
             })?;
         }
     }
+    // Raw parts belong to the content of the user's message. Raw items are siblings of that message.
     for block in &message.content {
         if let ContentBlock::Raw { provider, json, portable: None } = block
             && provider == PROVIDER
@@ -335,7 +341,7 @@ fn write_user<S: SerializeSeq>(
     items.serialize_element(&Said { role: "user", content })
 }
 
-/// What the user says: one text, or parts.
+/// The content of a user message, as one text or as parts.
 struct UserContent<'a>(&'a Message);
 
 impl<'a> UserContent<'a> {
@@ -346,6 +352,7 @@ impl<'a> UserContent<'a> {
 
 impl Serialize for UserContent<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // A single text is sent as a string, the shortest form.
         let mut parts = self.parts();
         match (parts.next(), parts.next()) {
             (Some(Part::Text { text }), None) => serializer.serialize_str(text),
@@ -354,7 +361,7 @@ impl Serialize for UserContent<'_> {
     }
 }
 
-/// Whether a call is one whose input is free text: its result has a name of its own.
+/// Returns `true` if the call with this id is a custom call. Its result has another item type.
 fn is_custom(message: &Message, id: &str, vendor: &str) -> bool {
     message.content.iter().any(|block| {
         let custom = message::own_part(block, vendor, &["custom_tool_call"]);
@@ -362,7 +369,7 @@ fn is_custom(message: &Message, id: &str, vendor: &str) -> bool {
     })
 }
 
-/// The parts of what a user says.
+/// The types of parts in a user message.
 const PARTS: [&str; 4] = ["input_text", "input_image", "input_file", "input_audio"];
 
 #[derive(Serialize)]
@@ -372,7 +379,7 @@ struct CallOutput<'a> {
     output: Output<'a>,
 }
 
-/// What a tool returned: a text, or parts where there are images or documents.
+/// The output of a tool, as a text, or as parts if there are images or documents.
 struct Output<'a> {
     content: &'a [ContentItem],
     is_error: bool,
@@ -398,14 +405,14 @@ fn output_part(item: &ContentItem) -> Part<'_> {
         }
         ModelContent::ImageUrl { url } => Part::image(DataUrl::Address(url)),
         ModelContent::Pdf { data } => Part::pdf(data),
-        _ => Part::Words { text: Words(item) },
+        _ => Part::ItemText { text: ItemText(item) },
     }
 }
 
-/// A piece of a tool's result as a text.
-struct Words<'a>(&'a ContentItem);
+/// An item of a tool result as text.
+struct ItemText<'a>(&'a ContentItem);
 
-impl Serialize for Words<'_> {
+impl Serialize for ItemText<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self.0)
     }
@@ -416,9 +423,9 @@ impl Serialize for Words<'_> {
 enum Part<'a> {
     #[serde(rename = "input_text")]
     Text { text: &'a str },
-    /// What can only be told.
+    /// An item that can only be sent as text.
     #[serde(rename = "input_text")]
-    Words { text: Words<'a> },
+    ItemText { text: ItemText<'a> },
     #[serde(rename = "input_image")]
     Image { image_url: DataUrl<'a>, detail: &'static str },
     #[serde(rename = "input_file")]
@@ -430,7 +437,7 @@ enum Part<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         file_url: Option<&'a str>,
     },
-    /// A part in the API's own words.
+    /// A part in the format of the API.
     #[serde(untagged)]
     Own(&'a Value),
 }
@@ -449,7 +456,7 @@ impl<'a> Part<'a> {
     }
 
     fn is_text(&self) -> bool {
-        matches!(self, Self::Text { .. } | Self::Words { .. })
+        matches!(self, Self::Text { .. } | Self::ItemText { .. })
     }
 }
 

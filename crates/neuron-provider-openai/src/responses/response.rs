@@ -1,4 +1,4 @@
-//! The JSON of the Responses API as our response.
+//! Parsing of responses of the Responses API.
 
 use std::collections::HashSet;
 
@@ -11,17 +11,17 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::items::Kind;
-use crate::call::made_id;
+use crate::call::generate_id;
 use crate::error::{self, ApiError};
 use crate::lenient;
 use crate::request::PROVIDER;
 use crate::response::{CompletionDetails, PromptDetails};
 
-/// Reads a whole answer. What an error shows of it is without the secret.
+/// Parses a whole response. The secret is removed from errors that quote it.
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] when the body is not a response; the vendor's error for one that failed.
+/// [`ProviderError::Other`] if the body is not a response, and the vendor's error for a failed response.
 pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
     let mut wire: WireResponse = serde_json::from_slice(body).map_err(|error| {
         let shown = secret.excerpt(body);
@@ -31,6 +31,7 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
     if let Some(error) = wire.error() {
         return Err(error::from_answer(&error));
     }
+    // Some servers send an error with a successful status and without a `status` field.
     if wire.output.is_none() {
         if let Some(error) = ApiError::find_in(body) {
             return Err(error::from_answer(&error));
@@ -43,7 +44,7 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
     Ok(wire.into_response(items))
 }
 
-/// A response: the whole answer, or that of an event at the beginning or end of a stream.
+/// A whole response, or the response in the first or last event of a stream.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct WireResponse {
@@ -69,20 +70,20 @@ struct Incomplete {
 }
 
 impl WireResponse {
-    /// The error of a response that failed.
+    /// Returns the error of a failed response.
     pub(crate) fn error(&self) -> Option<ApiError> {
         let error = self.error.clone().and_then(ApiError::read);
         let has_failed = self.status.as_deref() == Some("failed");
         error.or_else(|| has_failed.then(ApiError::default))
     }
 
-    /// Sets the status of a response that came with `response.incomplete`, if it has none.
+    /// Sets the status for a `response.incomplete` event, if the response has none.
     pub(crate) fn incomplete(mut self) -> Self {
         self.status.get_or_insert_with(|| "incomplete".to_owned());
         self
     }
 
-    /// Makes our response of it and its items, which came with it or one by one.
+    /// Converts the response with `items`, which came with it or in earlier events.
     pub(crate) fn into_response(self, mut items: Vec<Value>) -> CompletionResponse {
         let mut ids = CallIds::default();
         for item in &mut items {
@@ -90,7 +91,7 @@ impl WireResponse {
             set_content(item);
         }
         let has_refused = items.iter().any(has_refused);
-        let awaited = awaited(&items).map(str::to_owned);
+        let pending_item_type = pending_item_type(&items).map(str::to_owned);
         let message =
             Message { role: Role::Assistant, content: items.into_iter().map(item).collect() };
         let mut metadata = AnswerMetadata::default();
@@ -101,14 +102,18 @@ impl WireResponse {
         let message = message.with_metadata(&metadata);
         let calls_tools = message.tool_uses().next().is_some();
         let stop_reason = match self.status.as_deref() {
+            // A refusal takes precedence over the status, which is `completed`.
             _ if has_refused => StopReason::Refusal,
             Some("incomplete") => match self.incomplete_details.reason.as_deref() {
                 Some("max_output_tokens") => StopReason::MaxTokens,
                 Some("content_filter") => StopReason::ContentFilter,
                 reason => StopReason::Other(reason.unwrap_or("incomplete").to_owned()),
             },
+            // Compatible servers may omit the status.
             Some("completed") | None if calls_tools => StopReason::ToolUse,
-            Some("completed") | None => awaited.map_or(StopReason::EndTurn, StopReason::Other),
+            Some("completed") | None => {
+                pending_item_type.map_or(StopReason::EndTurn, StopReason::Other)
+            }
             Some(other) => StopReason::Other(other.to_owned()),
         };
         CompletionResponse {
@@ -126,11 +131,11 @@ fn has_refused(item: &Value) -> bool {
     parts.into_iter().flatten().any(|part| part.get("type").is_some_and(|kind| kind == "refusal"))
 }
 
-/// Returns the type of the first item that the client must answer and that is no call of the
-/// request's tools: a call of a vendor's tool that the client runs, or a request for approval.
+/// Returns the type of the first item that the client must answer and that is not a call of the request's tools. That
+/// is a call of a vendor's tool that the client runs, or a request for approval.
 ///
-/// It becomes the stop reason, because [`StopReason::ToolUse`] promises calls that an agent can run.
-fn awaited(items: &[Value]) -> Option<&str> {
+/// The type becomes the stop reason, because [`StopReason::ToolUse`] promises calls that an agent can run.
+fn pending_item_type(items: &[Value]) -> Option<&str> {
     let is_answered = |item: &Value| {
         let is_output = |other: &Value| {
             text_of(other, "type").ends_with("_output")
@@ -140,6 +145,7 @@ fn awaited(items: &[Value]) -> Option<&str> {
     };
     items.iter().find_map(|item| {
         let kind = text_of(item, "type");
+        // Calls of other types run on the server.
         let is_clients = match kind {
             "apply_patch_call" | "computer_call" | "local_shell_call" | "mcp_approval_request" => {
                 true
@@ -155,8 +161,8 @@ fn awaited(items: &[Value]) -> Option<&str> {
     })
 }
 
-/// Adds an empty content to a message that has none. A message without content is the form in which
-/// fields of Chat Completions are kept.
+/// Adds an empty `content` to a message without one. A message without `content` is the format in which fields of Chat
+/// Completions are kept.
 fn set_content(item: &mut Value) {
     let Some(fields) = item.as_object_mut() else {
         return;
@@ -168,20 +174,20 @@ fn set_content(item: &mut Value) {
     }
 }
 
-/// The ids of the tool calls of one answer.
+/// The ids of the tool calls of one response.
 #[derive(Debug, Default)]
 pub(crate) struct CallIds {
     given: HashSet<String>,
 }
 
 impl CallIds {
-    /// Returns the id for a call. It differs from the server's if that is empty or an earlier call of
-    /// the answer has it.
+    /// Returns an id for a call. Generates one if the server's id is empty or an earlier call of the response has it.
     pub(crate) fn give(&mut self, id: &str, response_id: &str) -> String {
         let mut id = match id {
-            "" => made_id(self.given.len(), response_id, |id| self.given.contains(id)),
+            "" => generate_id(self.given.len(), response_id, |id| self.given.contains(id)),
             id => id.to_owned(),
         };
+        // A repeated id gets a number, so that each result refers to one call.
         if self.given.contains(&id) {
             let numbered = (2_usize..).map(|number| format!("{id}_{number}"));
             id = numbered.into_iter().find(|id| !self.given.contains(id)).unwrap_or(id);
@@ -190,7 +196,7 @@ impl CallIds {
         id
     }
 
-    /// Sets the id of a call to that of [`give`](Self::give). Other items stay as they are.
+    /// Sets the id of a call to the result of [`give`](Self::give). Does not change other items.
     pub(crate) fn complete(&mut self, item: &mut Value, response_id: &str) {
         if Kind::of(item) == Some(Kind::Call) {
             let id = self.give(&call_id(item), response_id);
@@ -199,7 +205,7 @@ impl CallIds {
     }
 }
 
-/// Sets the id of a call, if its own differs.
+/// Sets the id of a call, if it differs.
 pub(crate) fn set_call_id(item: &mut Value, id: &str) {
     if call_id(item) != id
         && let Some(fields) = item.as_object_mut()
@@ -214,12 +220,12 @@ fn call_id(item: &Value) -> String {
     id.unwrap_or_else(|| text_of(item, "id")).to_owned()
 }
 
-/// Returns the text of a field. Empty if there is none.
+/// Returns the text of a field, or an empty text.
 pub(crate) fn text_of<'i>(item: &'i Value, key: &str) -> &'i str {
     item.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Keeps an item as it came, with its meaning beside it.
+/// Converts an item to a raw block with a portable block beside it.
 pub(crate) fn item(json: Value) -> ContentBlock {
     let portable = meaning(&json).map(Box::new);
     ContentBlock::Raw { provider: PROVIDER.to_owned(), json, portable }
@@ -241,7 +247,7 @@ fn meaning(item: &Value) -> Option<ContentBlock> {
                 Some(arguments) => arguments.clone(),
             },
         }),
-        // Its input is free text: what our tools take is JSON, so they get a JSON string.
+        // The input is free text. Tools accept JSON, so it becomes a JSON string.
         "custom_tool_call" if Kind::of(item).is_some() => Some(ContentBlock::ToolUse {
             id: call_id(item),
             name: text("name"),
@@ -249,6 +255,7 @@ fn meaning(item: &Value) -> Option<ContentBlock> {
         }),
         "reasoning" => {
             let summary = texts(item, "summary", &["text"]);
+            // An item with both is shown by its summary.
             let thought =
                 if summary.is_empty() { texts(item, "content", &["text"]) } else { summary };
             let thinking = thought.join(PARAGRAPH);
@@ -259,10 +266,10 @@ fn meaning(item: &Value) -> Option<ContentBlock> {
     }
 }
 
-/// What separates the parts of a summary, which are paragraphs with headings.
+/// Separator of the parts of a reasoning summary, which are paragraphs with headings.
 pub(crate) const PARAGRAPH: &str = "\n\n";
 
-/// The texts of an item's parts.
+/// Returns the texts in the parts of an item.
 fn texts<'i>(item: &'i Value, list: &str, keys: &[&str]) -> Vec<&'i str> {
     let parts = item.get(list).and_then(Value::as_array);
     let text = |part: &'i Value| keys.iter().find_map(|key| part.get(*key)?.as_str());
@@ -270,7 +277,7 @@ fn texts<'i>(item: &'i Value, list: &str, keys: &[&str]) -> Vec<&'i str> {
     texts.filter(|text| !text.is_empty()).collect()
 }
 
-/// The API's counts.
+/// The token counts of the API.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct WireUsage {

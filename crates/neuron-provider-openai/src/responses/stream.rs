@@ -1,4 +1,5 @@
-//! The events of the Responses API as ours: bytes in, [`StreamEvent`]s out.
+//! Decoding of streams of the Responses API into [`StreamEvent`]s.
+//!
 //! <https://platform.openai.com/docs/api-reference/responses-streaming>
 
 use std::borrow::Cow;
@@ -15,29 +16,29 @@ use crate::dialect::Vendor;
 use crate::error::{self, ApiError};
 use crate::lenient;
 
-/// An answer as far as it has come.
+/// A decoder of a streamed response.
 #[derive(Debug, Default)]
-pub(crate) struct ResponseAnswer {
+pub(crate) struct ResponsesDecoder {
     id: String,
     model: String,
     items: OpenItems,
     ids: CallIds,
-    /// Items that are complete, in the order in which they ended.
+    /// Complete items, in the order in which they ended.
     done: Vec<DoneItem>,
-    /// The part of reasoning that came last.
-    thought: Option<Thought>,
+    /// The latest part of reasoning.
+    thought: Option<ReasoningPart>,
     vendor: Vendor,
 }
 
 /// A part of the reasoning of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Thought {
+struct ReasoningPart {
     item: usize,
     is_summary: bool,
     part: usize,
 }
 
-impl Answer for ResponseAnswer {
+impl Answer for ResponsesDecoder {
     type Framing = SseDecoder;
 
     fn take(
@@ -46,17 +47,17 @@ impl Answer for ResponseAnswer {
         secret: &Secret,
         events: &mut VecDeque<StreamEvent>,
     ) -> Result<bool, ProviderError> {
-        // Proxies send such events to keep a connection open, and `[DONE]` as they do elsewhere.
+        // Proxies send empty events to keep a connection open, and `[DONE]` as in Chat Completions.
         if matches!(data.trim_ascii(), b"" | b"[DONE]") {
             return Ok(false);
         }
-        if let Ok(PieceEvent { place, item_id, delta, .. }) = read_frame(data) {
+        if let Ok(DeltaEvent { place, item_id, delta, .. }) = read_frame(data) {
             self.extend_text(Key { place, id: &item_id, call_id: "" }, delta, events);
             return Ok(false);
         }
         let event: WireEvent<'_> = match read_frame(data) {
             Ok(event) => event,
-            // What the API adds may give our fields other types.
+            // An unknown event may use known field names with other types.
             Err(_) if is_unknown(data) => return Ok(false),
             Err(error) => {
                 let shown = secret.excerpt(data);
@@ -68,6 +69,7 @@ impl Answer for ResponseAnswer {
         let key = Key { place, id: &event.item_id, call_id: "" };
         match &*event.kind {
             "response.created" | "response.in_progress" | "response.queued" => {
+                // Each of these events contains the whole response so far, so a later one may replace an earlier one.
                 if let Some(response) = event.response {
                     (self.id, self.model) = (response.id, response.model);
                 }
@@ -116,7 +118,7 @@ impl Answer for ResponseAnswer {
                 let error = event.response.and_then(|response| response.error());
                 return Err(error::from_event(&error.unwrap_or_default()));
             }
-            // The SDK's types have an error flat; the API nests it. Proxies forget the type.
+            // The API nests the error in the event, the types of the SDK have it flat. Proxies omit the type.
             "error" => {
                 return Err(error::from_event(&ApiError::of_event(data).unwrap_or_default()));
             }
@@ -125,19 +127,19 @@ impl Answer for ResponseAnswer {
                     return Err(error::from_event(&error));
                 }
             }
-            // Whatever the API adds.
+            // Unknown events are ignored, because the API may add some.
             _ => {}
         }
         Ok(false)
     }
 }
 
-impl ResponseAnswer {
+impl ResponsesDecoder {
     pub(crate) fn new(vendor: Vendor) -> Self {
         Self { vendor, ..Self::default() }
     }
 
-    /// Adds a piece to the open item of a kind, and returns its number.
+    /// Adds a fragment to the open item of a type, and returns the item's number.
     fn show(&mut self, kind: Kind, key: Key<'_>, piece: &str) -> usize {
         let index = self.items.find(kind, key).unwrap_or_else(|| self.items.begin(kind, key));
         if let Some(item) = self.items.get_mut(index) {
@@ -163,9 +165,10 @@ impl ResponseAnswer {
         let Some(delta) = delta.filter(|delta| !delta.is_empty()) else {
             return;
         };
-        let thought = Thought { item: self.show(Kind::Reasoning, key, &delta), is_summary, part };
+        let thought =
+            ReasoningPart { item: self.show(Kind::Reasoning, key, &delta), is_summary, part };
         if let Some(last) = self.thought.filter(|last| last.item == thought.item) {
-            // Of an item that has both, the message has one.
+            // If an item has both a summary and a text, the message has only one of them.
             if last.is_summary != thought.is_summary {
                 return;
             }
@@ -187,7 +190,7 @@ impl ResponseAnswer {
             return;
         };
         let name = text_of(&json, "name").to_owned();
-        // What is not known yet is known at its end.
+        // If the id or the name is missing, the start is emitted when the item ends.
         if kind == Kind::Call && !key.call_id.is_empty() && !name.is_empty() {
             let id = self.ids.give(key.call_id, &self.id);
             events.push_back(StreamEvent::ToolUseStart { id: id.clone(), name: name.clone() });
@@ -206,6 +209,7 @@ impl ResponseAnswer {
         let number = self.items.number();
         let open = kind.and_then(|kind| self.items.end(kind, key));
         let order = (place, open.as_ref().map_or(number, |item| item.number));
+        // Items without a `response.output_item.added` event get the next number.
         // Some proxies end an item twice.
         let is_open = open.is_some();
         let is_repeated = !is_open && self.done.iter().any(|done| done.repeats(place, &json));
@@ -220,7 +224,7 @@ impl ResponseAnswer {
         let was_shown = open.is_some_and(|item| !item.shown.is_empty());
         let done = DoneItem::new(order, key, json.clone());
         match item(json).portable() {
-            // What did not come in pieces comes whole.
+            // Text that did not arrive in fragments is emitted whole.
             Some(ContentBlock::Text(text)) if !was_shown => {
                 events.push_back(StreamEvent::TextDelta(text.clone()));
             }
@@ -240,6 +244,7 @@ impl ResponseAnswer {
         events: &mut VecDeque<StreamEvent>,
     ) {
         let mut json = sent.clone();
+        // The id must equal the id in the emitted start.
         match &announced {
             Some(call) => set_call_id(&mut json, &call.id),
             None => self.ids.complete(&mut json, &self.id),
@@ -247,6 +252,7 @@ impl ResponseAnswer {
         let block = item(json.clone());
         if let Some(call) = block.as_tool_use() {
             let (id, name) = (call.id.to_owned(), call.name.to_owned());
+            // Deltas take precedence over the whole arguments, which would be emitted twice.
             let has_pieces = announced.as_ref().is_some_and(|call| !call.arguments.is_empty());
             if announced.is_none() {
                 events.push_back(StreamEvent::ToolUseStart { id: id.clone(), name: name.clone() });
@@ -255,6 +261,7 @@ impl ResponseAnswer {
                 events.push_back(StreamEvent::ToolUseInputDelta { id: id.clone(), delta });
             }
             events.push_back(StreamEvent::ToolUseEnd { id: id.clone() });
+            // A call with truncated arguments must not run.
             if ToolCall::invalid_json(call.input).is_none() {
                 let name = announced.map_or(name, |call| call.name);
                 events.push_back(StreamEvent::ToolUse { id, name, input: call.input.clone() });
@@ -264,13 +271,14 @@ impl ResponseAnswer {
     }
 
     fn finish(&mut self, mut response: WireResponse, events: &mut VecDeque<StreamEvent>) {
-        // Some servers send no items but those of the response.
+        // Some servers send items only in the last event.
         let output = response.output.take().unwrap_or_default();
         if output.len() > self.done.len() {
             for (place, item) in missing(&self.done, output) {
                 self.finish_item(Some(place), item, events);
             }
         }
+        // Items without an end event are completed from their fragments.
         for mut item in self.items.take_open() {
             if let Some(mut call) = item.call.take() {
                 let json = call.whole();
@@ -294,7 +302,7 @@ impl ResponseAnswer {
     }
 }
 
-/// The text of a call's arguments, if there are any.
+/// Returns the text of a call's arguments, if it has any.
 fn arguments(call: &Value) -> Option<String> {
     let arguments = ["arguments", "input"].iter().find_map(|key| call.get(*key));
     match arguments? {
@@ -304,14 +312,14 @@ fn arguments(call: &Value) -> Option<String> {
     }
 }
 
-/// The event of which a stream has thousands: a piece of text.
+/// The most frequent event, a delta of text.
 ///
-/// It is read first and alone: a struct with few fields is read much faster than [`WireEvent`] with its
-/// many (`benches/README.md`). Whatever has another form is read again as that.
+/// It is tried first, because a struct with few fields is deserialised much faster than [`WireEvent`]
+/// (`benches/README.md`). Any other event is then deserialised as a `WireEvent`.
 #[derive(Deserialize)]
-struct PieceEvent<'a> {
+struct DeltaEvent<'a> {
     #[serde(rename = "type")]
-    _kind: PieceKind,
+    _kind: DeltaKind,
     #[serde(default, rename = "output_index")]
     place: Option<usize>,
     #[serde(borrow, default)]
@@ -320,12 +328,12 @@ struct PieceEvent<'a> {
 }
 
 #[derive(Deserialize)]
-enum PieceKind {
+enum DeltaKind {
     #[serde(rename = "response.output_text.delta", alias = "response.refusal.delta")]
     Text,
 }
 
-/// Any of the API's events: each has some of these fields.
+/// Any event of the API. Each event has some of these fields.
 #[derive(Deserialize)]
 struct WireEvent<'a> {
     #[serde(borrow, default, rename = "type")]
@@ -346,7 +354,7 @@ struct WireEvent<'a> {
     response: Option<WireResponse>,
 }
 
-/// The events that are read; others are passed over.
+/// The known events. Other events are ignored.
 const EVENTS: [&str; 16] = [
     "response.created",
     "response.in_progress",
@@ -366,7 +374,7 @@ const EVENTS: [&str; 16] = [
     "error",
 ];
 
-/// Whether this is JSON, but an event that is not read.
+/// Returns `true` if the data is JSON, but not a known event.
 fn is_unknown(data: &[u8]) -> bool {
     let event = serde_json::from_slice::<Value>(data).unwrap_or_default();
     let kind = event.get("type").and_then(Value::as_str);

@@ -1,15 +1,15 @@
-//! The calls of a stream, until their end has come.
+//! The open tool calls of a stream.
 
 use std::collections::VecDeque;
 
 use neuron_types::{ContentBlock, StreamEvent, ToolCall};
 use serde::de::IgnoredAny;
 
-use crate::call::{CallFields, made_id};
+use crate::call::{CallFields, generate_id};
 use crate::message_fields::keep_nameless;
 use crate::response::Parts;
 
-/// The calls of an answer, in the order in which they began to arrive.
+/// The calls of a response, in the order in which they began to arrive.
 #[derive(Debug, Default)]
 pub(super) struct OpenCalls(Vec<OpenCall>);
 
@@ -18,7 +18,7 @@ impl OpenCalls {
         self.0.is_empty()
     }
 
-    /// Adds a fragment. `is_later` says that another fragment came in the same delta.
+    /// Adds a fragment. `is_later` is set if an earlier fragment came in the same delta.
     pub(super) fn extend(
         &mut self,
         index: Option<usize>,
@@ -27,12 +27,12 @@ impl OpenCalls {
         seed: &str,
         events: &mut VecDeque<StreamEvent>,
     ) {
-        if fragment.says_nothing() {
+        if fragment.is_blank() {
             return;
         }
         let mut place = self.place_of(index, &fragment.id);
         if let Some(call) = place.and_then(|place| self.0.get(place)) {
-            // Some servers say the name with every piece.
+            // Some servers repeat the name in every fragment.
             let may_repeat = index.is_some() || !is_later;
             match call.relation(&fragment, may_repeat) {
                 Relation::Continues => {}
@@ -47,48 +47,48 @@ impl OpenCalls {
         let begun = self.0.iter().filter(|call| call.begun.is_some()).count();
         let Some(call) = self.0.get_mut(place) else { return };
         call.extend(fragment, events);
+        // The start is emitted when the name is known.
         if call.begun.is_some() || call.fields.name.is_empty() {
             return;
         }
         let lacks_id = call.fields.id.is_empty();
         let is_taken = |id: &str| self.0.iter().any(|call| call.fields.id == id);
-        let made = lacks_id.then(|| made_id(place, seed, is_taken));
+        let made = lacks_id.then(|| generate_id(place, seed, is_taken));
         if let Some(call) = self.0.get_mut(place) {
             if let Some(id) = made {
-                (call.fields.id, call.is_made) = (id, true);
+                (call.fields.id, call.is_generated) = (id, true);
             }
             call.begin(begun, events);
         }
     }
 
-    /// Finds the call that a piece belongs to; `None` for a new one.
+    /// Returns the position of the call to which a fragment belongs. `None` for a new call.
     ///
-    /// Some servers give no index, or the same to several calls: then an id that differs begins
-    /// another call.
+    /// Some servers send no index, or the same index for several calls. Then a different id begins another call.
     fn place_of(&self, index: Option<usize>, id: &str) -> Option<usize> {
         let last = self.0.len().checked_sub(1);
         let at_index = |call: &OpenCall| index.is_none() || call.index == index;
         if id.is_empty() {
             let place = self.0.iter().rposition(at_index);
-            // The index may be left out in some pieces.
+            // Some fragments may lack the index.
             return place.or(
                 last.filter(|last| self.0.get(*last).is_some_and(|call| call.index.is_none()))
             );
         }
         let is_same = |call: &OpenCall| at_index(call) && call.fields.id == id;
         let has_no_id =
-            |call: &OpenCall| at_index(call) && (call.fields.id.is_empty() || call.is_made);
+            |call: &OpenCall| at_index(call) && (call.fields.id.is_empty() || call.is_generated);
         let calls = &self.0;
         calls.iter().rposition(is_same).or_else(|| {
-            // An id may come after the name.
+            // The id may follow after the name.
             let place = calls.iter().rposition(at_index)?;
             calls.get(place).is_some_and(has_no_id).then_some(place)
         })
     }
 
-    /// Ends the calls and adds them to the answer's parts.
+    /// Ends the calls and adds them to the parts of the response.
     pub(super) fn finish(mut self, parts: &mut Parts, events: &mut VecDeque<StreamEvent>) {
-        // In the order in which readers heard of them.
+        // In the order in which their starts were emitted.
         self.0.sort_by_key(|call| call.begun.unwrap_or(usize::MAX));
         for call in self.0 {
             if call.begun.is_some() {
@@ -100,35 +100,36 @@ impl OpenCalls {
     }
 }
 
-/// A call whose end has not come.
+/// A call that has not ended.
 #[derive(Debug, Default)]
 struct OpenCall {
     index: Option<usize>,
     fields: CallFields,
-    /// Its id is ours.
-    is_made: bool,
-    /// Its start was announced, after so many others. A call without a name is never announced.
+    /// Set if the id was generated here.
+    is_generated: bool,
+    /// Position among the emitted starts. A call without a name is never emitted.
     begun: Option<usize>,
 }
 
-/// What a fragment is to a call.
+/// The relation of a fragment to a call.
 enum Relation {
     Continues,
-    /// Servers that give neither index nor id send their calls whole.
+    /// Servers that send neither index nor id send complete calls.
     IsAnother,
-    /// Some servers send a call once more at the end.
+    /// Some servers repeat a call at the end.
     Repeats,
 }
 
 impl OpenCall {
-    /// What a fragment means that has this call's place.
+    /// Classifies a fragment that has the position of this call.
     fn relation(&self, fragment: &CallFields, may_repeat: bool) -> Relation {
         let call = &self.fields;
-        // Only what begins a call says its name.
+        // Only the beginning of a call has a name.
         if fragment.name.is_empty() || call.name.is_empty() {
             return Relation::Continues;
         }
         let has_id = !fragment.id.is_empty() && fragment.id == call.id;
+        // Only arguments that are a complete object show that the call is complete.
         let is_whole = fragment.arguments.starts_with('{')
             && call.arguments.starts_with('{')
             && serde_json::from_str::<IgnoredAny>(&call.arguments).is_ok();
@@ -161,6 +162,7 @@ impl OpenCall {
     fn finish(self, events: &mut VecDeque<StreamEvent>) -> ContentBlock {
         events.push_back(StreamEvent::ToolUseEnd { id: self.fields.id.clone() });
         let block = self.fields.into_block();
+        // A call with truncated arguments must not run.
         if let Some(call) = block.as_tool_use()
             && ToolCall::invalid_json(call.input).is_none()
         {

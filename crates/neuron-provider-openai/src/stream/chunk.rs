@@ -1,4 +1,4 @@
-//! The chunks of a stream as they are on the wire.
+//! The chunks of a stream, in the wire format.
 
 use std::fmt;
 
@@ -7,20 +7,19 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
 use crate::call::WireCall;
-use crate::facts::Facts;
 use crate::lenient;
+use crate::metadata::WireMetadata;
 use crate::response::{Pieces, REASONING};
 use crate::usage::{UsageHolder, WireUsage};
 
-/// The chunk of which a stream has thousands: a piece of text or of reasoning, and nothing else that
-/// is read.
+/// The most frequent chunk, with a delta of text or of reasoning and no other relevant field.
 ///
-/// It is read first and alone: a struct with few fields is read much faster than [`WireChunk`] with its
-/// many (`benches/README.md`). Whatever has another form is read again as that.
+/// It is tried first, because a struct with few fields is deserialised much faster than [`WireChunk`]
+/// (`benches/README.md`). Any other chunk is then deserialised as a `WireChunk`.
 #[derive(Deserialize)]
-pub(super) struct PieceChunk {
-    pub(super) choices: [PieceChoice; 1],
-    /// Only `null`.
+pub(super) struct DeltaChunk {
+    pub(super) choices: [DeltaChoice; 1],
+    /// Must be `null`.
     #[serde(default, rename = "usage")]
     _usage: (),
     #[serde(default, rename = "error")]
@@ -29,11 +28,12 @@ pub(super) struct PieceChunk {
     _x_groq: (),
 }
 
+// The unit fields reject any value but `null`. A chunk with such a value is decoded in full.
 #[derive(Deserialize)]
-pub(super) struct PieceChoice {
+pub(super) struct DeltaChoice {
     #[serde(default)]
     pub(super) index: usize,
-    pub(super) delta: PieceDelta,
+    pub(super) delta: DeltaField,
     #[serde(default, rename = "finish_reason")]
     _finish_reason: (),
     #[serde(default, rename = "logprobs")]
@@ -44,9 +44,9 @@ pub(super) struct PieceChoice {
     _usage: (),
 }
 
-/// An object with one field.
+/// An object with exactly one field.
 #[derive(Deserialize)]
-pub(super) enum PieceDelta {
+pub(super) enum DeltaField {
     #[serde(rename = "content")]
     Text(String),
     #[serde(rename = "reasoning_content", alias = "reasoning")]
@@ -65,13 +65,13 @@ pub(super) struct WireChunk {
     pub(super) choices: Option<FirstChoice>,
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub(super) usage: Option<WireUsage>,
-    /// Groq counts here if nobody asked for the usage.
+    /// Groq reports the usage here if it was not requested.
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub(super) x_groq: UsageHolder,
     #[serde(default)]
     pub(super) error: Value,
     #[serde(flatten)]
-    pub(super) facts: Facts,
+    pub(super) wire_metadata: WireMetadata,
 }
 
 #[derive(Deserialize)]
@@ -80,22 +80,22 @@ pub(super) struct WireChoice {
     index: Option<usize>,
     #[serde(default)]
     pub(super) delta: WireDelta,
-    /// The whole answer in place of a delta.
+    /// A whole message in place of a delta.
     #[serde(default)]
     pub(super) message: Option<WireDelta>,
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub(super) finish_reason: Option<String>,
-    /// Moonshot counts here.
+    /// Moonshot reports the usage here.
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub(super) usage: Option<WireUsage>,
     #[serde(default)]
     pub(super) logprobs: Value,
-    /// Proxies tell here of an answer that their own server broke off.
+    /// Proxies report an error of their upstream server here.
     #[serde(default)]
     pub(super) error: Option<Value>,
 }
 
-/// The first of the choices: a request asks for no more.
+/// The first choice. Requests ask for one.
 pub(super) struct FirstChoice(pub(super) Option<WireChoice>);
 
 impl<'de> Deserialize<'de> for FirstChoice {
@@ -111,6 +111,7 @@ impl<'de> Deserialize<'de> for FirstChoice {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut choices: A) -> Result<FirstChoice, A::Error> {
                 let mut first = None;
+                // The whole list must be consumed, or else serde_json reports an error.
                 while let Some(choice) = choices.next_element::<WireChoice>()? {
                     if choice.index.unwrap_or(0) == 0 && first.is_none() {
                         first = Some(choice);
@@ -124,18 +125,18 @@ impl<'de> Deserialize<'de> for FirstChoice {
     }
 }
 
-/// What a chunk adds.
+/// The delta of a chunk.
 #[derive(Default)]
 pub(super) struct WireDelta {
     pub(super) text: String,
     pub(super) thinking: String,
     pub(super) tool_calls: Vec<WireCall>,
-    /// What is not modelled.
+    /// Unknown fields.
     pub(super) more: Vec<(String, Value)>,
 }
 
 impl WireDelta {
-    pub(super) fn says_nothing(&self) -> bool {
+    pub(super) fn is_blank(&self) -> bool {
         self.text.is_empty()
             && self.thinking.is_empty()
             && self.tool_calls.is_empty()
@@ -143,7 +144,7 @@ impl WireDelta {
     }
 }
 
-/// By hand, because a derived one with `flatten` would build every field twice.
+/// Written by hand, because a derived implementation with `flatten` would buffer every field.
 impl<'de> Deserialize<'de> for WireDelta {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Fields;
@@ -182,7 +183,7 @@ impl<'de> Deserialize<'de> for WireDelta {
                         }
                         Key::Other(key) if REASONING.contains(&key.as_str()) => {
                             match fields.next_value()? {
-                                // Both hold the same where both are there.
+                                // If both fields are present, they are equal.
                                 Value::String(text) if delta.thinking.is_empty() => {
                                     delta.thinking = text;
                                 }
@@ -192,7 +193,7 @@ impl<'de> Deserialize<'de> for WireDelta {
                         }
                         Key::Other(key) => {
                             let value: Value = fields.next_value()?;
-                            if !lenient::says_nothing(&value) {
+                            if !lenient::is_blank(&value) {
                                 delta.more.push((key, value));
                             }
                         }
@@ -216,7 +217,7 @@ enum Key {
     Other(String),
 }
 
-/// A piece of the answer's text.
+/// The text content of a delta.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Content {

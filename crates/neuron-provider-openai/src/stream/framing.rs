@@ -1,17 +1,16 @@
-//! Where the stream of an answer may end.
+//! Framing of streams of Chat Completions.
 
 use neuron_http::{Framing, SseDecoder};
 use neuron_types::ProviderError;
 
-/// Server-sent events, of which none may be torn.
+/// A decoder of server-sent events that rejects a truncated event.
 ///
-/// An answer of Chat Completions may end without `[DONE]`, so an event that is cut off cannot be left
-/// out: it may have been the usage. The blank line after the last event may be missing, but not the end
-/// of its line.
+/// A response of Chat Completions may end without `[DONE]`. A truncated event must not be discarded then, because it
+/// may have been the usage. The blank line after the last event may be missing, but not the end of its line.
 #[derive(Debug, Default)]
 pub(crate) struct ChatFraming {
     events: SseDecoder,
-    /// The last line has not ended.
+    /// Set if the last line has not ended.
     in_line: bool,
 }
 

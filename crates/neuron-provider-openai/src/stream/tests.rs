@@ -1,4 +1,4 @@
-//! Streams without HTTP: every field, every quirk of compatible servers, every split, every cut.
+//! Streams without HTTP, with every field, every quirk of compatible servers, every split and every truncation.
 
 use neuron_testing::Wire;
 use neuron_testing::openai::{Dialect, chat_body, chat_bytes};
@@ -11,14 +11,14 @@ use crate::stream_checks::*;
 mod calls;
 
 fn read(bytes: &[u8]) -> Vec<StreamEvent> {
-    read_bytes::<ChatAnswer>(bytes)
+    read_bytes::<ChatDecoder>(bytes)
 }
 
 fn chunk(delta: Value, finish_reason: Option<&str>) -> Value {
     json!({"id": "cmpl_1", "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]})
 }
 
-/// An answer of these deltas, and `[DONE]`.
+/// A stream of these deltas and `[DONE]`.
 fn answer(deltas: impl IntoIterator<Item = Value>, finish_reason: &str) -> Vec<u8> {
     let deltas = deltas.into_iter().map(|delta| chunk(delta, None));
     let mut chunks: Vec<_> = deltas.collect();
@@ -42,7 +42,7 @@ fn raw(json: Value, portable: Option<ContentBlock>) -> ContentBlock {
     ContentBlock::Raw { provider: "openai".into(), json, portable: portable.map(Box::new) }
 }
 
-/// Checks which content these deltas give, whatever the server says of its end.
+/// Checks the content of these deltas, for every way to end the stream.
 #[track_caller]
 fn check(deltas: impl IntoIterator<Item = Value>, content: &[ContentBlock]) {
     let events = read(&answer(deltas, "stop"));
@@ -53,7 +53,7 @@ fn function(index: Value, id: Value, name: Value, arguments: Value) -> Value {
     json!({"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
 }
 
-/// An answer of everything that the wire can say.
+/// A response with every feature of the format.
 fn everything() -> CompletionResponse {
     CompletionResponse {
         id: "cmpl_7".into(),
@@ -99,7 +99,7 @@ fn plain(response: &CompletionResponse) -> CompletionResponse {
 }
 
 #[test]
-fn an_answer_of_everything_in_every_dialect() {
+fn response_with_every_feature_decodes_in_every_dialect() {
     for dialect in dialects() {
         for chunk_chars in [1, 3, 1000] {
             let bytes = chat_bytes(&everything(), chunk_chars, &Wire::default(), &dialect);
@@ -112,22 +112,22 @@ fn an_answer_of_everything_in_every_dialect() {
 }
 
 #[test]
-fn every_split_and_every_cut() {
+fn stream_is_decoded_for_every_split_and_rejected_if_truncated() {
     let forms = dialects().into_iter().map(|dialect| (dialect, Wire::default()));
     let other = (Dialect::default(), Wire::default().crlf().no_space().comments());
     for (dialect, wire) in forms.chain([other]) {
         let bytes = chat_bytes(&everything(), 16, &wire, &dialect);
-        // From the end of the chunk that says why the model stopped.
+        // The response is complete after the chunk with the finish reason.
         let text = String::from_utf8(bytes.clone()).unwrap();
         let reason = ["\"finish_reason\":\"stop\"", "\"finish_reason\":\"tool_calls\""];
         let reason = reason.iter().filter_map(|reason| text.find(reason)).min().unwrap();
         let needed = reason + text[reason..].find(['\r', '\n']).unwrap() + 1;
-        check_every_byte::<ChatAnswer>(&bytes, needed);
+        check_every_byte::<ChatDecoder>(&bytes, needed);
     }
 }
 
 #[test]
-fn deltas_come_as_they_are_sent() {
+fn deltas_are_emitted_as_they_arrive() {
     let events = read(&answer(
         [
             json!({"role": "assistant", "content": "", "refusal": null}),
@@ -160,7 +160,7 @@ fn deltas_come_as_they_are_sent() {
 }
 
 #[test]
-fn why_the_model_stopped() {
+fn finish_reason_is_mapped_to_stop_reason() {
     for (word, expected) in [
         ("stop", StopReason::EndTurn),
         ("length", StopReason::MaxTokens),
@@ -184,9 +184,9 @@ fn why_the_model_stopped() {
     }
 }
 
-/// A stream that broke off was a complete answer for a server that says `""` until the end.
+/// A broken stream was once reported as complete if the server sent `""` as finish reason before the end.
 #[test]
-fn an_empty_reason_to_stop_is_none() {
+fn empty_finish_reason_is_ignored() {
     let mut chunks = vec![chunk(json!({"content": "half an"}), Some(""))];
     let text = check_error(&read(&sse(&chunks)), "StreamError");
     assert_eq!(text, "stream error: the stream ended before the answer was complete");
@@ -196,7 +196,7 @@ fn an_empty_reason_to_stop_is_none() {
 }
 
 #[test]
-fn reasoning_in_every_form() {
+fn reasoning_is_decoded_from_every_field() {
     check(
         [json!({"reasoning_content": "h"}), json!({"reasoning_content": "m"})],
         &[thinking("hm")],
@@ -219,7 +219,7 @@ fn reasoning_in_every_form() {
 }
 
 #[test]
-fn content_in_every_form() {
+fn every_content_format_is_decoded() {
     let list = json!([{"type": "text", "text": "a"}, "b", {"type": "text", "text": ""}]);
     check([json!({"content": list}), json!({"content": "c"})], &[text("abc")]);
     check([json!({"content": {"type": "text", "text": "a"}})], &[text("a")]);
@@ -236,7 +236,7 @@ fn content_in_every_form() {
 }
 
 #[test]
-fn a_refusal_is_told_as_text_and_kept_as_a_refusal() {
+fn refusal_is_emitted_as_text_and_kept_as_refusal() {
     let deltas = [json!({"refusal": "I "}), json!({"refusal": "cannot."}), json!({"refusal": ""})];
     let events = read(&answer(deltas, "stop"));
     assert_eq!(short(&events), ["text I ", "text cannot."]);
@@ -247,7 +247,7 @@ fn a_refusal_is_told_as_text_and_kept_as_a_refusal() {
 }
 
 #[test]
-fn fields_that_are_not_modelled_grow() {
+fn unknown_fields_are_accumulated() {
     check(
         [
             json!({"content": "a", "new": "x", "list": [1], "name": "n", "object": {"a": "1", "type": "t"}}),
@@ -266,7 +266,7 @@ fn fields_that_are_not_modelled_grow() {
 }
 
 #[test]
-fn speech_grows_and_its_words_are_the_text() {
+fn speech_is_accumulated_and_transcript_is_text() {
     let events = read(&answer(
         [
             json!({"content": null, "audio": {"id": "audio_1", "transcript": "He"}}),
@@ -283,7 +283,7 @@ fn speech_grows_and_its_words_are_the_text() {
 }
 
 #[test]
-fn only_the_first_of_several_choices_is_read() {
+fn only_first_choice_is_decoded() {
     let choice = |index: usize, text: &str| json!({"index": index, "delta": {"content": text}, "finish_reason": null});
     let chunks = [
         json!({"choices": [choice(1, "no"), choice(0, "y")]}),
@@ -298,26 +298,26 @@ fn only_the_first_of_several_choices_is_read() {
 }
 
 #[test]
-fn an_answer_whose_first_choice_has_not_ended_is_cut() {
+fn unfinished_first_choice_is_an_error() {
     let end = json!({"choices": [{"index": 1, "delta": {}, "finish_reason": "stop"}]});
     check_error(&read(&sse(&[chunk(json!({"content": "a"}), None), end])), "StreamError");
 }
 
-/// The answer was empty: its text is in `message`, where other chunks have `delta`.
+/// The response was once empty, because its text was in `message` instead of `delta`.
 #[test]
-fn an_answer_that_is_streamed_whole() {
+fn whole_message_in_stream_is_decoded() {
     let message = json!({"role": "assistant", "content": "Hi", "tool_calls": [function(json!(0), json!("x"), json!("look"), json!("{}"))]});
     let whole = json!({"object": "chat.completion", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]});
     let content = [text("Hi"), call("x", "look", json!({}))];
     let events = read(&sse(std::slice::from_ref(&whole)));
     assert_eq!(response_of(&events).message.content, content);
-    // One that repeats what came in pieces adds nothing.
+    // A message that repeats the deltas adds nothing.
     let events = read(&sse(&[chunk(json!({"content": "Hi"}), None), whole]));
     assert_eq!(response_of(&events).message.content, content[..1]);
 }
 
 #[test]
-fn what_comes_beside_the_answer() {
+fn empty_and_unknown_chunks_are_ignored() {
     let mut chunks = vec![
         json!({"id": "", "object": "chat.completion.chunk", "choices": [], "prompt_filter_results": []}),
         chunk(json!({"content": "a"}), None),
@@ -339,13 +339,13 @@ fn what_comes_beside_the_answer() {
     assert_eq!(response.id, "cmpl_1");
     assert_eq!(plain(response).message.content, [text("a")]);
     assert_eq!((response.usage.input_tokens, response.usage.output_tokens), (5, 2));
-    // Nothing after the end is read.
+    // Data after the end is ignored.
     let more = [bytes, b"data: [DONE]\n\ndata: nonsense\n\n".to_vec()].concat();
     assert_eq!(plain(response_of(&read(&more))).message.content, [text("a")]);
 }
 
 #[test]
-fn tokens_that_are_counted_in_forms_of_their_own_cost_no_answer() {
+fn invalid_token_counts_do_not_fail_a_response() {
     for (usage, expected) in [
         (json!({"prompt_tokens": 5.0, "completion_tokens": null}), 5),
         (json!({"prompt_tokens": 5, "prompt_tokens_details": "none"}), 5),
@@ -361,7 +361,7 @@ fn tokens_that_are_counted_in_forms_of_their_own_cost_no_answer() {
 }
 
 #[test]
-fn an_error_within_the_stream() {
+fn error_event_ends_the_stream() {
     let error = |error: Value| {
         let bytes =
             [sse(&[chunk(json!({"content": "a"}), None), error]), b"data: [DONE]\n\n".to_vec()];
@@ -399,9 +399,9 @@ fn an_error_within_the_stream() {
     }
 }
 
-/// `[DONE]` followed, and what had come was a complete answer.
+/// `[DONE]` followed the error, and the partial response was once reported as complete.
 #[test]
-fn an_error_without_a_field_of_that_name() {
+fn error_without_error_field_is_reported() {
     let flat = json!({"object": "error", "message": "out of memory", "type": "InternalServerError", "param": null, "code": 500});
     let bytes = [sse(&[chunk(json!({"content": "a"}), None), flat]), b"data: [DONE]\n\n".to_vec()];
     let text = check_error(&read(&bytes.concat()), "ServiceUnavailable");
@@ -409,7 +409,7 @@ fn an_error_without_a_field_of_that_name() {
 }
 
 #[test]
-fn an_error_that_says_that_there_is_none() {
+fn empty_error_field_is_ignored() {
     for none in [json!(null), json!(""), json!(false)] {
         let mut last = chunk(json!({"content": "a"}), Some("stop"));
         last["error"] = none;
@@ -418,7 +418,7 @@ fn an_error_that_says_that_there_is_none() {
 }
 
 #[test]
-fn what_is_no_chunk_is_an_error() {
+fn invalid_chunk_is_an_error() {
     for data in ["nonsense", "{\"choices\": {}}", "{\"choices\": [{\"delta\": 7}]}", "sk-secret"] {
         let text = check_error(&read(format!("data: {data}\n\n").as_bytes()), "StreamError");
         assert!(text.contains("a chunk is not as expected"), "{text}");

@@ -1,4 +1,4 @@
-//! The examples of the book, against a server.
+//! The book's examples, run against a server.
 
 use neuron_provider_openai::OpenAi;
 use neuron_testing::{RawServer, ServerReply};
@@ -7,9 +7,9 @@ use serde_json::json;
 
 use crate::support::{soon, start};
 
-/// A server of one answer, as a mock of HTTP plays it: no fields but those that count.
+/// The server sends only the required fields, like a typical HTTP mock.
 #[tokio::test]
-async fn a_mocked_endpoint() {
+async fn client_works_with_mocked_endpoint() {
     let server = RawServer::bind().await;
     let body = json!({
         "id": "chatcmpl-123",
@@ -38,7 +38,7 @@ async fn a_mocked_endpoint() {
 }
 
 #[tokio::test]
-async fn embeddings_of_two_sentences() {
+async fn embeddings_of_two_sentences_are_returned() {
     let vectors = EmbeddingResponse {
         embeddings: vec![vec![0.1, 0.2], vec![0.3, 0.4]],
         model: "text-embedding-3-small".into(),

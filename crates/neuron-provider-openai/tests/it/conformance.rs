@@ -1,4 +1,4 @@
-//! The suite that every provider passes: both APIs, and servers that are compatible but not quite.
+//! The conformance suite of providers, for both APIs and for imperfectly compatible servers.
 
 use neuron_conformance::provider::{Capabilities, ProviderHarness, Timeouts};
 use neuron_conformance::provider_tests;
@@ -6,7 +6,7 @@ use neuron_provider_openai::{OpenAi, SystemRole};
 use neuron_testing::openai::{Dialect, OpenAiApi};
 use neuron_types::StopReason;
 
-/// Reasons to stop for which neither API has a word.
+/// Stop reasons that neither API can express.
 const UNKNOWN: [StopReason; 4] = [
     StopReason::StopSequence,
     StopReason::Compaction,
@@ -16,9 +16,9 @@ const UNKNOWN: [StopReason; 4] = [
 
 pub(crate) fn chat_capabilities() -> Capabilities {
     Capabilities {
-        // The usage and `[DONE]` follow the chunk that says why the model stopped.
+        // The usage and `[DONE]` follow the chunk with the finish reason.
         optional_frames: 2,
-        // The vendor has no field for reasoning, and compatible ones do not sign it.
+        // OpenAI has no field for reasoning, and compatible servers do not sign it.
         thinking_returns: false,
         signatures: false,
         request_id_header: Some("x-request-id"),
@@ -92,7 +92,7 @@ impl ProviderHarness for Responses {
     }
 }
 
-/// A server that breaks a stream of the Responses API as the vendor's own client types have it.
+/// A server that sends stream errors of the Responses API as the vendor's own client types define them.
 struct ResponsesWithFlatErrors;
 
 impl ProviderHarness for ResponsesWithFlatErrors {
@@ -112,13 +112,13 @@ impl ProviderHarness for ResponsesWithFlatErrors {
     }
 }
 
-/// A compatible server with the quirks of one kind.
+/// A compatible server with certain quirks.
 struct Compatible {
     quirks: fn(Dialect) -> Dialect,
     has_numeric_codes: bool,
 }
 
-/// As llama.cpp and its like answer.
+/// Responses of llama.cpp and similar servers.
 const PLAIN: Compatible = Compatible {
     quirks: |dialect| {
         dialect.later_ids_null().usage_on_last_choice().without_done().numeric_codes()
@@ -126,19 +126,19 @@ const PLAIN: Compatible = Compatible {
     has_numeric_codes: true,
 };
 
-/// As proxies in front of other vendors answer.
+/// Responses of proxies in front of other vendors.
 const PROXY: Compatible = Compatible {
     quirks: |dialect| dialect.later_ids_empty().stop_with_calls().reasoning_field().numeric_codes(),
     has_numeric_codes: true,
 };
 
-/// Calls that come whole and without their place.
+/// Calls that are sent whole and without an index.
 const WHOLE_CALLS: Compatible = Compatible {
     quirks: |dialect| dialect.without_call_index().whole_arguments().stop_with_calls(),
     has_numeric_codes: false,
 };
 
-/// Calls that come in pieces and without their place.
+/// Calls that are sent in fragments and without an index.
 const CALLS_WITHOUT_PLACE: Compatible = Compatible {
     quirks: |dialect| dialect.without_call_index().without_done(),
     has_numeric_codes: false,
@@ -160,7 +160,7 @@ impl ProviderHarness for Compatible {
     fn capabilities(&self) -> Capabilities {
         let chat = Capabilities { thinking_returns: true, ..chat_capabilities() };
         match self.has_numeric_codes {
-            // A failure is a 500 there, which can be tried again.
+            // The failure has status 500 there and is retryable.
             true => chat.without_stream_errors(&["StreamError"]),
             false => chat,
         }
@@ -179,7 +179,7 @@ mod responses_with_flat_errors {
     super::provider_tests!(super::ResponsesWithFlatErrors, errors stream_errors);
 }
 
-// Cuts take long, and what they find seldom depends on a server's quirks.
+// The tests of truncation take long, and their result rarely depends on a server's quirks.
 mod plain {
     super::provider_tests!(super::PLAIN,
         text tools thinking requests prefixes usage stop_reasons errors stream_errors splits);
@@ -194,7 +194,7 @@ mod whole_calls {
     super::provider_tests!(super::WHOLE_CALLS, text tools requests stop_reasons splits);
 }
 
-// Without `[DONE]`, and with calls that nothing but their order tells apart.
+// Without `[DONE]`, and with calls that only their order distinguishes.
 mod calls_without_place {
     super::provider_tests!(super::CALLS_WITHOUT_PLACE, text tools splits cuts);
 }

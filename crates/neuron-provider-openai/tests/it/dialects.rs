@@ -1,4 +1,4 @@
-//! Each ready-made dialect against a server that differs from OpenAI in the same way.
+//! Each predefined dialect, tested with a server that differs from OpenAI in the same way.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 use crate::conformance::chat_capabilities;
 use crate::support::*;
 
-/// A dialect, the path at which its server has the API, and the other differences of the server.
+/// A dialect, the path of the API on its server, and the other differences of the server.
 struct Server {
     dialect: fn() -> Dialect,
     path: &'static str,
-    /// The field with the token limit. The server refuses the other one.
+    /// The field with the token limit. The server rejects the other field.
     token_limit: &'static str,
     has_numeric_codes: bool,
     quirks: fn(Quirks) -> Quirks,
@@ -43,7 +43,7 @@ impl ProviderHarness for Server {
 
     fn provider(&self, url: &str, api_key: &str) -> OpenAi {
         let dialect = (self.dialect)();
-        // Only the host is another one.
+        // Only the host differs.
         let query = dialect
             .base_url
             .split_once('?')
@@ -55,15 +55,15 @@ impl ProviderHarness for Server {
         let returns = (self.dialect)().reasoning == ReasoningBack::Always;
         let chat = Capabilities { thinking_returns: returns, ..chat_capabilities() };
         match self.has_numeric_codes {
-            // A failure is a 500 there, which can be tried again.
+            // The failure has status 500 there and is retryable.
             true => chat.without_stream_errors(&["StreamError"]),
             false => chat,
         }
     }
 }
 
-/// Runs the conformance suite. The parts about streams take long, and run once for servers whose streams are those of
-/// OpenAI, byte by byte.
+/// Runs the conformance suite. The stream tests take long, so they run once for all servers whose streams have the same
+/// bytes as OpenAI's.
 macro_rules! suite {
     (own_stream, $server:expr) => {
         provider_tests!($server);
@@ -75,8 +75,10 @@ macro_rules! suite {
     };
 }
 
-/// Tests one dialect: its name, the form of its streams and of the codes of its errors, the dialect, the path of its
-/// server, the field with the token limit, and other differences of the server.
+/// Tests one dialect.
+///
+/// The arguments are its name, the format of its streams and of its error codes, the dialect, the path of its server,
+/// the field with the token limit, and the other differences of the server.
 macro_rules! dialects {
     ($($name:ident: $stream:ident $codes:ident, $dialect:expr, $path:literal, $limit:literal, $quirks:expr;)+) => {$(
         mod $name {
@@ -93,7 +95,7 @@ macro_rules! dialects {
             suite!($stream, SERVER);
 
             #[test]
-            fn address_is_that_of_the_documentation() {
+            fn base_url_matches_documentation() {
                 let dialect = (SERVER.dialect)();
                 let address = dialect.base_url.split('?').next().unwrap();
                 let (_, rest) = address.split_once("://").unwrap();
@@ -146,7 +148,7 @@ dialects! {
     local_ai: plain_stream numeric_codes, Dialect::local_ai(), "/v1", "max_tokens", |quirks| quirks;
 }
 
-// Perplexity has no tools of the caller. Its streams end with the connection, which is not used again at once.
+// Perplexity does not accept tools. Its streams end by closing the connection, which is not reused at once.
 mod perplexity {
     use super::*;
 
@@ -164,7 +166,7 @@ mod perplexity {
 }
 
 #[tokio::test]
-async fn the_query_of_an_address_goes_with_each_request() {
+async fn query_of_base_url_is_sent_with_each_request() {
     let quirks = Quirks::default().served_at("/openai/deployments/gpt").key_in("api-key");
     let server = OpenAiServer::builder().dialect(quirks).start(["a"]).await.unwrap();
     let dialect = Dialect::azure_deployment("res", "gpt", "2024-10-21")
@@ -176,9 +178,9 @@ async fn the_query_of_an_address_goes_with_each_request() {
     assert_eq!((request.header("api-key"), request.bearer()), (Some(OpenAiServer::API_KEY), None));
 }
 
-/// The last segment of these addresses was lost.
+/// The last segment of these URLs was once lost.
 #[tokio::test]
-async fn deployments_named_like_the_endpoint_keep_their_address() {
+async fn deployment_named_like_the_endpoint_keeps_its_path() {
     for (name, path) in
         [("chat", "/openai/deployments/chat"), ("embeddings", "/openai/deployments/embeddings")]
     {
@@ -189,16 +191,16 @@ async fn deployments_named_like_the_endpoint_keep_their_address() {
         let provider = OpenAi::compatible(dialect.at(address), OpenAiServer::API_KEY);
         provider.complete(ask("hi")).await.unwrap();
         let texts = EmbeddingRequest { input: vec!["hi".into()], ..Default::default() };
-        // The server has no vectors, so only the address of the request counts.
+        // The server has no vectors. Only the URL of the request matters.
         provider.embed(texts).await.unwrap_err();
         let paths: Vec<_> = server.requests().iter().map(|sent| sent.path.clone()).collect();
         assert_eq!(paths, [format!("{path}/chat/completions"), format!("{path}/embeddings")]);
     }
 }
 
-/// A second `/v1` was added.
+/// A second `/v1` was once added.
 #[tokio::test]
-async fn base_url_of_a_compatible_client_is_exact() {
+async fn base_url_of_compatible_client_is_not_extended() {
     let server = OpenAiServer::builder().dialect(Quirks::default().served_at("/llm").lenient());
     let server = server.start(["a"]).await.unwrap();
     let provider = OpenAi::compatible(Dialect::groq(), OpenAiServer::API_KEY);
@@ -206,9 +208,9 @@ async fn base_url_of_a_compatible_client_is_exact() {
     assert_eq!(server.requests()[0].path, "/llm/chat/completions");
 }
 
-/// Groq refuses the signature of a Gemini model, which Gemini requires.
+/// Groq rejects the signature of a Gemini model, which Gemini requires.
 #[tokio::test]
-async fn fields_of_one_vendor_do_not_go_to_another() {
+async fn vendor_fields_are_not_sent_to_another_vendor() {
     let call = json!({
         "id": "a", "type": "function", "function": { "name": "look", "arguments": "{}" },
         "extra_content": { "google": { "thought_signature": "s" } },
@@ -254,13 +256,13 @@ async fn fields_of_one_vendor_do_not_go_to_another() {
 }
 
 #[test]
-fn endpoints_of_one_vendor_have_one_name() {
+fn endpoints_of_one_vendor_share_a_name() {
     assert_eq!(Dialect::gemini().name, Dialect::vertex("p", "global").name);
     assert_eq!(Dialect::azure("r").name, Dialect::azure_deployment("r", "d", "v").name);
 }
 
 #[tokio::test]
-async fn own_words_of_a_server_are_known_and_secrets_in_headers_are_not_shown() {
+async fn dialect_phrases_are_matched_and_header_secrets_are_hidden() {
     let reject = |text: &str| {
         let body = json!({ "error": { "message": format!("{text} for hunter2-key") } });
         ServerReply::raw(400, [("content-type", "application/json")], body.to_string())
@@ -287,7 +289,7 @@ fn plain(call: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn own_dialect_and_own_headers_are_sent() {
+async fn custom_dialect_and_headers_are_sent() {
     let server = OpenAiServer::builder()
         .dialect(Quirks::default().served_at("/llm").lenient())
         .start(["a"])
@@ -307,7 +309,7 @@ async fn own_dialect_and_own_headers_are_sent() {
 }
 
 #[tokio::test]
-async fn key_source_is_asked_before_each_request() {
+async fn key_source_is_called_before_each_request() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     static COUNT: AtomicUsize = AtomicUsize::new(0);
 
@@ -330,9 +332,9 @@ async fn key_source_is_asked_before_each_request() {
     assert_eq!(keys, ["token-0", "token-1"]);
 }
 
-/// A call waited for ever for a token endpoint that does not respond.
+/// A call once waited forever for a token endpoint that did not respond.
 #[tokio::test]
-async fn time_limit_of_a_call_includes_the_wait_for_the_key() {
+async fn timeout_includes_the_wait_for_the_key() {
     let limit = Duration::from_millis(50);
     let hangs = KeySource::new(std::future::pending);
     let provider = OpenAi::new("unused").timeout(limit).key_source(hangs);
@@ -345,9 +347,9 @@ async fn time_limit_of_a_call_includes_the_wait_for_the_key() {
     assert!(matches!(error, EmbeddingError::Timeout(_)), "{error}");
 }
 
-/// A stream that a proxy closed before its last chunk was a success with a usage of zero.
+/// A stream that a proxy closed before its last chunk was once reported as a success with a usage of zero.
 #[tokio::test]
-async fn stream_without_done_needs_the_usage_that_was_asked_for() {
+async fn stream_without_done_requires_requested_usage() {
     const ANSWER: &str = r#"data: {"id": "1", "model": "m", "choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"}]}
 
 "#;

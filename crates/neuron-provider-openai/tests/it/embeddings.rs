@@ -1,4 +1,4 @@
-//! Embeddings over HTTP: both forms, any order, and what is no answer.
+//! Embeddings over HTTP, in both encodings, in any order, and with invalid responses.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -39,7 +39,7 @@ fn provider(server: &OpenAiServer) -> OpenAi {
 }
 
 #[tokio::test]
-async fn vectors_in_either_form_and_in_any_order() {
+async fn vectors_are_decoded_in_both_encodings_and_any_order() {
     for dialect in [
         Dialect::default(),
         Dialect::default().shuffled_embeddings(),
@@ -56,7 +56,7 @@ async fn vectors_in_either_form_and_in_any_order() {
 }
 
 #[tokio::test]
-async fn what_is_sent() {
+async fn embedding_request_is_sent() {
     let server = start([ServerReply::from(vectors()), ServerReply::from(vectors())]).await;
     let provider = provider(&server).model("for-completions").organization("org-1");
     provider.embed(texts()).await.unwrap();
@@ -87,7 +87,7 @@ async fn fails(reply: impl Into<ServerReply>, request: EmbeddingRequest) -> Embe
 }
 
 #[tokio::test]
-async fn no_texts_and_empty_texts_are_refused() {
+async fn missing_and_empty_texts_are_rejected() {
     for (input, text) in [
         (vec![], "Invalid 'input': empty array."),
         (vec![String::new()], "Invalid 'input': input cannot be an empty string."),
@@ -100,7 +100,7 @@ async fn no_texts_and_empty_texts_are_refused() {
 }
 
 #[tokio::test]
-async fn another_number_of_vectors_is_an_error() {
+async fn wrong_vector_count_is_an_error() {
     let mut fewer = vectors();
     fewer.embeddings.pop();
     let error = fails(fewer, texts()).await;
@@ -109,7 +109,7 @@ async fn another_number_of_vectors_is_an_error() {
 }
 
 #[tokio::test]
-async fn every_error_has_its_class() {
+async fn embedding_errors_are_classified() {
     use ProviderError as E;
     let error = |error: E| fails(Reply::error(error), texts());
     let limited = error(E::RateLimit { retry_after: None }).await;
@@ -124,9 +124,9 @@ async fn every_error_has_its_class() {
     assert!(!unpaid.is_retryable(), "{unpaid:?}");
 }
 
-/// Only a rate limit had it.
+/// Only rate limits once had a delay.
 #[tokio::test]
-async fn a_busy_server_says_when_to_come_back() {
+async fn busy_server_error_has_retry_after() {
     for status in [429, 500, 503] {
         let busy =
             ServerReply::raw(status, [("retry-after", "7")], r#"{"error":{"message":"busy"}}"#);
@@ -138,7 +138,7 @@ async fn a_busy_server_says_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn a_success_that_is_no_answer() {
+async fn invalid_success_body_is_an_error() {
     let raw = |json: Value| {
         ServerReply::raw(200, [("content-type", "application/json")], json.to_string())
     };
@@ -161,7 +161,7 @@ async fn a_success_that_is_no_answer() {
         let error = fails(raw(json), texts()).await.to_string();
         assert!(error.starts_with(text), "{error}");
     }
-    // What is not needed may have any form.
+    // Optional fields may have any type.
     let item = |index: usize| json!({"index": index, "embedding": [1, 2.5]});
     let loose = json!({"data": [item(0), item(1), item(2)], "model": null, "usage": null});
     let server = start([raw(loose)]).await;
@@ -170,7 +170,7 @@ async fn a_success_that_is_no_answer() {
 }
 
 #[tokio::test]
-async fn an_error_does_not_show_the_key() {
+async fn embedding_error_does_not_show_the_key() {
     let key = OpenAiServer::API_KEY;
     for status in [200, 307, 400, 401, 404, 429, 500] {
         for body in [json!({"error": {"message": key, "code": key}}).to_string(), key.to_owned()] {
@@ -182,7 +182,7 @@ async fn an_error_does_not_show_the_key() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_answer_is_a_timeout() {
+async fn unresponsive_server_is_a_timeout() {
     let server = start([Reply::hang()]).await;
     let provider = provider(&server).timeout(Duration::from_millis(100));
     let error = soon(provider.embed(texts())).await.unwrap_err();

@@ -18,9 +18,9 @@ fn error(error: ProviderError) -> ServerReply {
     Reply::error(error).into()
 }
 
-/// The same reply gives the same error to both calls of both APIs.
+/// The same response gives the same error for both methods of both APIs.
 #[tokio::test]
-async fn an_error_before_the_answer_has_its_class_and_its_text() {
+async fn error_response_has_class_and_text() {
     use ProviderError as E;
     let quota = r#"{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","param":null,"code":"insufficient_quota"}}"#;
     let busy = r#"{"error":{"message":"busy","type":"overloaded_error","code":503}}"#;
@@ -42,7 +42,7 @@ async fn an_error_before_the_answer_has_its_class_and_its_text() {
             "model loading: 503 unavailable_error: Loading model: soon (request id req_N)",
         ),
         (error(E::Timeout(Duration::from_secs(1))), "timeout after 600s"),
-        // No rate limit, whatever the headers say.
+        // A used-up quota is not a rate limit, even with `retry-after`.
         (
             raw(429, &[("retry-after", "5"), ("x-request-id", "req_q")], quota),
             "insufficient resources: 429 insufficient_quota: You exceeded your current quota (request id req_q)",
@@ -55,7 +55,7 @@ async fn an_error_before_the_answer_has_its_class_and_its_text() {
             raw(500, &[("x-request-id", "req_h")], ""),
             "service unavailable: 500: the response has no body (request id req_h)",
         ),
-        // In place of a stream, its class was lost.
+        // The error in place of a stream once lost its class.
         (raw(200, &[JSON], busy), "service unavailable: in the answer overloaded_error: busy"),
         (
             raw(200, &[JSON], r#"{"object":"error","message":"why","code":401}"#),
@@ -74,7 +74,7 @@ async fn an_error_before_the_answer_has_its_class_and_its_text() {
 }
 
 #[tokio::test]
-async fn an_error_with_a_successful_status_has_its_text() {
+async fn error_with_successful_status_has_text() {
     for (api, why) in [(Api::Chat, "there are no choices"), (Api::Responses, "has no output")] {
         let no_answer = raw(200, &[("content-type", "application/json")], r#"{"ok":true}"#);
         let busy = ProviderError::ServiceUnavailable("Overloaded".into());
@@ -96,7 +96,7 @@ async fn an_error_with_a_successful_status_has_its_text() {
 }
 
 #[tokio::test]
-async fn a_request_that_the_api_refuses_has_the_apis_text() {
+async fn rejected_request_has_the_apis_text() {
     for api in APIS {
         let builder = OpenAiServer::builder().models(["another"]);
         let server = builder.start(["never sent"]).await.unwrap();
@@ -120,7 +120,7 @@ async fn a_request_that_the_api_refuses_has_the_apis_text() {
 }
 
 #[tokio::test]
-async fn a_request_that_cannot_be_expressed_is_not_sent() {
+async fn inexpressible_request_is_not_sent() {
     let server = start(["never sent"]).await;
     let mut request = ask("hi");
     request.stop_sequences = vec!["END".into()];

@@ -1,4 +1,4 @@
-//! The provider over real connections. One binary, so that it links once.
+//! Tests of the provider over real connections. One binary, so that it is linked once.
 
 mod book;
 mod conformance;

@@ -1,5 +1,4 @@
-//! What an answer of the Responses API keeps on its way back: it is read, written as a message of
-//! the next request, and read again as an answer.
+//! Round trips of the Responses API. A response is parsed, sent back in the next request, and parsed again.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::soon;
 
-/// Any JSON, as a field that the API adds may have it.
+/// Any JSON value, for a field that the API may add.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -42,7 +41,7 @@ fn with(mut json: Value, more: BTreeMap<String, Value>) -> Value {
     json
 }
 
-/// An item of an answer, without its ids.
+/// An item of a response, without its ids.
 fn item() -> impl Strategy<Value = Value> {
     let text = "[a-z\"\\\\é🦀 \n]{0,6}x";
     let part = prop_oneof![
@@ -69,7 +68,7 @@ fn item() -> impl Strategy<Value = Value> {
     (known, more()).prop_map(|(item, more)| with(item, more))
 }
 
-/// The items of an answer. The last one is no reasoning, which goes back only before something.
+/// The items of a response. Reasoning is never last, because it is sent back only before another item.
 fn items() -> impl Strategy<Value = Vec<Value>> {
     prop::collection::vec(item(), 0..5).prop_map(|mut items| {
         items.push(json!({"type": "message", "id": "", "role": "assistant", "content": []}));
@@ -96,7 +95,7 @@ fn read(output: &Value, more: BTreeMap<String, Value>) -> CompletionResponse {
     responses::read_response(body.as_bytes()).unwrap()
 }
 
-/// The items that go back.
+/// The items that are sent back.
 fn written(answer: &CompletionResponse) -> Value {
     let request =
         CompletionRequest { messages: vec![answer.message.clone()], ..Default::default() };
@@ -105,7 +104,7 @@ fn written(answer: &CompletionResponse) -> Value {
     body["input"].take()
 }
 
-/// The events of an answer, with the places of its items or their ids alone.
+/// The events of a response, with the output indices of its items or only with their ids.
 fn events(
     items: &[Value],
     more: &BTreeMap<String, Value>,
@@ -166,7 +165,7 @@ fn events(
 
 proptest! {
     #[test]
-    fn an_answer_that_goes_back_is_the_same_answer(items in items(), more in more()) {
+    fn response_is_unchanged_by_round_trip(items in items(), more in more()) {
         let answer = read(&json!(items), more.clone());
         let back = written(&answer);
         prop_assert_eq!(&back, &json!(items));

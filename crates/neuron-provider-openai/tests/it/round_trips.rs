@@ -1,4 +1,4 @@
-//! Answers as blocks, and conversations of several turns.
+//! Content blocks of responses, and conversations of several turns.
 
 use neuron_testing::openai::Dialect;
 use neuron_testing::{OpenAiServer, Reply, ServerReply};
@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// A message of the one API, items of the other.
+/// Chat Completions has a message, the Responses API has items.
 #[tokio::test]
-async fn an_answer_has_the_blocks_of_its_api() {
+async fn response_has_the_blocks_of_its_api() {
     for api in APIS {
         let server = start([answer(), answer()]).await;
         let provider = api.provider(server.url());
@@ -30,7 +30,7 @@ async fn an_answer_has_the_blocks_of_its_api() {
     }
 }
 
-/// Answers the calls of the last message, as an agent does.
+/// Answers the calls of the last message, like an agent.
 fn answer_calls(request: &mut CompletionRequest) {
     let last = request.messages.last().unwrap();
     let results = last.tool_uses().map(|call| ContentBlock::ToolResult {
@@ -42,7 +42,7 @@ fn answer_calls(request: &mut CompletionRequest) {
     request.messages.push(Message { role: Role::User, content });
 }
 
-/// Lets the model and the tools take turns, every other one streamed, until no tool is called.
+/// Alternates model and tools until the model makes no more calls. Streams every other turn.
 async fn converse(
     provider: &impl Provider,
     request: &mut CompletionRequest,
@@ -65,9 +65,9 @@ async fn converse(
     panic!("more than {turns} turns");
 }
 
-/// The server refuses what the vendor refuses, and every answer goes back to it.
+/// The server is as strict as the vendor, and receives every response again.
 #[tokio::test]
-async fn a_conversation_with_tools_is_accepted_turn_by_turn() {
+async fn conversation_with_tools_is_accepted_in_every_turn() {
     let call =
         |id: &str, input| ContentBlock::ToolUse { id: id.into(), name: "look".into(), input };
     let cut = ToolCall::invalid_json_input("{\"a\":");
@@ -113,7 +113,7 @@ fn check_growth(api: Api, bodies: &[Value]) {
 
 /// Reasoning with its encrypted content, ids, and items of the vendor's own tools.
 #[tokio::test]
-async fn items_go_back_byte_for_byte() {
+async fn items_are_sent_back_byte_for_byte() {
     let items = r#"{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"gAAAAB+/=\u00e9","status":null},{"id":"ws_1","type":"web_search_call","status":"completed","action":{"type":"search","query":"x"}},{"type":"function_call","id":"fc_1","call_id":"call_1","status":"completed","name":"look","arguments":"{ \"z\": 1.0, \"a\": 2 }"}"#;
     let body = format!(r#"{{"id":"resp_1","model":"m","status":"completed","output":[{items}]}}"#);
     let completed = format!("data: {{\"type\":\"response.completed\",\"response\":{body}}}\n\n");
@@ -132,7 +132,7 @@ async fn items_go_back_byte_for_byte() {
             false => provider.complete_ref(request.view()).await.unwrap(),
         };
         assert_eq!(response.stop_reason, StopReason::ToolUse);
-        // As a session stores it.
+        // The format in which a session stores the message.
         let stored = serde_json::to_string(&response.message).unwrap();
         request.messages.push(serde_json::from_str(&stored).unwrap());
         answer_calls(&mut request);
@@ -150,9 +150,9 @@ fn reply_is_streamed(reply: &ServerReply) -> bool {
     format!("{reply:?}").contains("text/event-stream")
 }
 
-/// The limit of tokens came while the model was thinking: the next request was refused.
+/// If the token limit is reached while the model is thinking, the next request was once rejected.
 #[tokio::test]
-async fn a_conversation_goes_on_after_an_answer_that_was_cut_while_thinking() {
+async fn conversation_continues_after_response_truncated_while_thinking() {
     let thinking = Reply::message(Vec::new())
         .thinking("a long thought", "sig")
         .stop_reason(StopReason::MaxTokens);
@@ -169,7 +169,7 @@ async fn a_conversation_goes_on_after_an_answer_that_was_cut_while_thinking() {
 }
 
 #[tokio::test]
-async fn a_conversation_goes_on_after_a_refusal() {
+async fn conversation_continues_after_refusal() {
     for api in APIS {
         let refusal = Reply::text("I cannot.").stop_reason(StopReason::Refusal);
         let server = start([refusal, Reply::text("Sure.")]).await;

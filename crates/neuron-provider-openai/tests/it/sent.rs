@@ -1,4 +1,4 @@
-//! The requests: address, headers, body and connection.
+//! Requests, with their URL, headers, body and connection.
 
 use neuron_provider_openai::{OpenAi, SystemRole};
 use neuron_testing::OpenAiServer;
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::support::*;
 
 #[tokio::test]
-async fn the_headers_and_the_body() {
+async fn request_has_headers_and_body() {
     for api in APIS {
         let server = start(["a", "b"]).await;
         let provider = api.provider(server.url()).model("gpt-test");
@@ -51,7 +51,7 @@ async fn the_headers_and_the_body() {
 }
 
 #[tokio::test]
-async fn settings_are_sent() {
+async fn client_settings_are_sent() {
     for api in APIS {
         let server = OpenAiServer::builder().api_key("another").start(["a"]).await.unwrap();
         let provider = OpenAi::new("another").base_url(server.url());
@@ -74,7 +74,7 @@ async fn settings_are_sent() {
 }
 
 #[tokio::test]
-async fn a_base_url_in_every_form_leads_to_the_same_place() {
+async fn every_base_url_format_leads_to_the_same_path() {
     for api in APIS {
         let server = start(["a", "b", "c", "d"]).await;
         for end in ["", "/", "/v1", "/v1/"] {
@@ -87,7 +87,7 @@ async fn a_base_url_in_every_form_leads_to_the_same_place() {
 }
 
 #[tokio::test]
-async fn reasoning_goes_back_to_servers_that_want_it() {
+async fn echo_reasoning_sends_reasoning_back() {
     let builder = OpenAiServer::builder().dialect(Dialect::default().lenient());
     let server = builder.start(["a"]).await.unwrap();
     let thinking = ContentBlock::Thinking { thinking: "hm".into(), signature: String::new() };
@@ -104,7 +104,7 @@ async fn reasoning_goes_back_to_servers_that_want_it() {
 }
 
 #[tokio::test]
-async fn clones_share_a_connection() {
+async fn clones_share_connections() {
     let server = start(["a", "b", "c"]).await;
     let provider = Api::Chat.provider(server.url());
     for provider in [provider.clone(), provider.clone().model("another"), provider] {

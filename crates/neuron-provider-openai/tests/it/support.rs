@@ -1,4 +1,4 @@
-//! A server, a provider for it, a request and an answer.
+//! A server, its provider, a request and a response.
 
 use std::future::Future;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use neuron_types::{
 };
 use serde_json::json;
 
-/// Ends a test that hangs.
+/// Fails a test that hangs.
 pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
     let limit = Duration::from_secs(120);
     tokio::time::timeout(limit, work).await.expect("too slow")
@@ -24,7 +24,7 @@ pub(crate) async fn start<R: Into<ServerReply>>(
     OpenAiServer::start(replies).await.unwrap()
 }
 
-/// Which of the two APIs answers.
+/// The API for completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Api {
     Chat,
@@ -52,7 +52,7 @@ impl Api {
         }
     }
 
-    /// The whole answer as the API sends it.
+    /// The whole response in the format of the API.
     pub(crate) fn body(self, response: &CompletionResponse) -> String {
         let body = match self {
             Self::Chat => chat_body(response, &Dialect::default()),
@@ -61,7 +61,7 @@ impl Api {
         body.to_string()
     }
 
-    /// The answer as the provider reads it: the one API has items where the other has a message.
+    /// The response as the provider parses it. The Responses API has items in place of a message.
     pub(crate) fn read(self, response: &CompletionResponse) -> CompletionResponse {
         use neuron_provider_openai::wire;
         let body = self.body(response);
@@ -93,7 +93,7 @@ pub(crate) fn look() -> ToolDefinition {
     }
 }
 
-/// A small answer with a text and a call.
+/// A small response with a text and a call.
 pub(crate) fn answer() -> CompletionResponse {
     let content = vec![
         ContentBlock::Text("añ🦀".into()),

@@ -1,4 +1,4 @@
-//! Conversations that move from one provider to another: each accepts what the others wrote.
+//! Conversations that move between providers.
 
 use neuron_provider_anthropic::Anthropic;
 use neuron_testing::{AnthropicServer, Reply, ServerReply};
@@ -64,7 +64,7 @@ fn anthropics() -> Vec<Message> {
             role: Role::Assistant,
             content: vec![raw("anthropic", compacted, Some(summary)), text("\n\n"), text("Done.")],
         },
-        // An answer that was cut while the model was thinking.
+        // A response that was truncated while the model was thinking.
         Message {
             role: Role::Assistant,
             content: vec![ContentBlock::Thinking { thinking: "h".into(), signature: "s".into() }],
@@ -74,7 +74,7 @@ fn anthropics() -> Vec<Message> {
 }
 
 #[tokio::test]
-async fn a_conversation_of_anthropics_goes_on_here() {
+async fn conversation_with_anthropic_continues_here() {
     for api in APIS {
         let server = start(["You are welcome."]).await;
         let response = api.provider(server.url()).complete(talk(anthropics())).await.unwrap();
@@ -89,7 +89,7 @@ async fn a_conversation_of_anthropics_goes_on_here() {
     }
 }
 
-/// Lets this API answer: a thought, two calls, a text and a refusal.
+/// Returns a conversation of this API, with a thought, two calls, a text and a refusal.
 async fn history_of(api: Api) -> Vec<Message> {
     let calls = [("call_1", "look", json!({"a": 1})), ("call_2", "look", json!({}))];
     let server = start([
@@ -118,7 +118,7 @@ async fn history_of(api: Api) -> Vec<Message> {
 }
 
 #[tokio::test]
-async fn a_conversation_moves_between_both_apis_and_to_anthropic() {
+async fn conversation_moves_between_both_apis_and_anthropic() {
     for from in APIS {
         let history = history_of(from).await;
         for to in APIS {
@@ -144,9 +144,9 @@ fn check_sent(sent: &str, is_same: bool) {
     }
 }
 
-/// There and back: what the first provider wrote goes back to it as it was.
+/// After a switch to another provider and back, the first provider receives its own content unchanged.
 #[tokio::test]
-async fn a_conversation_comes_back_with_what_only_its_provider_reads() {
+async fn returning_conversation_keeps_provider_specific_content() {
     let mut history = history_of(Api::Responses).await;
     let server = AnthropicServer::start(["Fine."]).await.unwrap();
     let anthropic = Anthropic::new(AnthropicServer::API_KEY).base_url(server.url());

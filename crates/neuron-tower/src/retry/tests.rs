@@ -1,4 +1,4 @@
-//! The policy's decisions, without a service.
+//! The decisions of the policy, without a service.
 
 use neuron_types::{EmbeddingError, ProviderError};
 use tower::BoxError;
@@ -20,7 +20,7 @@ fn limited(retry_after: Duration) -> ProviderError {
 }
 
 #[test]
-fn the_bound_doubles_up_to_its_maximum() {
+fn bound_doubles_up_to_its_maximum() {
     let policy = RetryTransient::new().without_jitter().max_retries(u32::MAX);
     let bounds: Vec<Duration> = (0..7)
         .filter_map(|retries| RetryTransient { retries, ..policy.clone() }.delay(&unavailable()))
@@ -29,7 +29,7 @@ fn the_bound_doubles_up_to_its_maximum() {
 }
 
 #[test]
-fn huge_counts_and_durations_stay_within_the_bound() {
+fn huge_counts_and_durations_do_not_exceed_the_bound() {
     for (base, max) in [
         (millis(1), Duration::MAX),
         (Duration::MAX, Duration::MAX),
@@ -46,13 +46,13 @@ fn huge_counts_and_durations_stay_within_the_bound() {
 }
 
 #[test]
-fn jitter_takes_any_part_of_the_bound() {
+fn jitter_is_any_fraction_of_the_bound() {
     let bound = Duration::from_secs(8);
-    assert_eq!(part_of(bound, 0), Duration::ZERO);
-    assert_eq!(part_of(bound, u64::MAX / 2 + 1), Duration::from_secs(4));
-    assert!(part_of(bound, u64::MAX) <= bound);
-    assert!(part_of(bound, u64::MAX) > millis(7_999));
-    assert!(part_of(Duration::MAX, u64::MAX) <= Duration::MAX);
+    assert_eq!(fraction_of(bound, 0), Duration::ZERO);
+    assert_eq!(fraction_of(bound, u64::MAX / 2 + 1), Duration::from_secs(4));
+    assert!(fraction_of(bound, u64::MAX) <= bound);
+    assert!(fraction_of(bound, u64::MAX) > millis(7_999));
+    assert!(fraction_of(Duration::MAX, u64::MAX) <= Duration::MAX);
 
     let policy = RetryTransient::new();
     let delays: Vec<Duration> = (0..64).filter_map(|_| policy.delay(&unavailable())).collect();
@@ -61,7 +61,7 @@ fn jitter_takes_any_part_of_the_bound() {
 }
 
 #[test]
-fn what_the_provider_asks_for_is_kept_exactly_or_not_at_all() {
+fn retry_after_is_obeyed_exactly_or_not_retried() {
     let policy = RetryTransient::new().max_retry_after(millis(2_000));
     assert_eq!(policy.delay(&limited(millis(1))), Some(millis(1)));
     assert_eq!(policy.delay(&limited(millis(2_000))), Some(millis(2_000)));
@@ -74,7 +74,7 @@ fn what_the_provider_asks_for_is_kept_exactly_or_not_at_all() {
 }
 
 #[test]
-fn the_count_of_retries_ends_them() {
+fn retries_end_at_the_maximum() {
     let policy = RetryTransient::new();
     assert!(RetryTransient { retries: 1, ..policy.clone() }.delay(&unavailable()).is_some());
     assert!(RetryTransient { retries: 2, ..policy.clone() }.delay(&unavailable()).is_none());
@@ -82,7 +82,7 @@ fn the_count_of_retries_ends_them() {
 }
 
 #[test]
-fn a_box_says_what_its_error_says() {
+fn boxed_error_has_classification_of_its_source() {
     #[track_caller]
     fn check(error: impl Into<BoxError>, retryable: bool, retry_after: Option<Duration>) {
         let error = error.into();

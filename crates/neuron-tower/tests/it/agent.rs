@@ -1,4 +1,4 @@
-//! An agent over a stack of layers; on a paused clock.
+//! An agent with a stack of layers, on a paused clock.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,9 +13,9 @@ use neuron_types::{
 use tokio::time::Instant;
 use tower::ServiceBuilder;
 
-use crate::support::{Watched, history, limited, millis, seconds, unavailable};
+use crate::support::{CallRecorder, history, limited, millis, seconds, unavailable};
 
-fn layered(inner: &Watched) -> impl Provider + Clone + use<> {
+fn layered(inner: &CallRecorder) -> impl Provider + Clone + use<> {
     let layers = ServiceBuilder::new()
         .layer(CallLimitLayer::new(2))
         .concurrency_limit(2)
@@ -35,16 +35,16 @@ fn bad_day() -> [Reply; 3] {
 }
 
 #[tokio::test(start_paused = true)]
-async fn run_and_run_stream_notice_nothing_of_retries() {
+async fn retries_are_invisible_to_run_and_run_stream() {
     let ctx = ToolContext::default();
-    let inner = Watched::new(bad_day());
+    let inner = CallRecorder::new(bad_day());
     let mut ran = agent(layered(&inner));
     let start = Instant::now();
     let result = ran.run_text("hello", &ctx).await.unwrap();
     assert_eq!((result.response.as_str(), result.turns), ("well again", 1));
     assert_eq!(start.elapsed(), millis(500 + 3_000));
 
-    let inner = Watched::new(bad_day());
+    let inner = CallRecorder::new(bad_day());
     let mut streamed = agent(layered(&inner));
     let mut events = streamed.run_stream(Message::user("hello"), &ctx).await;
     let mut text = String::new();
@@ -61,7 +61,7 @@ async fn run_and_run_stream_notice_nothing_of_retries() {
     assert_eq!(streamed.messages(), ran.messages());
 }
 
-/// Notes where the request of each call is.
+/// Records the address of each call's messages.
 #[derive(Clone, Default)]
 struct Addresses(Arc<Mutex<Vec<usize>>>);
 
@@ -75,8 +75,8 @@ impl ObservabilityHook for Addresses {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_loops_own_request_reaches_the_provider() {
-    let inner = Watched::new(bad_day().into_iter().chain(bad_day()));
+async fn request_of_loop_reaches_provider_without_copy() {
+    let inner = CallRecorder::new(bad_day().into_iter().chain(bad_day()));
     let addresses = Addresses::default();
     let mut agent = agent(layered(&inner));
     agent.add_hook(addresses.clone());
@@ -89,8 +89,8 @@ async fn the_loops_own_request_reaches_the_provider() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_after_all_retries_keeps_its_class_and_the_agent_goes_on() {
-    let inner = Watched::new((0..3).map(|_| Reply::error(unavailable())));
+async fn error_after_all_retries_keeps_class_and_agent_can_run_again() {
+    let inner = CallRecorder::new((0..3).map(|_| Reply::error(unavailable())));
     let mut agent = agent(layered(&inner));
     let ctx = ToolContext::default();
     let error = agent.run_text("hello", &ctx).await.unwrap_err();
@@ -100,8 +100,8 @@ async fn an_error_after_all_retries_keeps_its_class_and_the_agent_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_agent_stops_in_the_middle_of_a_wait() {
-    let inner = Watched::new([
+async fn cancelled_agent_stops_during_retry_delay() {
+    let inner = CallRecorder::new([
         Reply::error(limited(seconds(30))),
         Reply::error(limited(seconds(30))),
         Reply::text("well again"),
@@ -137,8 +137,8 @@ async fn a_cancelled_agent_stops_in_the_middle_of_a_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn agents_share_the_limits_of_a_cloned_provider() {
-    let inner = Watched::new((0..6).map(|_| Reply::text("yes").delay(seconds(1))));
+async fn agents_with_cloned_provider_share_its_limits() {
+    let inner = CallRecorder::new((0..6).map(|_| Reply::text("yes").delay(seconds(1))));
     let provider = layered(&inner);
     let start = Instant::now();
     let runs = (0..6).map(|_| {

@@ -1,4 +1,4 @@
-//! Stacks with a buffer, whose requests must be owned.
+//! Stacks with a buffer, which requires owned requests.
 
 use std::future::{Ready, ready};
 use std::task::{Context, Poll};
@@ -11,12 +11,12 @@ use tokio::time::Instant;
 use tower::{Service, ServiceBuilder};
 
 use crate::support::{
-    Watched, ask, ask_streamed, limited, poll_once, request, script, seconds, unavailable,
+    CallRecorder, ask, ask_streamed, limited, poll_once, request, script, seconds, unavailable,
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_buffer_shares_a_rate_limit() {
-    let inner = Watched::new((0..5).map(|_| Reply::text("yes").delay(seconds(1))));
+async fn buffer_shares_a_rate_limit() {
+    let inner = CallRecorder::new((0..5).map(|_| Reply::text("yes").delay(seconds(1))));
     let layers = ServiceBuilder::new()
         .layer(OwnRequestLayer)
         .retry(RetryTransient::new())
@@ -31,7 +31,7 @@ async fn a_buffer_shares_a_rate_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_come_through_a_buffer_with_their_class_and_are_retried() {
+async fn errors_behind_buffer_keep_class_and_are_retried() {
     let inner = script([
         Reply::error(limited(seconds(3))),
         Reply::error(unavailable()),
@@ -50,7 +50,7 @@ async fn errors_come_through_a_buffer_with_their_class_and_are_retried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_call_is_dropped_behind_a_buffer() {
+async fn dropped_call_is_dropped_behind_buffer() {
     let inner = script([Reply::hang(), Reply::text("second")]);
     let layers = ServiceBuilder::new()
         .layer(OwnRequestLayer)
@@ -70,14 +70,14 @@ async fn a_dropped_call_is_dropped_behind_a_buffer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_buffer_whose_service_is_gone_is_an_error_that_is_not_retried() {
+async fn closed_buffer_error_is_not_retried() {
     let service = ServiceBuilder::new()
         .layer(OwnRequestLayer)
         .retry(RetryTransient::new())
         .buffer::<ModelCall<'static>>(4)
         .service(Broken);
     let provider = ServiceProvider::new(service);
-    // The second call meets a buffer that has closed already.
+    // The second call finds a closed buffer.
     for _ in 0..2 {
         let error = ask(&provider).await.unwrap_err();
         let ProviderError::Other(source) = error else { panic!("{error}") };
@@ -85,7 +85,7 @@ async fn a_buffer_whose_service_is_gone_is_an_error_that_is_not_retried() {
     }
 }
 
-/// Never becomes ready, for a reason that a retry would wait for elsewhere.
+/// A service that never becomes ready, with an error that is retryable elsewhere.
 struct Broken;
 
 impl Service<ModelCall<'static>> for Broken {

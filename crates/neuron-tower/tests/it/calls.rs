@@ -1,4 +1,4 @@
-//! What arrives at the provider, and what of its answer arrives at the caller.
+//! The request at the provider, and the response at the caller.
 
 use std::future::{pending, ready};
 
@@ -11,11 +11,11 @@ use neuron_types::{
 use tower::{ServiceBuilder, service_fn};
 
 use crate::support::{
-    Watched, ask, ask_streamed, history, millis, request, rest, seconds, unavailable,
+    CallRecorder, ask, ask_streamed, history, millis, request, rest, seconds, unavailable,
 };
 
-fn failing_twice() -> Watched {
-    Watched::new([
+fn failing_twice() -> CallRecorder {
+    CallRecorder::new([
         Reply::error(unavailable()),
         Reply::error(unavailable()),
         Reply::text("yes"),
@@ -26,7 +26,7 @@ fn failing_twice() -> Watched {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_callers_request_reaches_the_provider_uncopied_in_every_attempt() {
+async fn borrowed_request_is_not_copied_in_any_attempt() {
     let inner = failing_twice();
     let layers = ServiceBuilder::new()
         .concurrency_limit(4)
@@ -40,7 +40,7 @@ async fn the_callers_request_reaches_the_provider_uncopied_in_every_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_history_that_is_given_away_is_not_copied_either() {
+async fn owned_history_is_not_copied() {
     let inner = failing_twice();
     let layers = ServiceBuilder::new().layer(OwnRequestLayer).retry(RetryTransient::new());
     let provider = ServiceProvider::layered(layers, inner.clone());
@@ -57,7 +57,7 @@ async fn a_history_that_is_given_away_is_not_copied_either() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owned_request_is_copied_once_for_all_attempts() {
+async fn own_request_layer_copies_once_for_all_attempts() {
     let inner = failing_twice();
     let layers = ServiceBuilder::new().layer(OwnRequestLayer).retry(RetryTransient::new());
     let provider = ServiceProvider::layered(layers, inner.clone());
@@ -70,7 +70,7 @@ async fn an_owned_request_is_copied_once_for_all_attempts() {
 }
 
 #[test]
-fn a_shared_request_stays_shared() {
+fn into_owned_keeps_shared_request() {
     let request = request();
     let owned = ModelCall::streamed(request.view()).into_owned();
     assert_ne!(history(owned.request()), history(request.view()));
@@ -82,7 +82,7 @@ fn a_shared_request_stays_shared() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_layer_can_replace_the_request() {
+async fn layer_can_replace_the_request() {
     fn ask_small_model(call: ModelCall<'_>) -> ModelCall<'_> {
         let request = CompletionRequest { model: "small".into(), ..call.request().to_request() };
         call.with_request(request)
@@ -96,7 +96,7 @@ async fn a_layer_can_replace_the_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_come_through_unchanged() {
+async fn streams_are_forwarded_unchanged() {
     let reply = || Reply::text("a longer text").thinking("hm", "signature").chunk_chars(3);
     let (bare, inner) = (ScriptedProvider::new([reply()]), ScriptedProvider::new([reply()]));
     let layers = ServiceBuilder::new().concurrency_limit(1).timeout(seconds(60));
@@ -110,7 +110,7 @@ async fn streams_come_through_unchanged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_stream_is_dropped_in_the_provider() {
+async fn dropped_stream_is_dropped_in_provider() {
     let inner = ScriptedProvider::new([Reply::text("abc").chunk_chars(1).hang_after(1)]);
     let layers = ServiceBuilder::new().retry(RetryTransient::new()).timeout(seconds(60));
     let provider = ServiceProvider::layered(layers, inner.clone());
@@ -122,7 +122,7 @@ async fn a_dropped_stream_is_dropped_in_the_provider() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_of_the_other_form_is_converted() {
+async fn response_of_the_other_form_is_converted() {
     let whole = ScriptedProvider::new([Reply::text("cached").thinking("hm", "signature")]);
     let whole = whole.complete_ref(request().view()).await.unwrap();
     let answer = whole.clone();
@@ -147,7 +147,7 @@ async fn an_answer_of_the_other_form_is_converted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_breaks_while_it_is_read_for_a_whole_answer_is_an_error() {
+async fn stream_that_breaks_during_conversion_is_an_error() {
     let cut = ServiceProvider::new(service_fn(|_: ModelCall<'_>| {
         let events = [StreamEvent::TextDelta("half".into())];
         let handle = StreamHandle::from(StreamReceiver::new(futures_util::stream::iter(events)));
@@ -158,7 +158,7 @@ async fn a_stream_that_breaks_while_it_is_read_for_a_whole_answer_is_an_error() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn telemetry_sees_the_provider_behind_the_layers() {
+async fn info_of_provider_is_kept_behind_layers() {
     let layers = ServiceBuilder::new().timeout(millis(1));
     let provider = ServiceProvider::layered(layers, ScriptedProvider::default());
     assert_eq!(provider.info(), ProviderInfo::new("scripted", "scripted-model"));
@@ -174,7 +174,7 @@ async fn telemetry_sees_the_provider_behind_the_layers() {
     );
 }
 
-/// Only says where it is.
+/// A provider that only has an info with its server.
 struct Served;
 
 impl Provider for Served {

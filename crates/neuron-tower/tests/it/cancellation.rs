@@ -1,4 +1,4 @@
-//! Calls that are dropped, wherever they are, leave nothing behind; on a paused clock.
+//! Calls that are dropped at any point release their permits, on a paused clock.
 
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tower::{CallLimitLayer, RetryTransient, ServiceProvider, ShareLayer};
@@ -8,7 +8,7 @@ use tower::ServiceBuilder;
 
 use crate::support::{ask, ask_streamed, limited, millis, poll_once, script, seconds};
 
-/// The same layers under each way to let one call through at a time.
+/// The same layers, with each way to limit calls to one at a time.
 fn one_at_a_time(inner: &ScriptedProvider) -> [BoxedProvider; 3] {
     let below = || {
         ServiceBuilder::new()
@@ -27,7 +27,7 @@ fn one_at_a_time(inner: &ScriptedProvider) -> [BoxedProvider; 3] {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_dropped_in_the_provider_frees_its_place() {
+async fn call_dropped_in_provider_releases_permit() {
     let inner = ScriptedProvider::default();
     for provider in one_at_a_time(&inner) {
         inner.push(Reply::hang());
@@ -46,7 +46,7 @@ async fn a_call_dropped_in_the_provider_frees_its_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_dropped_while_it_waits_for_a_retry_frees_its_place_and_asks_nothing_more() {
+async fn call_dropped_during_retry_delay_releases_permit_and_stops() {
     let inner = ScriptedProvider::default();
     for provider in one_at_a_time(&inner) {
         inner.push(Reply::error(limited(seconds(30))));
@@ -64,7 +64,7 @@ async fn a_call_dropped_while_it_waits_for_a_retry_frees_its_place_and_asks_noth
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_dropped_in_the_queue_takes_no_place() {
+async fn call_dropped_in_queue_takes_no_permit() {
     let inner = ScriptedProvider::default();
     for provider in one_at_a_time(&inner) {
         inner.push(Reply::text("first").delay(seconds(1)));
@@ -81,9 +81,9 @@ async fn a_call_dropped_in_the_queue_takes_no_place() {
     }
 }
 
-/// The place was given to a call that is dropped before it is polled again.
+/// The permit was assigned to a call that is dropped before it is polled again.
 #[tokio::test(start_paused = true)]
-async fn a_call_dropped_when_its_turn_has_come_passes_it_on() {
+async fn call_dropped_after_wakeup_passes_permit_on() {
     let inner = ScriptedProvider::default();
     for provider in one_at_a_time(&inner) {
         inner.push(Reply::text("first").delay(millis(10)));
@@ -101,7 +101,7 @@ async fn a_call_dropped_when_its_turn_has_come_passes_it_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_was_never_polled_asks_nothing() {
+async fn unpolled_call_makes_no_request() {
     let inner = script([Reply::text("yes")]);
     for provider in one_at_a_time(&inner) {
         drop(ask(&provider));

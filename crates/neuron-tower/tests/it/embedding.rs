@@ -1,4 +1,4 @@
-//! Embeddings through the same layers; on a paused clock.
+//! Embeddings with the same layers, on a paused clock.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -14,7 +14,7 @@ use tower::{BoxError, ServiceBuilder};
 
 use crate::support::{in_time, millis, poll_once, seconds};
 
-/// Gives these answers; hangs where there is none. Embeds a text as its length.
+/// An embedding provider with scripted errors. `None` embeds a text as its length. Hangs at the end of the script.
 #[derive(Clone, Default)]
 struct Lengths {
     errors: Arc<Mutex<VecDeque<Option<EmbeddingError>>>>,
@@ -52,7 +52,7 @@ impl EmbeddingProvider for Lengths {
 }
 
 #[test]
-fn telemetry_sees_the_provider_behind_the_layers() {
+fn info_of_provider_is_kept_behind_layers() {
     let layers = ServiceBuilder::new().retry(RetryTransient::new());
     let provider = ServiceProvider::layered_embeddings(layers, Lengths::default());
     let expected =
@@ -73,7 +73,7 @@ fn limited() -> EmbeddingError {
 }
 
 #[tokio::test(start_paused = true)]
-async fn embeddings_are_retried_after_what_the_provider_asks_for() {
+async fn embeddings_are_retried_after_requested_delay() {
     let inner =
         Lengths::new([Some(limited()), Some(EmbeddingError::Network("reset".into())), None]);
     let service = ServiceBuilder::new()
@@ -92,7 +92,7 @@ async fn embeddings_are_retried_after_what_the_provider_asks_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_keep_their_class_and_only_those_that_may_pass_are_retried() {
+async fn embedding_errors_keep_class_and_only_temporary_ones_are_retried() {
     use EmbeddingError as E;
     type Make = fn() -> E;
     let cases: [(Make, usize); 5] = [
@@ -115,7 +115,7 @@ async fn errors_keep_their_class_and_only_those_that_may_pass_are_retried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_of_layers_say_what_they_are() {
+async fn errors_of_layers_become_embedding_errors() {
     let service = ServiceBuilder::new()
         .timeout(seconds(2))
         .service(EmbeddingService::new(Lengths::default()));

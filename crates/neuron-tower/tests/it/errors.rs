@@ -1,4 +1,4 @@
-//! What errors of layers become.
+//! Conversion of the errors of layers.
 
 use std::error::Error;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::support::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn an_elapsed_time_limit_is_a_timeout_with_its_duration() {
+async fn elapsed_timeout_becomes_timeout_with_duration() {
     let inner = script([Reply::hang(), Reply::hang()]);
     let layers = ServiceBuilder::new().timeout(millis(1_500));
     let provider = ServiceProvider::layered(layers, inner.clone());
@@ -32,7 +32,7 @@ async fn an_elapsed_time_limit_is_a_timeout_with_its_duration() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_turned_away_may_be_tried_again() {
+async fn overload_error_is_retryable() {
     let inner = script([Reply::hang()]);
     let layers = ServiceBuilder::new().load_shed().concurrency_limit(1);
     let provider = ServiceProvider::layered(layers, inner.clone());
@@ -46,7 +46,7 @@ async fn a_call_that_is_turned_away_may_be_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_are_turned_away_are_retried() {
+async fn shed_calls_are_retried() {
     let inner = script([Reply::text("slow").delay(seconds(1)), Reply::text("second")]);
     let layers = ServiceBuilder::new()
         .retry(RetryTransient::new().without_jitter())
@@ -60,7 +60,7 @@ async fn calls_that_are_turned_away_are_retried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_providers_error_keeps_its_class_and_source_through_boxes() {
+async fn boxed_provider_error_keeps_class_and_source() {
     let source: BoxError = Box::new(Odd);
     let inner =
         script([Reply::error(limited(seconds(7))), Reply::error(ProviderError::Network(source))]);
@@ -73,7 +73,7 @@ async fn a_providers_error_keeps_its_class_and_source_through_boxes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_layers_own_error_is_kept_as_it_is() {
+async fn custom_layer_error_becomes_source() {
     let layers = ServiceBuilder::new().map_err(|_: ProviderError| BoxError::from(Odd));
     let inner = script([Reply::error(unavailable())]);
     let error = ask(&ServiceProvider::layered(layers, inner)).await.unwrap_err();
@@ -83,14 +83,14 @@ async fn a_layers_own_error_is_kept_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_cannot_become_ready_fails_the_call() {
+async fn readiness_error_fails_the_call() {
     let inner = ServiceProvider::new(NeverReady);
     for error in [ask(&inner).await.unwrap_err(), ask_streamed(&inner).await.unwrap_err()] {
         assert!(matches!(error, ProviderError::ServiceUnavailable(_)), "{error}");
     }
 }
 
-/// Fails before it is called.
+/// A service whose `poll_ready` fails.
 #[derive(Clone)]
 struct NeverReady;
 

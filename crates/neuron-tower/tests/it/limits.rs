@@ -1,4 +1,4 @@
-//! Limits under many calls at once; on a paused clock.
+//! Limits under concurrent calls, on a paused clock.
 
 use futures_util::future::join_all;
 use neuron_testing::Reply;
@@ -8,15 +8,15 @@ use tokio::time::Instant;
 use tower::ServiceBuilder;
 
 use crate::support::{
-    Watched, ask, ask_streamed, limited, poll_once, request, script, seconds, unavailable,
+    CallRecorder, ask, ask_streamed, limited, poll_once, request, script, seconds, unavailable,
 };
 
-fn slow(count: usize) -> Watched {
-    Watched::new((0..count).map(|_| Reply::text("yes").delay(seconds(1))))
+fn slow(count: usize) -> CallRecorder {
+    CallRecorder::new((0..count).map(|_| Reply::text("yes").delay(seconds(1))))
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_concurrency_limit_lets_so_many_calls_through_at_once() {
+async fn concurrency_limit_bounds_concurrent_calls() {
     let inner = slow(7);
     let layers = ServiceBuilder::new().concurrency_limit(2).timeout(seconds(60));
     let provider = ServiceProvider::layered(layers, inner.clone());
@@ -29,10 +29,10 @@ async fn a_concurrency_limit_lets_so_many_calls_through_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_keeps_or_frees_its_place_between_attempts_as_the_order_of_layers_says() {
+async fn layer_order_decides_whether_permit_is_held_between_attempts() {
     let replies = || [Reply::error(limited(seconds(5))), Reply::text("yes"), Reply::text("yes")];
 
-    let inner = Watched::new(replies());
+    let inner = CallRecorder::new(replies());
     let layers = ServiceBuilder::new().concurrency_limit(1).retry(RetryTransient::new());
     let keeps = ServiceProvider::layered(layers, inner.clone());
     let start = Instant::now();
@@ -40,7 +40,7 @@ async fn a_call_keeps_or_frees_its_place_between_attempts_as_the_order_of_layers
     assert!(first.is_ok() && second.is_ok());
     assert_eq!(inner.begun(start), [0, 5, 5]);
 
-    let inner = Watched::new(replies());
+    let inner = CallRecorder::new(replies());
     let layers = ServiceBuilder::new().retry(RetryTransient::new()).concurrency_limit(1);
     let frees = ServiceProvider::layered(layers, inner.clone());
     let start = Instant::now();
@@ -50,7 +50,7 @@ async fn a_call_keeps_or_frees_its_place_between_attempts_as_the_order_of_layers
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rate_limit_is_one_for_all_calls() {
+async fn rate_limit_is_shared_by_all_calls() {
     let inner = slow(5);
     let layers = ServiceBuilder::new().layer(ShareLayer).rate_limit(2, seconds(10));
     let provider = ServiceProvider::layered(layers, inner.clone());
@@ -63,7 +63,7 @@ async fn a_rate_limit_is_one_for_all_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_time_limit_begins_when_the_call_does_and_not_in_the_queue() {
+async fn timeout_starts_with_the_call_and_not_in_the_queue() {
     let inner = script([Reply::text("first"), Reply::text("second"), Reply::hang()]);
     let layers =
         ServiceBuilder::new().timeout(seconds(2)).layer(ShareLayer).rate_limit(1, seconds(10));
@@ -77,8 +77,8 @@ async fn a_time_limit_begins_when_the_call_does_and_not_in_the_queue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn retries_count_against_the_rate() {
-    let inner = Watched::new([Reply::error(unavailable()), Reply::text("yes")]);
+async fn retries_count_against_the_rate_limit() {
+    let inner = CallRecorder::new([Reply::error(unavailable()), Reply::text("yes")]);
     let layers = ServiceBuilder::new()
         .retry(RetryTransient::new())
         .layer(ShareLayer)
@@ -90,8 +90,8 @@ async fn retries_count_against_the_rate() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shared_service_is_waited_for_in_order_and_without_those_who_left() {
-    let inner = Watched::new((1..=4).map(|n| Reply::text(n.to_string())));
+async fn shared_service_is_fair_and_skips_dropped_calls() {
+    let inner = CallRecorder::new((1..=4).map(|n| Reply::text(n.to_string())));
     let layers = ServiceBuilder::new().layer(ShareLayer).rate_limit(1, seconds(10));
     let provider = ServiceProvider::layered(layers, inner.clone());
     let start = Instant::now();
@@ -101,7 +101,7 @@ async fn a_shared_service_is_waited_for_in_order_and_without_those_who_left() {
     for call in &mut calls {
         assert!(poll_once(call).await.is_pending());
     }
-    // The first has the turn and waits for the rate; the fourth waits for its turn.
+    // The first call holds the permit and waits for the rate limit. The fourth waits for the permit.
     drop(calls.remove(3));
     drop(calls.remove(0));
     let answers: Vec<String> =
@@ -111,7 +111,7 @@ async fn a_shared_service_is_waited_for_in_order_and_without_those_who_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_call_limit_counts_a_stream_until_it_ends() {
+async fn call_limit_counts_stream_until_it_ends() {
     let inner = script([
         Reply::text("first").chunk_chars(1).event_delay(seconds(1)),
         Reply::text("second"),
@@ -123,7 +123,7 @@ async fn the_call_limit_counts_a_stream_until_it_ends() {
     let mut second = Box::pin(ask_streamed(&provider));
     while let Some(event) = stream.recv().await {
         if matches!(event, StreamEvent::ResponseComplete(_)) {
-            // The receiver is still there, but nothing can follow.
+            // The receiver still exists, but the stream has ended.
             assert!(poll_once(&mut second).await.is_ready());
             break;
         }
@@ -134,7 +134,7 @@ async fn the_call_limit_counts_a_stream_until_it_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_call_limit_is_free_when_a_stream_is_dropped_breaks_or_ends_early() {
+async fn call_limit_is_released_if_stream_is_dropped_breaks_or_ends_early() {
     let text = || Reply::text("abc").chunk_chars(1);
     let inner = script([
         text().hang_after(1),
@@ -148,7 +148,7 @@ async fn the_call_limit_is_free_when_a_stream_is_dropped_breaks_or_ends_early() 
     assert!(hanging.recv().await.is_some());
     drop(hanging);
 
-    // These two are kept to the end of the test.
+    // These two are kept until the end of the test.
     let mut broken = provider.complete_stream_ref(request().view()).await.unwrap().receiver;
     while !matches!(broken.recv().await, Some(StreamEvent::Error(_))) {}
     let mut ended = provider.complete_stream_ref(request().view()).await.unwrap().receiver;
@@ -159,7 +159,7 @@ async fn the_call_limit_is_free_when_a_stream_is_dropped_breaks_or_ends_early() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_call_limit_is_that_of_its_layer() {
+async fn call_limit_is_shared_by_services_of_its_layer() {
     let (first, second) = (slow(3), slow(3));
     let limit = CallLimitLayer::new(2);
     let one = ServiceProvider::layered(limit.clone(), first.clone());
@@ -172,7 +172,7 @@ async fn the_call_limit_is_that_of_its_layer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limit_of_nothing_waits_and_one_without_bound_does_not() {
+async fn zero_limit_blocks_and_maximum_limit_does_not() {
     let inner = script([Reply::text("yes")]);
     let closed = ServiceProvider::layered(CallLimitLayer::new(0), inner.clone());
     assert!(tokio::time::timeout(seconds(3_600), ask(&closed)).await.is_err());

@@ -1,4 +1,4 @@
-//! Layers around providers, path by path. One binary, so that it links once.
+//! Tests of layers around providers. One binary, so that it is linked once.
 
 mod agent;
 mod buffer;

@@ -1,4 +1,4 @@
-//! What is retried, how often, and after how long; on a paused clock.
+//! The decisions, numbers and delays of retries, on a paused clock.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn policy() -> RetryTransient {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waits_exactly_as_long_as_the_provider_asks() {
+async fn retry_waits_exactly_the_requested_delay() {
     for asked in [millis(1), millis(250), seconds(7), seconds(60)] {
         let inner = script([Reply::error(limited(asked)), Reply::text("yes")]);
         let layers = ServiceBuilder::new().retry(policy());
@@ -30,7 +30,7 @@ async fn waits_exactly_as_long_as_the_provider_asks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_over_the_maximum_is_not_begun() {
+async fn requested_delay_above_maximum_is_not_retried() {
     let inner = script([Reply::error(limited(millis(60_001))), Reply::text("no")]);
     let provider = ServiceProvider::layered(ServiceBuilder::new().retry(policy()), inner.clone());
     let start = Instant::now();
@@ -40,7 +40,7 @@ async fn a_wait_over_the_maximum_is_not_begun() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waits_grow_and_the_last_error_is_returned() {
+async fn delays_double_and_last_error_is_returned() {
     let replies = (1..=4).map(|n| Reply::error(ProviderError::ModelLoading(format!("{n}"))));
     let inner = script(replies.chain([Reply::text("too late")]));
     let layers = ServiceBuilder::new().retry(policy().max_retries(3));
@@ -52,7 +52,7 @@ async fn waits_grow_and_the_last_error_is_returned() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_jitter_the_wait_is_within_the_bound() {
+async fn jittered_delay_is_within_the_bound() {
     for _ in 0..32 {
         let inner = script([Reply::error(unavailable()), Reply::text("yes")]);
         let layers = ServiceBuilder::new().retry(RetryTransient::new());
@@ -64,7 +64,7 @@ async fn with_jitter_the_wait_is_within_the_bound() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_call_has_all_its_retries() {
+async fn retries_are_counted_per_call() {
     let inner = script([
         Reply::error(unavailable()),
         Reply::error(unavailable()),
@@ -81,10 +81,9 @@ async fn every_call_has_all_its_retries() {
     inner.assert_complete();
 }
 
-/// Every class of error, straight from the provider and out of tower's box: how often the provider
-/// is called, and that the class survives.
+/// For every class of error, direct and in tower's box, checks the number of calls and the class of the final error.
 #[tokio::test(start_paused = true)]
-async fn only_errors_that_may_pass_are_retried() {
+async fn only_temporary_errors_are_retried() {
     use ProviderError as E;
     type Make = fn() -> E;
     let cases: [(Make, usize); 11] = [
@@ -120,7 +119,7 @@ fn check(error: &ProviderError, expected: &ProviderError, calls: usize, expected
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_time_limit_inside_is_that_of_an_attempt() {
+async fn inner_timeout_limits_each_attempt() {
     let inner = script([Reply::hang(), Reply::hang(), Reply::text("yes")]);
     let layers = ServiceBuilder::new().retry(policy()).timeout(seconds(2));
     let provider = ServiceProvider::layered(layers, inner.clone());
@@ -131,7 +130,7 @@ async fn a_time_limit_inside_is_that_of_an_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_time_limit_outside_is_that_of_all_attempts() {
+async fn outer_timeout_limits_all_attempts() {
     let inner = script([Reply::error(unavailable()), Reply::hang()]);
     let layers = ServiceBuilder::new().timeout(seconds(2)).retry(policy());
     let provider = ServiceProvider::layered(layers, inner.clone());
@@ -141,7 +140,7 @@ async fn a_time_limit_outside_is_that_of_all_attempts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_beginning_of_a_stream_is_retried() {
+async fn beginning_of_stream_is_retried() {
     let inner = script([Reply::error(unavailable()), Reply::hang(), Reply::text("yes")]);
     let layers = ServiceBuilder::new().retry(policy()).timeout(seconds(2));
     let provider = ServiceProvider::layered(layers, inner.clone());
@@ -150,7 +149,7 @@ async fn the_beginning_of_a_stream_is_retried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_has_begun_is_neither_retried_nor_timed() {
+async fn stream_that_has_begun_is_neither_retried_nor_timed_out() {
     let inner = script([
         Reply::text("one two").chunk_chars(4).event_delay(seconds(10)).fail_after(2, unavailable()),
         Reply::text("no"),

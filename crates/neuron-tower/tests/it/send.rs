@@ -1,4 +1,4 @@
-//! Stacks are providers whose futures can be sent, also where the provider is generic.
+//! Stacks are providers with `Send` futures, even around a generic provider.
 
 use std::future::IntoFuture as _;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use tower::{BoxError, ServiceBuilder};
 
 use crate::support::ask;
 
-/// A stack whose type is written out.
+/// A stack with an explicit type.
 type Typed<P> = ServiceProvider<
     ConcurrencyLimit<Retry<RetryTransient, Share<RateLimit<Timeout<ProviderService<P>>>>>>,
 >;
@@ -33,7 +33,7 @@ fn typed<P: Provider + 'static>(provider: P) -> Typed<P> {
     ServiceProvider::layered(layers, provider)
 }
 
-/// A stack around any provider, in a function that knows nothing of either.
+/// Wraps any provider in a stack, in a generic function.
 fn generic<P: Provider + 'static>(provider: P) -> impl Provider + 'static {
     typed(typed(provider))
 }
@@ -43,7 +43,7 @@ fn is_send<T: Send>(value: T) -> T {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_generic_stack_in_an_agent_is_sent_to_other_tasks() {
+async fn agent_with_generic_stack_runs_on_other_tasks() {
     let provider = generic(ScriptedProvider::new(["one", "two"]));
     let context = SlidingWindowStrategy::new(20, 100_000);
     let agent = Agent::builder(provider).context(context).build();
@@ -55,7 +55,7 @@ async fn a_generic_stack_in_an_agent_is_sent_to_other_tasks() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn calls_from_many_threads_share_one_stack() {
+async fn calls_from_many_threads_share_a_stack() {
     let provider = typed(ScriptedProvider::new((0..200).map(|n| n.to_string())));
     let owned = ServiceProvider::layered(
         ServiceBuilder::new()
@@ -80,7 +80,7 @@ async fn calls_from_many_threads_share_one_stack() {
 }
 
 #[test]
-fn types_can_be_sent_and_shared() {
+fn types_are_send_and_sync() {
     fn check<T: Send + Sync + 'static>() {}
     check::<Typed<ScriptedProvider>>();
     check::<ServiceProvider<OwnRequest<CallLimit<ProviderService<ScriptedProvider>>>>>();

@@ -1,4 +1,4 @@
-//! A shared service as tower's layers use it: clones that become ready, are called, or are kept.
+//! A shared service with clones that become ready, are called, or are kept, as tower's layers use it.
 
 use std::future::{Ready, poll_fn, ready};
 use std::task::{Context, Poll};
@@ -10,9 +10,9 @@ use tower::limit::RateLimit;
 use tower::limit::rate::Rate;
 use tower::{BoxError, Service, ServiceBuilder};
 
-use crate::support::{Watched, ask, in_time, seconds};
+use crate::support::{CallRecorder, ask, in_time, seconds};
 
-/// Fails to become ready when it is told so, and answers the request.
+/// A service that returns the request, or fails to become ready.
 struct Echo {
     fails: bool,
 }
@@ -34,14 +34,14 @@ impl Service<u32> for Echo {
     }
 }
 
-/// Asks once whether a service is ready.
+/// Polls the readiness of a service once.
 async fn poll_ready<S: Service<u32>>(service: &mut S) -> Poll<Result<(), S::Error>> {
     poll_fn(|cx| Poll::Ready(service.poll_ready(cx))).await
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ready_clone_has_the_turn_until_it_is_called() {
-    // Two that are ready at once would make the rate limit panic at the second call.
+async fn ready_clone_holds_permit_until_it_is_called() {
+    // If two clones were ready at once, the rate limit would panic at the second call.
     let limited = RateLimit::new(Echo { fails: false }, Rate::new(1, seconds(10)));
     let mut first = Share::new(limited);
     let mut second = first.clone();
@@ -57,7 +57,7 @@ async fn a_ready_clone_has_the_turn_until_it_is_called() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ready_clone_that_is_dropped_or_cloned_gives_no_turn_away_twice() {
+async fn dropped_or_cloned_ready_clone_releases_permit_once() {
     let mut first = Share::new(Echo { fails: false });
     assert!(poll_ready(&mut first).await.is_ready());
     let mut second = first.clone();
@@ -68,7 +68,7 @@ async fn a_ready_clone_that_is_dropped_or_cloned_gives_no_turn_away_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clone_that_cannot_become_ready_passes_the_turn_on() {
+async fn clone_with_readiness_error_releases_permit() {
     let mut first = Share::new(Echo { fails: true });
     let mut second = first.clone();
     assert!(matches!(poll_ready(&mut first).await, Poll::Ready(Err(_))));
@@ -77,11 +77,11 @@ async fn a_clone_that_cannot_become_ready_passes_the_turn_on() {
     drop(first);
 }
 
-/// Several tasks, each polled only when it is woken: with one timer for all of them, whoever asked
-/// last would be the only one to wake.
+/// Several tasks, each polled only when it is woken. A rate limit has one timer, which wakes only the last task that
+/// polled it.
 #[tokio::test(start_paused = true)]
-async fn tasks_that_wait_for_a_shared_rate_limit_all_wake() {
-    let inner = Watched::new((0..5).map(|_| Reply::text("yes")));
+async fn all_tasks_waiting_for_shared_rate_limit_wake() {
+    let inner = CallRecorder::new((0..5).map(|_| Reply::text("yes")));
     let layers = ServiceBuilder::new().layer(ShareLayer).rate_limit(1, seconds(10));
     let provider = ServiceProvider::layered(layers, inner.clone());
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Providers and helpers that the tests share.
+//! Shared providers and helpers.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -38,7 +38,7 @@ pub(crate) fn request() -> CompletionRequest {
     CompletionRequest { messages: vec![Message::user("hello")], ..Default::default() }
 }
 
-/// Calls a provider and returns its answer's text.
+/// Calls a provider and returns the text of its response.
 pub(crate) async fn ask(provider: &impl Provider) -> Result<String, ProviderError> {
     let request = request();
     Ok(in_time(provider.complete_ref(request.view())).await?.message.text())
@@ -51,7 +51,7 @@ pub(crate) async fn ask_streamed(provider: &impl Provider) -> Result<String, Pro
     Ok(in_time(handle.into_response()).await?.message.text())
 }
 
-/// Fails a test that would hang, once nothing but this timer of a paused clock is left.
+/// Fails a test that hangs. On a paused clock the timeout elapses when no other timer is left.
 pub(crate) async fn in_time<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(seconds(1_000_000), future).await.expect("it hangs")
 }
@@ -70,10 +70,10 @@ pub(crate) async fn rest(mut handle: StreamHandle) -> Vec<StreamEvent> {
     events
 }
 
-/// Asks another provider, and notes how many calls were open at once and when each began. Its
-/// forms that own the request fail: layers must lend it.
+/// Forwards calls to another provider, and records the maximum number of open calls and their start times. Its methods
+/// with an owned request fail, because layers must borrow it.
 #[derive(Clone, Default)]
-pub(crate) struct Watched {
+pub(crate) struct CallRecorder {
     inner: ScriptedProvider,
     state: Arc<State>,
 }
@@ -86,22 +86,22 @@ struct State {
     histories: Mutex<Vec<usize>>,
 }
 
-impl Watched {
+impl CallRecorder {
     pub(crate) fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
         Self { inner: script(replies), state: Arc::default() }
     }
 
-    /// How many calls were open at once, at the most. A stream counts until it begins.
+    /// Returns the maximum number of open calls. A stream counts until it begins.
     pub(crate) fn most_open(&self) -> usize {
         self.state.most.load(Ordering::SeqCst)
     }
 
-    /// When each call began, in seconds since `start`.
+    /// Returns the start time of each call, in seconds since `start`.
     pub(crate) fn begun(&self, start: Instant) -> Vec<u64> {
         self.state.begun.lock().unwrap().iter().map(|at| (*at - start).as_secs()).collect()
     }
 
-    /// Where in memory the messages of each call were. They move if the request is copied.
+    /// Returns the addresses of the messages of each call. They differ if the request is copied.
     pub(crate) fn histories(&self) -> Vec<usize> {
         self.state.histories.lock().unwrap().clone()
     }
@@ -131,7 +131,7 @@ impl Drop for Open<'_> {
     }
 }
 
-impl Provider for Watched {
+impl Provider for CallRecorder {
     async fn complete(&self, _: CompletionRequest) -> Result<CompletionResponse, ProviderError> {
         Err(ProviderError::InvalidRequest("the request was copied".into()))
     }

@@ -1,4 +1,4 @@
-//! Metrics, each spoiled in one way.
+//! Tests of the metric checks, with one defect each.
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -84,7 +84,7 @@ fn check_metric(
 }
 
 #[test]
-fn metrics_that_hold_pass() {
+fn valid_metrics_pass() {
     let own = Metric { name: "http.requests".to_owned(), ..Metric::default() };
     let none = Vec::<String>::new();
     assert_eq!(Checker::new(Version::V1_41).metrics(&[tokens(), duration(), own.clone()]), none);
@@ -95,7 +95,7 @@ fn metrics_that_hold_pass() {
         vec![attribute("gen_ai.agent.name", text("planner"))],
     );
     assert_eq!(Checker::new(Version::Latest).metrics(&[counter(), agent, own]), none);
-    // Beyond the definition, and ours.
+    // Attributes of neuron beyond the definition.
     check_metric(
         Version::V1_41,
         duration(),
@@ -108,7 +108,7 @@ fn metrics_that_hold_pass() {
 }
 
 #[test]
-fn metrics_are_those_of_the_definition() {
+fn metric_that_differs_from_definition_is_reported() {
     let v1_41 = Version::V1_41;
     check_metric(
         v1_41,
@@ -172,7 +172,7 @@ fn metrics_are_those_of_the_definition() {
 }
 
 #[test]
-fn a_metric_s_attributes_are_those_of_the_definition() {
+fn metric_attribute_outside_definition_is_reported() {
     let v1_41 = Version::V1_41;
     check_metric(
         v1_41,

@@ -1,4 +1,4 @@
-//! Spans, each spoiled in one way.
+//! Tests of the span checks, with one defect each.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue};
@@ -30,7 +30,7 @@ fn span(name: &str, kind: SpanKind, attributes: &[(&str, Value)]) -> Span {
     for (name, value) in attributes {
         set(&mut span, name, value.clone());
     }
-    // What the layer adds and what is ours is no matter of the conventions.
+    // Attributes of the layer and of neuron are not checked.
     set(&mut span, "code.line.number", Value::IntValue(7));
     set(&mut span, "busy_ns", Value::IntValue(9));
     set(&mut span, "neuron.turn", Value::IntValue(1));
@@ -104,7 +104,7 @@ fn failed(mut span: Span) -> Span {
     span
 }
 
-/// The span spoiled, in a version of the conventions: exactly this is told.
+/// Checks the problems of a span after `spoil`, in a version of the conventions.
 #[track_caller]
 fn check_in(version: Version, mut span: Span, spoil: impl FnOnce(&mut Span), expected: &[&str]) {
     spoil(&mut span);
@@ -113,14 +113,14 @@ fn check_in(version: Version, mut span: Span, spoil: impl FnOnce(&mut Span), exp
     assert_eq!(Checker::new(version).spans(&[span]), expected);
 }
 
-/// The same in 1.41.
+/// Checks the problems of a span after `spoil`, in 1.41.
 #[track_caller]
 fn check(span: Span, spoil: impl FnOnce(&mut Span), expected: &[&str]) {
     check_in(Version::V1_41, span, spoil, expected);
 }
 
 #[test]
-fn spans_that_hold_pass() {
+fn valid_spans_pass() {
     for version in Version::ALL {
         let mut server = mcp();
         server.kind = SpanKind::Server.into();
@@ -154,7 +154,7 @@ fn spans_that_hold_pass() {
 }
 
 #[test]
-fn names_and_kinds_are_those_of_the_definition() {
+fn wrong_span_name_or_kind_is_reported() {
     check(
         chat(),
         |span| span.name = "gen_ai.chat".to_owned(),
@@ -182,7 +182,7 @@ fn names_and_kinds_are_those_of_the_definition() {
     );
 }
 
-/// A span of a server that has no tool `add`.
+/// The span of a server that does not have the tool `add`.
 fn refused() -> Span {
     let mut span = failed(mcp());
     span.kind = SpanKind::Server.into();
@@ -193,7 +193,7 @@ fn refused() -> Span {
 }
 
 #[test]
-fn only_a_server_that_refuses_a_name_may_leave_it_out() {
+fn only_server_span_of_rejected_name_may_omit_it() {
     check(refused(), |_| {}, &[]);
     let due = "its name is `tools/call` where `tools/call add` is due";
     check(refused(), |span| span.kind = SpanKind::Client.into(), &[due]);
@@ -206,7 +206,7 @@ fn only_a_server_that_refuses_a_name_may_leave_it_out() {
     );
 }
 
-/// A span of a tool call, with what MCP adds.
+/// The span of a tool call with MCP attributes.
 fn enriched() -> Span {
     let mut span = tool();
     for name in ["mcp.method.name", "jsonrpc.request.id", "network.transport"] {
@@ -217,7 +217,7 @@ fn enriched() -> Span {
 }
 
 #[test]
-fn a_tool_call_may_have_what_a_client_of_mcp_tells_and_nothing_else() {
+fn tool_call_may_have_only_mcp_client_attributes_in_addition() {
     check(
         enriched(),
         |span| {
@@ -269,7 +269,7 @@ fn a_tool_call_may_have_what_a_client_of_mcp_tells_and_nothing_else() {
         |span| span.name = "tools/call add".to_owned(),
         &["its name is `tools/call add` where `execute_tool add` is due"],
     );
-    // Without the method it is no request, and has nothing of one.
+    // Without the method the span is not a request, and must not have attributes of one.
     check(
         enriched(),
         |span| unset(span, "mcp.method.name"),
@@ -281,7 +281,7 @@ fn a_tool_call_may_have_what_a_client_of_mcp_tells_and_nothing_else() {
 }
 
 #[test]
-fn attributes_are_those_of_the_definition() {
+fn span_attribute_outside_definition_is_reported() {
     check(
         chat(),
         |span| set(span, "gen_ai.loop.turn", Value::IntValue(1)),
@@ -321,12 +321,12 @@ fn attributes_are_those_of_the_definition() {
     check(
         span("execute_tool add", SpanKind::Internal, &[("gen_ai.tool.name", text("add"))]),
         |_| {},
-        &["its operation is not told"],
+        &["its operation is not recorded"],
     );
 }
 
 #[test]
-fn a_vendor_s_conventions_lie_over_the_general_ones() {
+fn vendor_conventions_extend_general_ones() {
     let openai = |span: &mut Span| {
         set(span, "gen_ai.provider.name", text("openai"));
         set(span, "openai.api.type", text("responses"));
@@ -349,7 +349,7 @@ fn a_vendor_s_conventions_lie_over_the_general_ones() {
 }
 
 #[test]
-fn values_have_the_type_that_is_defined() {
+fn value_of_wrong_type_is_reported() {
     check(
         chat(),
         |span| set(span, "gen_ai.response.finish_reasons", text("[\"stop\"]")),
@@ -395,7 +395,7 @@ fn values_have_the_type_that_is_defined() {
 }
 
 #[test]
-fn values_are_those_that_are_listed() {
+fn unlisted_value_is_reported() {
     check(
         chat(),
         |span| set(span, "gen_ai.output.type", text("yaml")),
@@ -410,12 +410,12 @@ fn values_are_those_that_are_listed() {
     check(
         chat(),
         |span| set(span, "gen_ai.operation.name", text("talk")),
-        &["its operation is not told"],
+        &["its operation is not recorded"],
     );
 }
 
 #[test]
-fn content_has_to_be_opted_in_to() {
+fn content_without_opt_in_is_reported() {
     let with_content = |span: &mut Span| set(span, "gen_ai.input.messages", text("[]"));
     check(chat(), with_content, &["`gen_ai.input.messages` is there without being opted in to"]);
     let mut call = chat();
@@ -424,16 +424,16 @@ fn content_has_to_be_opted_in_to() {
 }
 
 #[test]
-fn content_has_the_form_of_its_schema() {
-    let told = |name: &str, content: &str| {
+fn content_that_violates_schema_is_reported() {
+    let recorded = |name: &str, content: &str| {
         let mut call = chat();
         set(&mut call, name, text(content));
         Checker::with_content(Version::V1_41).spans(&[call])
     };
     let none = Vec::<String>::new();
     let messages = r#"[{"role":"user","parts":[{"type":"text","content":"Hi"},{"type":"own"}]}]"#;
-    assert_eq!(told("gen_ai.input.messages", messages), none);
-    assert_eq!(told("gen_ai.tool.definitions", r#"[{"type":"function","name":"add"}]"#), none);
+    assert_eq!(recorded("gen_ai.input.messages", messages), none);
+    assert_eq!(recorded("gen_ai.tool.definitions", r#"[{"type":"function","name":"add"}]"#), none);
     for (name, wrong) in [
         ("gen_ai.input.messages", r#"{"role":"user"}"#),
         ("gen_ai.input.messages", r#"[{"role":"person","parts":[]}]"#),
@@ -445,19 +445,19 @@ fn content_has_the_form_of_its_schema() {
     ] {
         let expected =
             format!("span `chat claude`: `{name}` has not the form of its schema: {wrong}");
-        assert_eq!(told(name, wrong), [expected]);
+        assert_eq!(recorded(name, wrong), [expected]);
     }
 }
 
 #[test]
-fn conditions_are_judged() {
+fn violated_condition_is_reported() {
     check(
         chat(),
         |span| {
             set(span, "gen_ai.request.stream", Value::BoolValue(false));
             unset(span, "gen_ai.response.time_to_first_chunk");
         },
-        &["`gen_ai.request.stream` is false: it is told only of streams"],
+        &["`gen_ai.request.stream` is false: it is recorded only for streams"],
     );
     check(
         chat(),
@@ -472,7 +472,7 @@ fn conditions_are_judged() {
     check(
         chat(),
         |span| set(span, "gen_ai.request.choice.count", Value::IntValue(1)),
-        &["`gen_ai.request.choice.count` is 1, which is not told"],
+        &["`gen_ai.request.choice.count` is 1, which is not recorded"],
     );
     check(
         chat(),
@@ -493,7 +493,7 @@ fn conditions_are_judged() {
         Version::Latest,
         chat(),
         |span| set(span, "gen_ai.conversation.compacted", Value::BoolValue(false)),
-        &["`gen_ai.conversation.compacted` is false: it is told only where it is so"],
+        &["`gen_ai.conversation.compacted` is false: it is recorded only if it is true"],
     );
     check(
         mcp(),
@@ -511,7 +511,7 @@ fn conditions_are_judged() {
 }
 
 #[test]
-fn errors_and_status_go_together() {
+fn error_type_without_error_status_is_reported() {
     check(
         failed(tool()),
         |span| unset(span, "error.type"),
@@ -537,7 +537,7 @@ fn errors_and_status_go_together() {
 }
 
 #[test]
-fn the_newest_conventions_differ_from_the_released_ones() {
+fn latest_conventions_differ_from_released_ones() {
     let cached = |name: &'static str| {
         move |span: &mut Span| {
             unset(span, "gen_ai.usage.cache_read.input_tokens");

@@ -1,4 +1,4 @@
-//! Requests that an application makes itself, and what fails of them.
+//! MCP requests that an application makes itself, and their failures.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,14 +34,14 @@ async fn ask_for_everything(served: &Served) {
         .unwrap();
 }
 
-/// What is below the application's span.
+/// Returns the spans below the application's span.
 #[track_caller]
 fn handling(forest: &Forest) -> Forest {
     Forest(vec![forest.one("handling").clone()])
 }
 
 #[tokio::test]
-async fn each_request_has_a_span_at_both_ends_in_the_trace_of_the_application() {
+async fn request_has_client_and_server_span_in_application_trace() {
     for kind in kinds() {
         let setup = kind.start(none()).await;
         let served = kind.serve(Behavior::Echo).await;
@@ -98,7 +98,7 @@ async fn each_request_has_a_span_at_both_ends_in_the_trace_of_the_application() 
 }
 
 #[tokio::test]
-async fn a_request_outside_of_any_trace_begins_one() {
+async fn request_outside_of_trace_begins_a_trace() {
     for kind in kinds() {
         let setup = kind.start(none()).await;
         let served = kind.serve(Behavior::Echo).await;
@@ -118,7 +118,7 @@ async fn a_request_outside_of_any_trace_begins_one() {
     }
 }
 
-/// The codes and statuses of a tree's spans.
+/// Checks the codes and statuses of the spans of a tree.
 #[track_caller]
 fn assert_failed(span: &Tree, error: &str, code: Option<&str>) {
     assert_eq!(span.attributes.text("error.type"), Some(error), "{span:?}");
@@ -127,7 +127,7 @@ fn assert_failed(span: &Tree, error: &str, code: Option<&str>) {
 }
 
 #[tokio::test]
-async fn what_a_server_refuses_has_its_code_at_both_ends() {
+async fn rejected_request_has_error_code_in_both_spans() {
     for kind in kinds() {
         let setup = kind.start(none()).await;
         let served = kind.serve(Behavior::Fail).await;
@@ -155,7 +155,7 @@ async fn what_a_server_refuses_has_its_code_at_both_ends() {
                 tools/call look SERVER ERROR tool_error
                   inside INTERNAL
             ";
-        // An outline tells the status before the type of the error.
+        // An outline has the status before the error type.
         forest.assert_outline(&outline.replace("MISSING", missing));
         let expected = [
             (missing, Some(missing)),
@@ -171,7 +171,7 @@ async fn what_a_server_refuses_has_its_code_at_both_ends() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_cancelled_or_dropped_ends_at_both_ends() {
+async fn cancelled_or_dropped_request_ends_both_spans() {
     for kind in kinds() {
         for is_dropped in [false, true] {
             let setup = kind.start(none()).await;

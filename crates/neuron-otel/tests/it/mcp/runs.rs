@@ -1,4 +1,4 @@
-//! Runs: the span of a call is that of the request too, and what the server does is below it.
+//! Runs with MCP tools. A tool call and its request share a span, and the server's spans are its children.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn call(tool: &str) -> [Reply; 2] {
 }
 
 #[tokio::test]
-async fn a_run_and_what_a_server_does_for_it_are_one_tree() {
+async fn run_and_server_spans_form_one_tree() {
     for kind in kinds() {
         let setup = kind.start(call("look")).await;
         let served = kind.serve(Behavior::Echo).await;
@@ -59,7 +59,7 @@ async fn a_run_and_what_a_server_does_for_it_are_one_tree() {
             assert_eq!(tool.attributes.text(name), server.attributes.text(name), "{name}");
         }
         assert!(tool.attributes.text("jsonrpc.request.id").is_some_and(|id| !id.is_empty()));
-        // What the hook tells of any tool is there as well.
+        // The attributes of any tool call are present as well.
         assert_eq!(tool.attributes.text("gen_ai.tool.call.id"), Some("call_1"));
         assert_eq!(tool.attributes.text("gen_ai.tool.description"), Some("Looks at a thing"));
         assert_eq!(tool.attributes.text("server.address"), port.map(|_| "127.0.0.1"));
@@ -70,7 +70,7 @@ async fn a_run_and_what_a_server_does_for_it_are_one_tree() {
 }
 
 #[tokio::test]
-async fn calls_at_once_are_each_above_their_own_request() {
+async fn parallel_calls_are_parents_of_their_own_requests() {
     for kind in kinds() {
         let ids = ["call_1", "call_2", "call_3"];
         let calls = ids.map(|id| (id, "look", json!({"at": id})));
@@ -111,7 +111,7 @@ async fn calls_at_once_are_each_above_their_own_request() {
 }
 
 #[tokio::test]
-async fn a_tool_that_fails_is_an_error_at_both_ends() {
+async fn failed_tool_is_an_error_in_both_spans() {
     for kind in kinds() {
         for behavior in [Behavior::Fail, Behavior::ErrorResult] {
             let setup = kind.start(call("look")).await;
@@ -135,7 +135,7 @@ async fn a_tool_that_fails_is_an_error_at_both_ends() {
     }
 }
 
-/// A tool that its server does not have (any more).
+/// A tool that its server no longer has.
 fn gone() -> ToolDefinition {
     ToolDefinition {
         name: "gone".to_owned(),
@@ -148,7 +148,7 @@ fn gone() -> ToolDefinition {
     }
 }
 
-/// An agent with a tool that is gone.
+/// An agent with a tool that its server no longer has.
 fn with_gone(setup: &Setup, served: &Served, policy: ToolErrorPolicy) -> Chat {
     let mut tools = ToolRegistry::new();
     tools.register_dyn(Arc::new(McpToolBridge::new(served.client.clone(), gone())));
@@ -157,7 +157,7 @@ fn with_gone(setup: &Setup, served: &Served, policy: ToolErrorPolicy) -> Chat {
 }
 
 #[tokio::test]
-async fn a_call_that_a_server_refuses_tells_the_code() {
+async fn rejected_call_records_error_code() {
     for kind in kinds() {
         let setup = kind.start(call("gone")).await;
         let served = kind.serve(Behavior::Echo).await;
@@ -166,7 +166,7 @@ async fn a_call_that_a_server_refuses_tells_the_code() {
         served.end().await;
         let exported = setup.finish();
         let forest = run_of(&exported.forest());
-        // The name at the server is what a client made up, and no part of the span's.
+        // The server's span name omits the tool's name, which the client invented.
         forest.assert_outline(
             "
             invoke_agent planner INTERNAL
@@ -184,7 +184,7 @@ async fn a_call_that_a_server_refuses_tells_the_code() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_ends_the_run_is_told_of_the_run_too() {
+async fn rejection_that_ends_run_is_recorded_on_run() {
     for kind in kinds() {
         let setup = kind.start(call("gone")).await;
         let served = kind.serve(Behavior::Echo).await;
@@ -204,7 +204,7 @@ async fn a_refusal_that_ends_the_run_is_told_of_the_run_too() {
 }
 
 #[tokio::test]
-async fn a_tool_that_no_server_has_makes_no_request() {
+async fn unknown_tool_makes_no_request() {
     for kind in kinds() {
         let setup = kind.start(call(SECRET)).await;
         let served = kind.serve(Behavior::Echo).await;
@@ -225,7 +225,7 @@ async fn a_tool_that_no_server_has_makes_no_request() {
 }
 
 #[tokio::test]
-async fn a_connection_that_ends_leaves_a_call_that_failed() {
+async fn closed_connection_fails_the_call() {
     for kind in kinds() {
         let setup = kind.start(call("look")).await;
         let began = Arc::new(Notify::new());
@@ -250,7 +250,8 @@ async fn a_connection_that_ends_leaves_a_call_that_failed() {
                 tools/call look SERVER ERROR ENDED
                   inside INTERNAL
             ";
-        // A server whose input has ended still answers, because somebody may read; else the request is cancelled.
+        // A server whose input has ended either still answers, because the output may be read, or the request is
+        // cancelled.
         let server = &forest.one("tools/call look").attributes;
         let ended = server.text("error.type").unwrap();
         assert!(["-32603", "cancelled"].contains(&ended), "{ended}");
@@ -262,7 +263,7 @@ async fn a_connection_that_ends_leaves_a_call_that_failed() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_cancelled_or_dropped_ends_the_spans_of_both_ends() {
+async fn cancelled_or_dropped_run_ends_client_and_server_spans() {
     for kind in kinds() {
         for is_dropped in [false, true] {
             let setup = kind.start(call("look")).await;

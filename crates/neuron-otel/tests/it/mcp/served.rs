@@ -1,4 +1,4 @@
-//! A server of MCP in this process, a client of it, and an agent with its tools.
+//! An MCP server in this process, its client, and an agent with its tools.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,10 +21,10 @@ use crate::support::setup::{Case, Server, Setup, Vendor};
 use crate::support::telemetry::Telemetry;
 use crate::support::tree::{Forest, Tree};
 
-/// In arguments, results, errors and texts; in no trace.
+/// A text that is in arguments, results, errors and messages, and must not be in any trace.
 pub(super) const SECRET: &str = "SENTINEL";
 
-/// How a client reaches its server.
+/// The connection between a client and its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// Streams within the process.
@@ -33,7 +33,7 @@ pub(super) enum Way {
     Http,
 }
 
-/// A connection, a version of the protocol, a version of the conventions.
+/// A connection type, a protocol version and a version of the conventions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kind {
     pub(super) way: Way,
@@ -41,7 +41,7 @@ pub(super) struct Kind {
     pub(super) conventions: Version,
 }
 
-/// Every way with a version of the protocol that has sessions and with one that has none.
+/// Returns every connection type with a protocol version with sessions and one without.
 pub(super) fn kinds() -> impl Iterator<Item = Kind> {
     let protocols = [McpVersion::V2025_11_25, McpVersion::V2026_07_28];
     [Way::Streams, Way::Http].into_iter().flat_map(move |way| {
@@ -51,17 +51,17 @@ pub(super) fn kinds() -> impl Iterator<Item = Kind> {
     })
 }
 
-/// A server that runs, and its client.
+/// A running server and its client.
 pub(super) struct Served {
     pub(super) client: Arc<McpClient>,
-    /// Over HTTP.
+    /// Set for HTTP.
     pub(super) port: Option<i64>,
     stop: CancellationToken,
     serving: JoinHandle<()>,
 }
 
 impl Kind {
-    /// A model that answers so, and a pipeline that leaves the log of the MCP SDK out.
+    /// Starts a model with these responses, and a pipeline that excludes the log of the MCP SDK.
     pub(super) async fn start<R: Into<ServerReply>>(
         self,
         replies: impl IntoIterator<Item = R>,
@@ -71,12 +71,12 @@ impl Kind {
         Setup { case, server, telemetry: Telemetry::without("rmcp") }
     }
 
-    /// A server with the tool `look`, the prompt `greet` and the resource `x://1`.
+    /// Starts a server with the tool `look`, the prompt `greet` and the resource `x://1`.
     pub(super) async fn serve(self, look: Behavior) -> Served {
         self.serve_tool(Arc::new(Look(look))).await
     }
 
-    /// The same with another tool.
+    /// Starts a server with another tool.
     pub(super) async fn serve_tool(self, tool: Arc<dyn ToolDyn>) -> Served {
         let mut tools = ToolRegistry::new();
         tools.register_dyn(tool);
@@ -125,7 +125,7 @@ impl Kind {
         }
     }
 
-    /// What traces tell of the connection: the transport, and the protocol around the messages.
+    /// Returns the transport and the network protocol in traces.
     pub(super) fn network(self) -> (Option<&'static str>, Option<&'static str>) {
         match self.way {
             Way::Streams => (None, None),
@@ -139,12 +139,12 @@ impl Kind {
 }
 
 impl Served {
-    /// An agent named `planner` with the server's tools.
+    /// Returns an agent named `planner` with the server's tools.
     pub(super) async fn agent(&self, setup: &Setup) -> Chat {
         agent(setup, McpClient::discover_tools(&self.client).await.unwrap())
     }
 
-    /// The end of the connection and of the server.
+    /// Closes the connection and stops the server.
     pub(super) async fn end(self) {
         self.client.close().await;
         self.stop.cancel();
@@ -152,7 +152,7 @@ impl Served {
     }
 }
 
-/// An agent named `planner` with these tools and the hook.
+/// Returns an agent named `planner` with these tools and the hook.
 pub(super) fn agent(setup: &Setup, tools: Vec<Arc<dyn ToolDyn>>) -> Chat {
     let mut registry = ToolRegistry::new();
     for tool in tools {
@@ -161,13 +161,13 @@ pub(super) fn agent(setup: &Setup, tools: Vec<Arc<dyn ToolDyn>>) -> Chat {
     Chat::new(setup.plain(Behavior::Echo).tools(registry).hook(setup.hook()))
 }
 
-/// The run among all that arrived; the other trees are of requests that set the connection up.
+/// Returns the tree of the run. The other trees are requests that set up the connection.
 #[track_caller]
 pub(super) fn run_of(forest: &Forest) -> Forest {
     Forest(vec![forest.one("invoke_agent planner").clone()])
 }
 
-/// Every span is of the trace of the first.
+/// Checks that every span belongs to the trace of the first.
 #[track_caller]
 pub(super) fn assert_one_trace(tree: &Tree) {
     for child in &tree.children {
@@ -176,11 +176,11 @@ pub(super) fn assert_one_trace(tree: &Tree) {
     }
 }
 
-/// Waits until enough has arrived: a server's spans may end after its client has gone on.
+/// Waits for spans of the server, which may end after its client has continued.
 pub(super) async fn until_arrived(telemetry: &Telemetry, is_enough: impl Fn(&Forest) -> bool) {
     let arrived = async {
         loop {
-            // On a slow machine what waits is sent by one of the next.
+            // On a slow machine, pending spans may be sent by a later flush.
             let _ = telemetry.flush();
             let forest = Forest::new(&telemetry.receiver().spans());
             if is_enough(&forest) {

@@ -1,4 +1,4 @@
-//! What is said between an agent, a client and a server is in no trace and in no metric.
+//! Traces and metrics do not contain the messages between an agent, an MCP client and a server.
 
 use std::collections::HashMap;
 
@@ -18,12 +18,12 @@ fn assert_silent(exported: &Exported, spans: &[&str]) {
         assert!(!exported.forest().all(span).is_empty(), "`{span}` is exported");
     }
     for said in [SECRET, "no light"] {
-        assert!(!text.contains(said), "{said} is told:\n{:?}", exported.forest());
+        assert!(!text.contains(said), "{said} is recorded:\n{:?}", exported.forest());
     }
 }
 
 #[tokio::test]
-async fn nothing_that_a_run_says_to_a_server_or_hears_of_it_is_told() {
+async fn content_between_run_and_server_is_not_recorded() {
     for kind in kinds() {
         for behavior in [Behavior::Echo, Behavior::Fail, Behavior::ErrorResult] {
             let call = Reply::tool_call("call_1", "look", json!({"at": SECRET}));
@@ -39,7 +39,7 @@ async fn nothing_that_a_run_says_to_a_server_or_hears_of_it_is_told() {
 }
 
 #[tokio::test]
-async fn nothing_that_is_asked_for_or_answered_is_told() {
+async fn content_of_requests_and_responses_is_not_recorded() {
     for kind in kinds() {
         let setup = kind.start([] as [Reply; 0]).await;
         let served = kind.serve(Behavior::Echo).await;
@@ -51,7 +51,7 @@ async fn nothing_that_is_asked_for_or_answered_is_told() {
         assert!(format!("{prompt:?}").contains(SECRET));
         let resource = client.read_resource("x://1").await.unwrap();
         assert!(format!("{resource:?}").contains(SECRET));
-        // Refusals quote what they refuse.
+        // Errors quote the rejected argument.
         let refused: McpError = client.get_prompt("leave", arguments()).await.unwrap_err();
         drop(refused);
         client.call_tool_json("gone", json!({"at": SECRET})).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Requests within tools: what a tool of one's own asks of a server, and what a server's tool asks back.
+//! MCP requests within tools, by a local tool and by a server's tool to its client.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ fn call(tool: &str) -> [Reply; 2] {
     [Reply::tool_call("call_1", tool, json!({"at": SECRET})), Reply::text("Blue.")]
 }
 
-/// Asks a server for more than one thing.
+/// A tool that makes several requests to a server.
 struct Research(Arc<McpClient>);
 
 impl ToolDyn for Research {
@@ -54,7 +54,7 @@ impl ToolDyn for Research {
 }
 
 #[tokio::test]
-async fn a_tool_of_one_s_own_that_asks_a_server_has_requests_below_it() {
+async fn requests_of_local_tool_are_children_of_its_call() {
     for kind in kinds() {
         let setup = kind.start(call("research")).await;
         let served = kind.serve(Behavior::Echo).await;
@@ -109,7 +109,7 @@ impl ToolDyn for Ask {
     }
 }
 
-/// The user.
+/// A handler that answers for the user.
 pub(super) struct User;
 
 impl ElicitationHandler for User {
@@ -120,7 +120,7 @@ impl ElicitationHandler for User {
 }
 
 #[tokio::test]
-async fn what_a_server_asks_back_is_in_the_trace_of_the_call() {
+async fn requests_of_server_to_client_are_in_trace_of_call() {
     for kind in kinds() {
         let setup = kind.start(call("ask")).await;
         let served = kind.serve_tool(Arc::new(Ask)).await;
@@ -129,7 +129,7 @@ async fn what_a_server_asks_back_is_in_the_trace_of_the_call() {
         served.end().await;
         let exported = setup.finish();
         let forest = run_of(&exported.forest());
-        // Since 2026-07-28 a question is a result, and the call is made again with the answer.
+        // Since 2026-07-28 a question is a result, and the call is repeated with the answer.
         forest.assert_outline(match kind.protocol.has_handshake() {
             true => {
                 "
@@ -156,7 +156,7 @@ async fn what_a_server_asks_back_is_in_the_trace_of_the_call() {
             }
         });
         assert_one_trace(forest.root());
-        let told = format!("{:?}", exported.spans);
-        assert!(!told.contains(SECRET), "{forest:?}");
+        let recorded = format!("{:?}", exported.spans);
+        assert!(!recorded.contains(SECRET), "{forest:?}");
     }
 }

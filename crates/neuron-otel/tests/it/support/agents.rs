@@ -1,4 +1,4 @@
-//! Agents with a script.
+//! Agents with scripted providers.
 
 use neuron_context::SlidingWindowStrategy;
 use neuron_loop::{Agent, AgentBuilder, Conversation, LoopConfig, Run, Start};
@@ -13,22 +13,22 @@ use crate::support::tools::{Act, registry};
 pub(crate) const MODES: [SemanticConventions; 3] =
     [SemanticConventions::V1_41, SemanticConventions::Latest, SemanticConventions::Book];
 
-/// A window that leaves nothing out.
+/// A sliding window that omits nothing.
 pub(crate) fn window() -> SlidingWindowStrategy {
     SlidingWindowStrategy::new(1_000, 1_000_000)
 }
 
-/// A hook that measures into the memory.
+/// A hook that records metrics in the memory.
 pub(crate) fn hook(memory: &Memory) -> OtelHook {
     OtelHook::new().with_meter_provider(&memory.meter)
 }
 
-/// Starts an agent without the defaults for production.
+/// A builder of an agent without production defaults.
 pub(crate) fn bare(provider: impl Provider + 'static) -> AgentBuilder {
     Agent::builder(provider).context(window()).config(|config| *config = LoopConfig::default())
 }
 
-/// Calls of one answer run at the same time.
+/// Runs the calls of one response in parallel.
 pub(crate) fn parallel(config: &mut LoopConfig) {
     config.parallel_tool_execution = true;
 }
@@ -62,18 +62,18 @@ pub(crate) fn scout_of(provider: impl Provider + 'static) -> AgentBuilder {
     bare(provider).name("scout").tools(registry([Act::new("look")]))
 }
 
-/// An answer that calls `look` with each of the inputs, as `c0`, `c1`, ….
+/// A response that calls `look` with each of the inputs, as `c0`, `c1`, ….
 pub(crate) fn looks(inputs: impl IntoIterator<Item = Value>) -> Reply {
     let name = |(index, input)| (format!("c{index}"), "look", input);
     Reply::tool_calls(inputs.into_iter().enumerate().map(name))
 }
 
-/// An answer that calls `look` once.
+/// A response that calls `look` once.
 pub(crate) fn look() -> Reply {
     looks([json!({})])
 }
 
-/// Three ways to run.
+/// The ways to run an agent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Way {
     Run,
@@ -83,7 +83,7 @@ pub(crate) enum Way {
 
 pub(crate) const WAYS: [Way; 3] = [Way::Run, Way::Stream, Way::Step];
 
-/// Runs to the end, whichever that is.
+/// Runs to the end and ignores the result.
 pub(crate) async fn run(way: Way, agent: &mut Chat, ctx: &ToolContext) {
     let run = agent.run("go", ctx);
     match way {
@@ -99,7 +99,7 @@ pub(crate) async fn run(way: Way, agent: &mut Chat, ctx: &ToolContext) {
     }
 }
 
-/// A hook that ends the run at the event of that index, after a wait.
+/// A hook that waits and then ends the run, at the event with this index.
 pub(crate) struct EndsAt {
     pub(crate) index: usize,
     pub(crate) seen: std::sync::atomic::AtomicUsize,

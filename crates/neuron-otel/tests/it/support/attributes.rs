@@ -1,4 +1,4 @@
-//! Attributes as they come over the wire, by name.
+//! Attributes as received, by name.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,12 +6,12 @@ use std::fmt;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 
-/// Attributes of a span, an event or a point of a metric.
+/// Attributes of a span, an event or a metric point.
 #[derive(Clone, Default, PartialEq)]
 pub(crate) struct Attributes(BTreeMap<String, AnyValue>);
 
 impl Attributes {
-    /// Of a name that is there twice, the last counts.
+    /// The last of several attributes with one name counts.
     pub(crate) fn new(attributes: &[KeyValue]) -> Self {
         let pair = |attribute: &KeyValue| {
             (attribute.key.clone(), attribute.value.clone().unwrap_or_default())
@@ -59,7 +59,7 @@ impl Attributes {
         }
     }
 
-    /// A list of strings.
+    /// Returns a list of strings.
     pub(crate) fn list(&self, name: &str) -> Option<Vec<&str>> {
         let Value::ArrayValue(list) = self.get(name)? else { return None };
         list.values
@@ -71,20 +71,20 @@ impl Attributes {
             .collect()
     }
 
-    /// JSON that is told as text.
+    /// Returns JSON that was sent as text.
     pub(crate) fn json(&self, name: &str) -> Option<serde_json::Value> {
         serde_json::from_str(self.text(name)?).ok()
     }
 }
 
-/// Whether an attribute says something about the work: what the layer adds by itself does not.
+/// Returns `false` for an attribute that the layer adds.
 pub(crate) fn is_ours(name: &str) -> bool {
     let is_layer_s = ["code.", "thread."].iter().any(|space| name.starts_with(space))
         || ["busy_ns", "idle_ns", "target", "level"].contains(&name);
     !is_layer_s
 }
 
-/// `name=value`, one after the other, without what the layer adds.
+/// Formats as `name=value`, without attributes of the layer.
 impl fmt::Debug for Attributes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";

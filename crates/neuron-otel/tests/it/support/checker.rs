@@ -1,4 +1,4 @@
-//! Holds exported telemetry against the definitions of the conventions, and tells every difference.
+//! Checks exported telemetry against the definitions of the conventions, and reports every difference.
 
 mod content;
 mod metrics;
@@ -11,26 +11,27 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use super::conventions::{Conventions, Version};
 use super::telemetry::Exported;
 
-/// Checks against one version of the conventions.
+/// A checker for one version of the conventions.
 #[derive(Debug)]
 pub(crate) struct Checker {
     conventions: Conventions,
-    /// Whether what one must opt in to may be there.
+    /// Set if opt-in attributes are allowed.
     content: bool,
 }
 
 impl Checker {
-    /// For telemetry without content: nothing was opted in to.
+    /// Creates a checker for telemetry without content.
     pub(crate) fn new(version: Version) -> Self {
         Self { conventions: Conventions::load(version), content: false }
     }
 
-    /// For telemetry with content.
+    /// Creates a checker for telemetry with content.
     pub(crate) fn with_content(version: Version) -> Self {
         Self { content: true, ..Self::new(version) }
     }
 
-    /// What is wrong with spans; spans that say nothing of these conventions are an application's own.
+    /// Returns the problems of spans. Ignores spans without attributes of these conventions, which belong to the
+    /// application.
     pub(crate) fn spans(&self, spans: &[Span]) -> Vec<String> {
         let all = |span: &Span| {
             let problems = self.span(span);
@@ -42,7 +43,7 @@ impl Checker {
         spans.iter().flat_map(all).collect()
     }
 
-    /// What is wrong with metrics; those of other namespaces are an application's own.
+    /// Returns the problems of metrics. Ignores metrics of other namespaces, which belong to the application.
     pub(crate) fn metrics(&self, metrics: &[Metric]) -> Vec<String> {
         let all = |metric: &Metric| {
             let problems = self.metric(metric);
@@ -54,7 +55,7 @@ impl Checker {
         metrics.iter().flat_map(all).collect()
     }
 
-    /// Fails if anything is wrong.
+    /// Fails if there is any problem.
     #[track_caller]
     pub(crate) fn assert_holds(&self, exported: &Exported) {
         let mut problems = self.spans(&exported.spans);

@@ -1,4 +1,4 @@
-//! What spans say of their ends.
+//! Checks of the ends of spans.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub(crate) fn error_of(span: &SpanData) -> String {
     attribute(span, "error.type").unwrap_or_default()
 }
 
-/// The span failed with this `error.type`, and its status says so.
+/// Checks that the span failed with this `error.type` and the matching status.
 #[track_caller]
 pub(crate) fn check_failed(span: &SpanData, kind: &str) {
     assert_eq!(error_of(span), kind, "{}", span.name);
@@ -28,7 +28,8 @@ pub(crate) fn duration(span: &SpanData) -> Duration {
     span.end_time.duration_since(span.start_time).unwrap()
 }
 
-/// How many operations of this kind were measured, failed ones of this type alone if one is given.
+/// Returns the number of measured operations of this kind. With `error`, counts only operations that failed with this
+/// type.
 pub(crate) fn count(memory: &Memory, operation: &str, error: Option<&str>) -> u64 {
     let durations = memory.measured("gen_ai.client.operation.duration");
     let of = |name: &&String| {

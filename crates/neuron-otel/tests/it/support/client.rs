@@ -1,5 +1,7 @@
-//! The exporters' client of HTTP. Those that `opentelemetry-otlp` brings need TLS or the runtime of the
-//! caller; an exporter calls from a thread without one. This one hands its requests to a runtime of its own.
+//! The HTTP client of the exporters.
+//!
+//! The clients in `opentelemetry-otlp` need TLS or the caller's runtime, but an exporter runs on a thread without a
+//! runtime. This client has a runtime of its own.
 
 use std::pin::Pin;
 
@@ -10,7 +12,7 @@ use opentelemetry_http::{Bytes, HttpClient, HttpError};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 
-/// One connection for each request, on a runtime that somebody else drives.
+/// Opens a connection for each request, on a runtime that another thread drives.
 #[derive(Debug, Clone)]
 pub(crate) struct Client(pub(crate) Handle);
 
@@ -33,7 +35,7 @@ async fn send(mut request: Request<Bytes>) -> Result<Response<Bytes>, HttpError>
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let connection = tokio::spawn(connection);
-    // To a server, not to a proxy: the path alone.
+    // A request to a server, unlike one to a proxy, has only the path.
     let path = request.uri().path_and_query().ok_or("a url without a path")?.as_str().parse()?;
     *request.uri_mut() = path;
     let host = http::HeaderValue::from_str(authority.as_str())?;

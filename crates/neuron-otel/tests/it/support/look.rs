@@ -12,18 +12,18 @@ use tracing::Instrument;
 
 use super::agents::{Chat, bare};
 
-/// What a call does, within a span and a log of its own.
+/// The behaviour of a call, within a span and a log event of its own.
 #[derive(Clone, Debug)]
 pub(crate) enum Behavior {
-    /// Answers with its arguments.
+    /// Returns its arguments.
     Echo,
-    /// Answers when so many calls run at once.
+    /// Returns when all calls of the barrier run at the same time.
     Together(Arc<Barrier>),
     /// Fails.
     Fail,
-    /// Answers with a result that is an error.
+    /// Returns a failed result.
     ErrorResult,
-    /// Tells that it began, and never ends.
+    /// Notifies that it began, and never ends.
     Hang(Arc<Notify>),
 }
 
@@ -71,7 +71,7 @@ impl ToolDyn for Look {
     }
 }
 
-/// The tool `ask`: another agent, `helper`, which has the hooks of the one around it and may `look`.
+/// The tool `ask`, another agent named `helper` that inherits the hooks of the outer agent and has the tool `look`.
 pub(crate) struct Ask(pub(crate) BoxedProvider);
 
 impl ToolDyn for Ask {

@@ -15,7 +15,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::support::open_spans::OpenSpans;
 
-/// A subscriber of this thread whose spans are exported to memory.
+/// A subscriber of this thread that exports to memory.
 pub(crate) struct Memory {
     spans: InMemorySpanExporter,
     tracer: SdkTracerProvider,
@@ -45,13 +45,13 @@ impl Memory {
         Self { spans, tracer, metrics, meter, open, _guard: guard }
     }
 
-    /// The spans that have ended so far.
+    /// Returns the spans that have ended.
     pub(crate) fn spans(&self) -> Vec<SpanData> {
         self.tracer.force_flush().unwrap();
         self.spans.get_finished_spans().unwrap()
     }
 
-    /// A layer that exports to this memory, and one that knows what is open, for another subscriber.
+    /// Returns layers for another subscriber. They export to this memory and track open spans.
     pub(crate) fn layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: tracing::Subscriber + for<'s> LookupSpan<'s> + Send + Sync,
@@ -61,12 +61,12 @@ impl Memory {
             .and_then(self.open.clone())
     }
 
-    /// Forgets the spans so far.
+    /// Removes the collected spans.
     pub(crate) fn clear(&self) {
         self.spans.reset();
     }
 
-    /// The spans that have ended of this name, in the order in which they began.
+    /// Returns the ended spans of this name, in the order in which they began.
     pub(crate) fn named(&self, name: &str) -> Vec<SpanData> {
         let mut spans = self.spans();
         spans.retain(|span| span.name == name);
@@ -74,7 +74,7 @@ impl Memory {
         spans
     }
 
-    /// The only span of this name.
+    /// Returns the only span of this name.
     #[track_caller]
     pub(crate) fn one(&self, name: &str) -> SpanData {
         let mut spans = self.named(name);
@@ -82,14 +82,14 @@ impl Memory {
         spans.remove(0)
     }
 
-    /// Every span that began has ended, each is below one that is there or a root, and none lasts longer than
-    /// the one around it.
+    /// Checks that every span has ended, that it is a root or the child of an existing span, and that no span outlasts
+    /// its parent.
     #[track_caller]
     pub(crate) fn check_closed(&self) {
         self.check_closed_below(None);
     }
 
-    /// As [`check_closed`](Self::check_closed), where the root is below a span of another process.
+    /// Same as [`check_closed`](Self::check_closed), for a root below a span of another process.
     #[track_caller]
     pub(crate) fn check_closed_below_remote(&self) {
         self.check_closed_below(Some("00f067aa0ba902b7"));
@@ -118,13 +118,13 @@ impl Memory {
         }
     }
 
-    /// Everything that was measured, as text.
+    /// Returns all measurements as text.
     pub(crate) fn all_measured(&self) -> String {
         self.meter.force_flush().unwrap();
         format!("{:?}", self.metrics.get_finished_metrics().unwrap())
     }
 
-    /// The spans as a tree, a line each: its name, and `!` with its error.
+    /// Returns the spans as a tree, with a line for each name, and `!` before an error.
     pub(crate) fn tree(&self) -> String {
         let spans = self.spans();
         let mut children: HashMap<SpanId, Vec<&SpanData>> = HashMap::new();
@@ -141,7 +141,7 @@ impl Memory {
         text
     }
 
-    /// The measurements of a metric: its attributes in order, its count or sum.
+    /// Returns the measurements of a metric, as a count or a sum by attributes in order.
     pub(crate) fn measured(&self, name: &str) -> BTreeMap<String, u64> {
         self.meter.force_flush().unwrap();
         let all: Vec<ResourceMetrics> = self.metrics.get_finished_metrics().unwrap();
@@ -191,7 +191,7 @@ fn lines(
     }
 }
 
-/// The name of the span around a span; empty for a root.
+/// Returns the name of a span's parent. Empty for a root.
 pub(crate) fn parent_of<'a>(span: &SpanData, spans: &'a [SpanData]) -> &'a str {
     let parent = spans.iter().find(|parent| {
         parent.span_context.span_id() == span.parent_span_id
@@ -200,11 +200,11 @@ pub(crate) fn parent_of<'a>(span: &SpanData, spans: &'a [SpanData]) -> &'a str {
     parent.map_or("", |parent| parent.name.as_ref())
 }
 
-/// One attribute of a span, as text.
+/// Returns an attribute of a span as text.
 pub(crate) fn attribute(span: &SpanData, name: &str) -> Option<String> {
     let mut found = span.attributes.iter().filter(|attribute| attribute.key.as_str() == name);
     let first = found.next().map(|attribute| attribute.value.to_string());
-    assert!(found.next().is_none(), "{name} is told twice");
+    assert!(found.next().is_none(), "{name} is recorded twice");
     first
 }
 

@@ -1,4 +1,4 @@
-//! Futures that are polled a number of times, and wait a number of polls.
+//! Futures that are polled a number of times, or wait for a number of polls.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,18 +9,18 @@ use neuron_types::{
     CompletionRequest, CompletionResponse, Provider, ProviderError, StreamHandle, StreamReceiver,
 };
 
-/// Long enough to be seen in a span that reaches over it.
+/// A delay that is visible in the duration of a span.
 pub(crate) const LONG: Duration = Duration::from_millis(50);
 
-/// More polls than any run here takes.
+/// More polls than any run here needs.
 pub(crate) const TO_THE_END: usize = 10_000;
 
-/// Nothing is polled for a while.
+/// Waits without polling.
 pub(crate) fn nothing_happens() {
     std::thread::sleep(LONG);
 }
 
-/// Polls so often, whether woken or not.
+/// Polls `times` times, even without a wake-up.
 pub(crate) fn poll_times<F: Future>(mut future: Pin<&mut F>, times: usize) -> Option<F::Output> {
     let mut cx = Context::from_waker(Waker::noop());
     (0..times).find_map(|_| match future.as_mut().poll(&mut cx) {
@@ -29,7 +29,7 @@ pub(crate) fn poll_times<F: Future>(mut future: Pin<&mut F>, times: usize) -> Op
     })
 }
 
-/// Pending so often.
+/// A future that is pending for a number of polls.
 pub(crate) struct Waits(pub(crate) u64);
 
 impl Future for Waits {
@@ -45,7 +45,7 @@ impl Future for Waits {
     }
 }
 
-/// A provider that waits a few polls: before an answer, and before each event of a stream.
+/// A provider that waits a few polls before a response and before each event of a stream.
 #[derive(Clone)]
 pub(crate) struct Waiting<P>(pub(crate) P);
 

@@ -1,5 +1,6 @@
-//! A receiver of OTLP over HTTP: a server on loopback with a thread of its own, because exporters block the
-//! thread of the test while they flush.
+//! A receiver of OTLP over HTTP, on loopback.
+//!
+//! The server has a thread of its own, because exporters block the test's thread while they flush.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -26,19 +27,19 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-/// How requests are answered.
+/// The response to requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// As the protocol says.
+    /// A response that follows the protocol.
     #[default]
-    Properly,
-    /// With this status and nothing else; what came is not kept.
+    Accept,
+    /// Only this status. The request is discarded.
     Status(u16),
-    /// Not at all while this is the answer, and then with an error.
+    /// No response while this is set, and an error afterwards.
     Never,
 }
 
-/// What came, and how to answer.
+/// The received requests, and the response.
 #[derive(Debug, Default)]
 struct State {
     answer: Answer,
@@ -49,7 +50,7 @@ struct State {
 
 type Shared = Arc<Mutex<State>>;
 
-/// A server for `POST /v1/traces` and `POST /v1/metrics`. Dropping it ends it.
+/// A server for `POST /v1/traces` and `POST /v1/metrics`. It stops when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     address: SocketAddr,
@@ -82,22 +83,22 @@ impl Receiver {
         format!("http://{}", self.address)
     }
 
-    /// Where exporters may run the connections of their clients.
+    /// Returns the runtime for the connections of exporters.
     pub(crate) fn runtime(&self) -> &Handle {
         &self.runtime
     }
 
-    /// How requests are answered from now on.
+    /// Sets the response to later requests.
     pub(crate) fn answer(&self, answer: Answer) {
         lock(&self.state).answer = answer;
     }
 
-    /// How many requests came, whatever became of them.
+    /// Returns the number of requests, including discarded ones.
     pub(crate) fn requests(&self) -> usize {
         lock(&self.state).requests
     }
 
-    /// The spans that came, in their order.
+    /// Returns the received spans, in order.
     pub(crate) fn spans(&self) -> Vec<Span> {
         let state = lock(&self.state);
         let scopes = state
@@ -108,7 +109,7 @@ impl Receiver {
         scopes.flat_map(|scope| scope.spans.iter().cloned()).collect()
     }
 
-    /// The metrics that came last: exporters send sums over all the time.
+    /// Returns the metrics received last. Exporters send cumulative sums.
     pub(crate) fn metrics(&self) -> Vec<Metric> {
         let state = lock(&self.state);
         let last = state.metrics.last().into_iter();
@@ -123,7 +124,7 @@ impl Drop for Receiver {
     fn drop(&mut self) {
         self.stop.cancel();
         if let Some(thread) = self.thread.take() {
-            // Fails if the thread panicked, which a test has seen by what is missing.
+            // A panic of the thread shows in the test as missing data.
             let _ = thread.join();
         }
     }
@@ -141,7 +142,7 @@ async fn accept(listener: TcpListener, state: Shared) {
 
 async fn serve(stream: TcpStream, state: Shared) {
     let service = service_fn(|request| answer(request, &state));
-    // Fails when a client goes away.
+    // Fails when a client disconnects.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
@@ -157,7 +158,7 @@ async fn answer(
         state.answer
     };
     match answer {
-        Answer::Properly => {}
+        Answer::Accept => {}
         Answer::Status(status) => return Ok(empty(StatusCode::from_u16(status).unwrap())),
         Answer::Never => {
             while lock(state).answer == Answer::Never {

@@ -1,5 +1,6 @@
-//! An agent with a provider over HTTP, tools and the hook, its pipeline, and all the cases that a test goes
-//! through: each vendor's protocol under each version of the conventions.
+//! An agent with a provider over HTTP, tools, the hook and its pipeline.
+//!
+//! The cases of a test are each vendor's protocol with each version of the conventions.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use super::conventions::Version;
 use super::look::{Behavior, Look};
 use super::telemetry::{Exported, Telemetry};
 
-/// Whose protocol is spoken.
+/// The protocol of a vendor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Vendor {
     Anthropic,
@@ -52,14 +53,14 @@ pub(crate) struct Case {
     pub(crate) version: Version,
 }
 
-/// Every vendor with every version.
+/// Returns every vendor with every version.
 pub(crate) fn cases() -> impl Iterator<Item = Case> {
     let versions = |vendor| Version::ALL.map(|version| Case { vendor, version });
     Vendor::ALL.into_iter().flat_map(versions)
 }
 
 impl Case {
-    /// A server with these answers, and a pipeline.
+    /// Starts a server with these responses, and a pipeline.
     pub(crate) async fn start<R: Into<ServerReply>>(
         self,
         replies: impl IntoIterator<Item = R>,
@@ -67,7 +68,7 @@ impl Case {
         self.start_with(Telemetry::start(), replies).await
     }
 
-    /// A server with these answers, for a pipeline.
+    /// Starts a server with these responses, for a given pipeline.
     pub(crate) async fn start_with<R: Into<ServerReply>>(
         self,
         telemetry: Telemetry,
@@ -82,7 +83,7 @@ impl Case {
         Setup { case: self, server, telemetry }
     }
 
-    /// The hook for its version, which measures with a pipeline's instruments.
+    /// Returns the hook for its version, with the instruments of a pipeline.
     pub(crate) fn hook(self, telemetry: &Telemetry) -> OtelHook {
         let conventions = match self.version {
             Version::V1_41 => SemanticConventions::V1_41,
@@ -96,7 +97,7 @@ impl Case {
     }
 }
 
-/// What answers the provider.
+/// The server of the provider.
 #[derive(Debug)]
 pub(crate) enum Server {
     Anthropic(AnthropicServer),
@@ -111,7 +112,7 @@ impl Server {
         }
     }
 
-    /// Its port, which traces tell.
+    /// Returns the port, which spans contain.
     pub(crate) fn port(&self) -> i64 {
         self.url().rsplit(':').next().unwrap().trim_end_matches("/v1").parse().unwrap()
     }
@@ -152,7 +153,7 @@ impl Setup {
         self.case.hook(&self.telemetry)
     }
 
-    /// An agent named `planner` without hooks, whose tool `look` behaves so.
+    /// Returns an agent named `planner` without hooks, with the tool `look`.
     pub(crate) fn plain(&self, behavior: Behavior) -> AgentBuilder {
         let mut tools = ToolRegistry::new();
         tools.register_dyn(Arc::new(Look(behavior)));
@@ -167,12 +168,12 @@ impl Setup {
             .tools(tools)
     }
 
-    /// The same with the hook.
+    /// Returns the same agent with the hook.
     pub(crate) fn agent(&self, behavior: Behavior) -> Chat {
         Chat::new(self.plain(behavior).hook(self.hook()))
     }
 
-    /// All that arrived, which holds the conventions.
+    /// Returns the received telemetry, after checking it against the conventions.
     #[track_caller]
     pub(crate) fn finish(self) -> Exported {
         let checker = self.case.checker();
@@ -182,7 +183,7 @@ impl Setup {
     }
 }
 
-/// A run of the session `conversation-1`.
+/// The context of a run with the session `conversation-1`.
 pub(crate) fn context() -> ToolContext {
     ToolContext { session_id: "conversation-1".to_owned(), ..ToolContext::default() }
 }

@@ -1,5 +1,6 @@
-//! An application's pipeline, as its users set it up: `tracing`, the layer, the SDK, OTLP over HTTP. It is
-//! the default of one thread, so that tests beside each other do not mix.
+//! An application's telemetry pipeline, with `tracing`, the layer, the SDK, and OTLP over HTTP.
+//!
+//! It is the default of one thread, so that parallel tests do not mix.
 
 use std::time::Duration;
 
@@ -22,20 +23,20 @@ use super::client::Client;
 use super::receiver::Receiver;
 use super::tree::Forest;
 
-/// Longer than any test takes.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// Longer than any test.
+const MAX_TEST_TIME: Duration = Duration::from_secs(600);
 
-/// A running pipeline. Spans of the thread that started it arrive at its receiver.
+/// A running pipeline. Its receiver gets the spans of the thread that started it.
 #[derive(Debug)]
 pub(crate) struct Telemetry {
     default: DefaultGuard,
     tracers: SdkTracerProvider,
     meters: SdkMeterProvider,
-    /// The last to go: the providers send what waits when they are dropped, and try again for long.
+    /// Dropped last, because the providers send pending data when they are dropped, with long retries.
     receiver: Receiver,
 }
 
-/// All that arrived.
+/// The received telemetry.
 #[derive(Debug)]
 pub(crate) struct Exported {
     pub(crate) spans: Vec<Span>,
@@ -43,7 +44,7 @@ pub(crate) struct Exported {
 }
 
 impl Telemetry {
-    /// Everything is sampled.
+    /// Starts a pipeline that samples everything.
     pub(crate) fn start() -> Self {
         Self::with_sampler(Sampler::AlwaysOn)
     }
@@ -52,21 +53,21 @@ impl Telemetry {
         Self::with(sampler, Targets::new().with_default(LevelFilter::TRACE))
     }
 
-    /// Everything is sampled, and nothing exported that a library writes.
+    /// Starts a pipeline that samples everything and does not export spans of this target.
     pub(crate) fn without(target: &str) -> Self {
         let all = Targets::new().with_default(LevelFilter::TRACE);
         Self::with(Sampler::AlwaysOn, all.with_target(target, LevelFilter::OFF))
     }
 
-    /// Everything is sampled, and exported while a test goes on.
+    /// Starts a pipeline that samples everything and exports during the test.
     pub(crate) fn at_once() -> Self {
         let all = Targets::new().with_default(LevelFilter::TRACE);
         Self::with_delay(Sampler::AlwaysOn, all, Duration::from_millis(5))
     }
 
-    /// What waits is exported at the end, or when a test asks for it.
+    /// Starts a pipeline that exports at the end or on demand.
     fn with(sampler: Sampler, targets: Targets) -> Self {
-        Self::with_delay(sampler, targets, PATIENCE)
+        Self::with_delay(sampler, targets, MAX_TEST_TIME)
     }
 
     fn with_delay(sampler: Sampler, targets: Targets, delay: Duration) -> Self {
@@ -88,7 +89,7 @@ impl Telemetry {
         let spans = BatchSpanProcessor::builder(spans).with_batch_config(config).build();
         let tracers =
             SdkTracerProvider::builder().with_sampler(sampler).with_span_processor(spans).build();
-        let metrics = PeriodicReader::builder(metrics).with_interval(PATIENCE).build();
+        let metrics = PeriodicReader::builder(metrics).with_interval(MAX_TEST_TIME).build();
         let meters = SdkMeterProvider::builder().with_reader(metrics).build();
         let layer = tracing_opentelemetry::layer().with_tracer(tracers.tracer("neuron"));
         let layer = layer.with_filter(targets);
@@ -97,7 +98,7 @@ impl Telemetry {
         Self { default, tracers, meters, receiver }
     }
 
-    /// For hooks: where metrics go.
+    /// Returns the meter provider for hooks.
     pub(crate) fn meters(&self) -> &SdkMeterProvider {
         &self.meters
     }
@@ -106,17 +107,17 @@ impl Telemetry {
         &self.receiver
     }
 
-    /// Sends what waits; what the exporter says of it. The SDK waits five seconds for spans, and then it is an error.
+    /// Flushes, and returns the exporter's error. The SDK waits five seconds for spans, and then reports an error.
     pub(crate) fn flush(&self) -> Result<(), String> {
         self.tracers.force_flush().map_err(|error| error.to_string())?;
         self.meters.force_flush().map_err(|error| error.to_string())
     }
 
-    /// Sends what waits and gives all that arrived. Spans that are still open are not among it.
+    /// Flushes, and returns all received telemetry, without open spans.
     pub(crate) fn finish(self) -> Exported {
         drop(self.default);
-        self.tracers.shutdown_with_timeout(PATIENCE).unwrap();
-        // This waits as long as it takes. To shut down waits five seconds, and sends the same again.
+        self.tracers.shutdown_with_timeout(MAX_TEST_TIME).unwrap();
+        // This flush has no time limit. A shutdown waits only five seconds, and sends the same again.
         self.meters.force_flush().unwrap();
         let _ = self.meters.shutdown();
         Exported { spans: self.receiver.spans(), metrics: self.receiver.metrics() }
@@ -128,7 +129,7 @@ impl Exported {
         Forest::new(&self.spans)
     }
 
-    /// A metric by its name.
+    /// Returns a metric by its name.
     #[track_caller]
     pub(crate) fn metric(&self, name: &str) -> &Metric {
         let found = self.metrics.iter().find(|metric| metric.name == name);
@@ -138,15 +139,15 @@ impl Exported {
         })
     }
 
-    /// The names of all metrics, in their order.
+    /// Returns the names of all metrics, in order.
     pub(crate) fn metric_names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.metrics.iter().map(|metric| metric.name.as_str()).collect();
         names.sort_unstable();
         names
     }
 
-    /// What was measured for a metric: for each point its attributes, how many measurements it has (one for a
-    /// counter) and their sum.
+    /// Returns the points of a metric, each with its attributes, its number of measurements (one for a counter) and its
+    /// sum.
     #[track_caller]
     pub(crate) fn points(&self, name: &str) -> Vec<(Attributes, u64, f64)> {
         match &self.metric(name).data {

@@ -1,4 +1,4 @@
-//! A tool that does what its arguments say.
+//! A tool that is controlled by its arguments.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,15 +13,16 @@ use tokio::sync::Notify;
 
 use crate::support::polls::Waits;
 
-/// Traces a span `work {name}` of its own, waits `{"delay": ms}` and `{"polls": times}`, then does what stands in `do`: `fail`, `hang`,
-/// `say no` (a result that is an error), `retry` (a hint), `panic`, else gives the text in `text`.
+/// A tool that creates a span `work {name}`, waits `{"delay": ms}` and `{"polls": times}`, and then performs the action
+/// in `do`. The actions are `fail`, `hang`, `say no` (a failed result), `retry` (a hint) and `panic`. By default it
+/// returns `text`.
 pub(crate) struct Act {
     name: String,
     effect: ToolEffect,
     gate: Gate,
 }
 
-/// Where calls with `gated` wait until it is open.
+/// A gate at which calls with `gated` wait until it is opened.
 #[derive(Clone, Default)]
 pub(crate) struct Gate {
     reached: Arc<Notify>,
@@ -29,7 +30,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Waits until a call waits here.
+    /// Waits until a call has reached the gate.
     pub(crate) async fn reached(&self) {
         self.reached.notified().await;
     }
@@ -51,12 +52,12 @@ impl Act {
         Self { name: name.to_owned(), effect: ToolEffect::AtMostOnce, gate: Gate::default() }
     }
 
-    /// One whose calls with `gated` wait.
+    /// Creates a tool whose calls with `gated` wait.
     pub(crate) fn gated(name: &str, effect: ToolEffect, gate: &Gate) -> Self {
         Self { name: name.to_owned(), effect, gate: gate.clone() }
     }
 
-    /// One that the loop may start before the answer is whole.
+    /// Creates a tool that the loop may start before the response is complete.
     pub(crate) fn pure(name: &str) -> Self {
         Self { effect: ToolEffect::Pure, ..Self::new(name) }
     }

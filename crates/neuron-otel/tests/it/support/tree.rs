@@ -1,4 +1,4 @@
-//! Spans as trees: what is below what, in the order of their beginnings.
+//! Spans as trees, with children in the order in which they began.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -13,13 +13,13 @@ use super::attributes::Attributes;
 #[derive(Clone)]
 pub(crate) struct Forest(pub(crate) Vec<Tree>);
 
-/// A span and what is below it.
+/// A span and its children.
 #[derive(Clone)]
 pub(crate) struct Tree {
     pub(crate) name: String,
     pub(crate) kind: SpanKind,
     pub(crate) status: StatusCode,
-    /// The status's description; empty if there is none.
+    /// The description of the status. Empty if there is none.
     pub(crate) description: String,
     pub(crate) attributes: Attributes,
     pub(crate) events: Vec<Event>,
@@ -30,19 +30,19 @@ pub(crate) struct Tree {
 impl Forest {
     pub(crate) fn new(spans: &[Span]) -> Self {
         let ids: HashSet<&[u8]> = spans.iter().map(|span| span.span_id.as_slice()).collect();
-        assert_eq!(ids.len(), spans.len(), "each span is told once");
+        assert_eq!(ids.len(), spans.len(), "each span is recorded once");
         let roots = spans.iter().filter(|span| !ids.contains(span.parent_span_id.as_slice()));
         Self(sorted(roots.map(|root| Tree::new(root, spans))))
     }
 
-    /// The only tree.
+    /// Returns the only tree.
     #[track_caller]
     pub(crate) fn root(&self) -> &Tree {
         assert_eq!(self.0.len(), 1, "one tree is due:\n{self:?}");
         &self.0[0]
     }
 
-    /// A line for each span: name, kind, error type and status, indented by its depth.
+    /// Returns a line for each span, with name, kind, error type and status, indented by its depth.
     pub(crate) fn outline(&self) -> String {
         let mut text = String::new();
         for tree in &self.0 {
@@ -62,7 +62,7 @@ impl Forest {
         assert_eq!(self.outline(), expected, "the spans are:\n{self:?}");
     }
 
-    /// All spans of that name, from the top.
+    /// Returns all spans of this name, from the top.
     pub(crate) fn all(&self, name: &str) -> Vec<&Tree> {
         let mut found = Vec::new();
         for tree in &self.0 {
@@ -71,7 +71,7 @@ impl Forest {
         found
     }
 
-    /// The only span of that name.
+    /// Returns the only span of this name.
     #[track_caller]
     pub(crate) fn one(&self, name: &str) -> &Tree {
         let found = self.all(name);
@@ -140,7 +140,7 @@ fn sorted(trees: impl Iterator<Item = Tree>) -> Vec<Tree> {
     trees
 }
 
-/// Each span with its status, its attributes and its events.
+/// Formats each span with its status, its attributes and its events.
 impl fmt::Debug for Forest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|tree| tree.write(f, 0))

@@ -1,4 +1,4 @@
-//! Every mapping of a request, and that the bytes of a conversation only grow.
+//! Every mapping of a request, and the stability of its bytes as a conversation grows.
 
 use neuron_testing::openai::check_responses_request;
 use neuron_types::{
@@ -33,7 +33,7 @@ fn check(request: RequestRef<'_>, expected: Value) {
     assert_eq!(json, expected);
 }
 
-/// Checks what these messages become.
+/// Checks the conversion of these messages.
 #[track_caller]
 fn check_input(messages: Vec<Message>, expected: Value) {
     assert_eq!(json_with(talk(messages).view(), Settings::default())["input"], expected);
@@ -85,7 +85,7 @@ fn said() -> Value {
 }
 
 #[test]
-fn options_have_their_places_and_nothing_is_stored() {
+fn options_are_mapped_and_store_is_false() {
     let body = write(CompletionRequest::default().view(), "m", Settings::default(), true).unwrap();
     assert_eq!(
         String::from_utf8(body).unwrap(),
@@ -110,7 +110,7 @@ fn options_have_their_places_and_nothing_is_stored() {
 }
 
 #[test]
-fn thinking_that_is_on_asks_for_its_summary() {
+fn enabled_thinking_requests_summary() {
     let budget = ThinkingConfig::Enabled { budget_tokens: 5 };
     for (effort, thinking, expected) in [
         (None, None, json!(null)),
@@ -127,7 +127,7 @@ fn thinking_that_is_on_asks_for_its_summary() {
 }
 
 #[test]
-fn forms_of_answers() {
+fn response_formats_are_mapped() {
     let form = |form| CompletionRequest { response_format: Some(form), ..Default::default() };
     check(form(ResponseFormat::Text).view(), json!({}));
     check(
@@ -142,7 +142,7 @@ fn forms_of_answers() {
 }
 
 #[test]
-fn tools_and_the_choice_among_them() {
+fn tools_and_tool_choice_are_mapped() {
     let with = |tool_choice| CompletionRequest {
         tools: vec![tool("look")],
         tool_choice,
@@ -159,7 +159,7 @@ fn tools_and_the_choice_among_them() {
     ] {
         check(with(Some(choice)).view(), json!({"tools": sent, "tool_choice": expected}));
     }
-    let one = Settings { one_call_at_a_time: true, ..Settings::default() };
+    let one = Settings { disables_parallel_calls: true, ..Settings::default() };
     assert_eq!(json_with(with(None).view(), one)["parallel_tool_calls"], json!(false));
 }
 
@@ -186,7 +186,7 @@ fn extra_is_merged_and_its_tools_are_appended() {
 }
 
 #[test]
-fn context_is_managed() {
+fn context_edits_are_mapped() {
     let edits = vec![
         ContextEdit::Compact { strategy: "compaction".into() },
         ContextEdit::Raw { json: json!({"type": "compaction", "compact_threshold": 5}) },
@@ -202,14 +202,14 @@ fn context_is_managed() {
 }
 
 #[test]
-fn stop_sequences_are_refused() {
+fn stop_sequences_are_rejected() {
     let request = CompletionRequest { stop_sequences: vec!["a".into()], ..Default::default() };
     let error = write(request.view(), "m", Settings::default(), false).unwrap_err();
     assert_eq!(error.kind(), "InvalidRequest");
 }
 
 #[test]
-fn what_a_user_says() {
+fn user_content_is_mapped() {
     let user = |content| vec![message(Role::User, content)];
     check_input(user(vec![text("a")]), json!([{"role": "user", "content": "a"}]));
     check_input(user(vec![text("")]), json!([]));
@@ -245,7 +245,7 @@ fn what_a_user_says() {
 }
 
 #[test]
-fn results_are_items_and_come_first() {
+fn tool_results_are_items_and_come_first() {
     let image = ContentItem::Image { source: png() };
     check_input(
         vec![message(
@@ -270,9 +270,9 @@ fn results_are_items_and_come_first() {
     );
 }
 
-/// Servers of others return any kind, images of unusual types among them.
+/// MCP servers return any type of resource, including images of unusual types.
 #[test]
-fn resources_in_results_go_as_what_they_are_and_the_rest_is_told() {
+fn resources_in_results_are_mapped_and_others_described() {
     let text = |text: &str| json!({"type": "input_text", "text": text});
     check_input(
         vec![message(Role::User, vec![result("c1", items_of_others(), false)])],
@@ -297,7 +297,7 @@ fn resources_in_results_go_as_what_they_are_and_the_rest_is_told() {
 }
 
 #[test]
-fn items_of_the_api_go_back_as_they_came() {
+fn items_are_sent_back_unchanged() {
     let items = [
         reasoning("rs_1"),
         said(),
@@ -309,15 +309,15 @@ fn items_of_the_api_go_back_as_they_came() {
     check_input(vec![message(Role::Assistant, content)], json!(items));
 }
 
-/// The result of such a call has a name of its own.
+/// The result of a custom call has an item type of its own.
 #[test]
-fn a_custom_call_has_a_custom_result() {
+fn custom_call_has_custom_result() {
     let custom = |id: &str| json!({"type": "custom_tool_call", "id": "ctc_1", "call_id": id, "name": "sql", "input": "x"});
     let request = talk(vec![
         Message::user("hi"),
         message(Role::Assistant, vec![own(&custom("c1")), call("c2", json!({}))]),
         message(Role::User, vec![result("c2", vec![], false)]),
-        // The result of a custom call was one of a function if another message stood before it.
+        // The result of a custom call was once sent as one of a function if another message preceded it.
         message(Role::User, vec![result("c1", vec![words("1")], false)]),
     ]);
     let left_out = Dialect { left_out: &["include"], ..Dialect::openai() };
@@ -332,9 +332,9 @@ fn a_custom_call_has_a_custom_result() {
     assert_eq!(check_responses_request(&json), Ok(()));
 }
 
-/// There was no way to answer a call of the vendor's own tools.
+/// There was once no way to answer calls of the vendor's own tools.
 #[test]
-fn items_that_the_caller_wrote_go_as_they_are() {
+fn raw_items_of_the_caller_are_sent_unchanged() {
     let output = json!({"type": "computer_call_output", "call_id": "c1", "output": {"type": "computer_screenshot"}});
     check_input(
         vec![message(Role::User, vec![text("look"), raw("openai", output.clone(), None)])],
@@ -342,10 +342,10 @@ fn items_that_the_caller_wrote_go_as_they_are() {
     );
 }
 
-/// The vendor refuses reasoning without the item that it led to: an answer that was cut while the
-/// model was thinking made every later request fail.
+/// The vendor rejects reasoning without the item that it led to. A response that was truncated while the model was
+/// thinking once made every later request fail.
 #[test]
-fn reasoning_that_nothing_came_of_is_left_out() {
+fn reasoning_without_following_item_is_omitted() {
     let check = |content: &[Value], expected: &[Value]| {
         let content = content.iter().map(own).collect();
         let request = talk(vec![
@@ -367,9 +367,9 @@ fn reasoning_that_nothing_came_of_is_left_out() {
     check(&before_nothing, &before_nothing);
 }
 
-/// The vendor does not find what it has not stored.
+/// The vendor cannot look up reasoning that it has not stored.
 #[test]
-fn reasoning_that_cannot_be_read_again_is_left_out() {
+fn reasoning_that_is_not_stored_is_omitted() {
     let mut bare = reasoning("rs_1");
     bare.as_object_mut().unwrap().shift_remove("encrypted_content");
     let request = |extra: Value| CompletionRequest {
@@ -379,7 +379,7 @@ fn reasoning_that_cannot_be_read_again_is_left_out() {
     let input = |extra| json_with(request(extra).view(), Settings::default())["input"].take();
     assert_eq!(input(json!({"include": []})), json!([said()]));
     assert_eq!(input(json!({"store": true})), json!([bare, said()]));
-    // Compatible servers give the text itself, and want it back.
+    // Compatible servers send the text itself, and require it in the next request.
     let mut open = bare.clone();
     open["content"] = json!([{"type": "reasoning_text", "text": "hm"}]);
     let request = talk(vec![message(Role::Assistant, vec![own(&open), own(&said())])]);
@@ -387,7 +387,7 @@ fn reasoning_that_cannot_be_read_again_is_left_out() {
 }
 
 #[test]
-fn blocks_of_others_go_as_what_they_mean() {
+fn blocks_of_other_providers_are_sent_as_portable_blocks() {
     let thinking = ContentBlock::Thinking { thinking: "hm".into(), signature: "s".into() };
     check_input(
         vec![message(
@@ -410,7 +410,7 @@ fn blocks_of_others_go_as_what_they_mean() {
             {"type": "function_call", "call_id": "c2", "name": "look", "arguments": "{\"invalid_json\":\"{\\\"a\\\":\"}"},
         ]),
     );
-    // Those of Chat Completions too.
+    // Raw blocks of Chat Completions too.
     let custom = json!({"id": "c", "type": "custom", "custom": {"name": "look", "input": "x"}});
     check_input(
         vec![message(
@@ -428,9 +428,9 @@ fn blocks_of_others_go_as_what_they_mean() {
     );
 }
 
-/// Servers parse the arguments of earlier calls, and refuse a conversation with others.
+/// Servers parse the arguments of earlier calls, and reject a conversation with invalid JSON.
 #[test]
-fn arguments_that_are_no_json_text_go_back_as_one() {
+fn invalid_arguments_are_sent_back_as_json_text() {
     let call = |arguments: Value| json!({"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "look", "arguments": arguments, "status": "incomplete"});
     for (arguments, expected) in [
         (json!("{\"a\":"), "{\"invalid_json\":\"{\\\"a\\\":\"}"),
@@ -448,13 +448,13 @@ fn arguments_that_are_no_json_text_go_back_as_one() {
     let mut bare = call(json!(""));
     bare.as_object_mut().unwrap().shift_remove("arguments");
     check_input(vec![message(Role::Assistant, vec![own(&bare)])], json!([call(json!("{}"))]));
-    // Free text is no JSON, and stays.
+    // The free text of a custom call is not JSON, and is kept.
     let custom = json!({"type": "custom_tool_call", "call_id": "c1", "name": "sql", "input": "{x"});
     check_input(vec![message(Role::Assistant, vec![own(&custom)])], json!([custom]));
 }
 
 #[test]
-fn a_call_by_a_name_that_is_none_is_renamed() {
+fn call_with_invalid_name_is_renamed() {
     let name = "functions.look".to_owned();
     let call = ContentBlock::ToolUse { id: "c".into(), name, input: json!({}) };
     let json =
@@ -462,7 +462,7 @@ fn a_call_by_a_name_that_is_none_is_renamed() {
     assert_eq!(json["input"][0]["name"], "functions_look");
 }
 
-/// What prompt caches need, and that the vendor takes every conversation.
+/// Conversations keep the prefix that prompt caches need, and the vendor accepts all of them.
 mod conversations {
     use proptest::prelude::*;
 
@@ -499,7 +499,7 @@ mod conversations {
 }
 
 #[test]
-fn strict_tools_and_fields_of_the_vendor() {
+fn strict_tools_and_vendor_fields_are_mapped() {
     let request =
         CompletionRequest { tools: vec![strict_tool()], ..talk(vec![Message::user("hi")]) };
     assert_eq!(

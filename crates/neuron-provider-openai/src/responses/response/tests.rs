@@ -1,4 +1,4 @@
-//! Whole answers: every kind of item, every status, every cut.
+//! Whole responses, with every type of item, every status, and every truncation.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ fn answer(output: Value, status: &str) -> Value {
     json!({"id": "resp_1", "model": "m", "status": status, "error": null, "incomplete_details": null, "output": output})
 }
 
-/// Checks the meaning of an item, which is kept as it came.
+/// Checks the portable block of an item, which is kept unchanged.
 #[track_caller]
 fn check(item: Value, portable: Option<ContentBlock>) {
     let response = read_json(&answer(json!([item]), "completed")).unwrap();
@@ -45,10 +45,10 @@ fn refused() -> Value {
     said(json!([{"type": "refusal", "refusal": "No."}]))
 }
 
-/// xAI runs these itself, in the form of a call of the caller's tool. An agent would answer that there is
-/// no such tool, and ask again.
+/// xAI runs these tools itself, but sends them like calls of the caller's tools. An agent would report that the tool
+/// does not exist, and the model would repeat the call.
 #[test]
-fn searches_that_xai_ran_are_no_calls() {
+fn searches_run_by_xai_are_not_tool_calls() {
     let search = json!({
         "type": "custom_tool_call", "status": "completed", "call_id": "xs_call_1",
         "name": "x_keyword_search", "input": "{\"query\":\"a\"}",
@@ -72,7 +72,7 @@ fn searches_that_xai_ran_are_no_calls() {
 }
 
 #[test]
-fn every_item_is_kept_and_has_its_meaning() {
+fn every_item_is_kept_with_portable_block() {
     let part = |text: &str| json!({"type": "output_text", "text": text, "annotations": [1]});
     check(said(json!([part("a"), part("b")])), text("ab"));
     check(refused(), text("No."));
@@ -99,7 +99,7 @@ fn every_item_is_kept_and_has_its_meaning() {
 }
 
 #[test]
-fn calls_in_every_form() {
+fn every_call_format_is_parsed() {
     let with = |arguments: Value| json!({"type": "function_call", "call_id": "c1", "name": "look", "arguments": arguments});
     check(with(json!("{\"z\":1,\"a\":2}")), call("c1", json!({"z": 1, "a": 2})));
     check(with(json!("")), call("c1", json!({})));
@@ -117,7 +117,7 @@ fn calls_in_every_form() {
 }
 
 #[test]
-fn why_the_model_stopped() {
+fn status_is_mapped_to_stop_reason() {
     let message = said(json!([{"type": "output_text", "text": "a"}]));
     let incomplete = |item: &Value, reason: Value| {
         let mut json = answer(json!([item]), "incomplete");
@@ -144,10 +144,10 @@ fn why_the_model_stopped() {
     }
 }
 
-/// Items of the vendor's tools that the client runs or decides on, as in the types of OpenAI's
-/// Python SDK 3.54.0 and <https://platform.openai.com/docs/guides/tools-shell>.
+/// Items of the vendor's tools that the client runs or approves, from the types of OpenAI's Python SDK 3.54.0 and
+/// <https://platform.openai.com/docs/guides/tools-shell>.
 #[test]
-fn items_that_wait_for_the_client_say_so() {
+fn pending_client_items_set_stop_reason() {
     let item = |kind: &str, more: Value| {
         let mut item = json!({"type": kind, "id": "x_1", "call_id": "c1", "status": "completed"});
         item.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -170,13 +170,13 @@ fn items_that_wait_for_the_client_say_so() {
         let expected = StopReason::Other(kind.into());
         assert_eq!(reason(json!([message, waits])), expected, "{waits}");
         assert_eq!(reason(json!([waits, message])), expected, "{waits}");
-        // Our calls can run whatever else waits, and a limit or a refusal comes first.
+        // Calls of the request's tools can run in any case. A limit or a refusal takes precedence.
         assert_eq!(reason(json!([waits, called()])), StopReason::ToolUse);
         assert_eq!(reason(json!([waits, refused()])), StopReason::Refusal);
         let mut cut = answer(json!([waits]), "incomplete");
         cut["incomplete_details"] = json!({"reason": "max_output_tokens"});
         assert_eq!(read_json(&cut).unwrap().stop_reason, StopReason::MaxTokens);
-        // The server ran it.
+        // The server ran the tool.
         let output = item(&format!("{kind}_output"), json!({}));
         assert_eq!(reason(json!([waits, output, message])), StopReason::EndTurn, "{waits}");
     }
@@ -198,9 +198,9 @@ fn items_that_wait_for_the_client_say_so() {
     assert_eq!(reason(json!([message, custom])), StopReason::ToolUse);
 }
 
-/// It passed for the fields of a message of Chat Completions.
+/// A message without content was once taken for raw fields of Chat Completions.
 #[test]
-fn a_message_without_content_is_an_item() {
+fn message_without_content_is_an_item() {
     let message = |content: Option<Value>| {
         let mut json = json!({"type": "message", "id": "msg_1", "role": "assistant"});
         json.as_object_mut()
@@ -222,7 +222,7 @@ fn a_message_without_content_is_an_item() {
 }
 
 #[test]
-fn tokens_in_every_form() {
+fn token_counts_are_parsed_from_every_format() {
     let usage = |usage: Value| {
         let mut json = answer(json!([]), "completed");
         json["usage"] = usage;
@@ -248,14 +248,14 @@ fn tokens_in_every_form() {
 }
 
 #[test]
-fn names_that_are_missing_cost_no_answer() {
+fn missing_names_do_not_fail_a_response() {
     let json = json!({"id": null, "model": 7, "status": "completed", "output": []});
     let response = read_json(&json).unwrap();
     assert_eq!((response.id.as_str(), response.model.as_str()), ("", ""));
 }
 
 #[test]
-fn an_answer_that_failed_is_an_error() {
+fn failed_response_is_an_error() {
     for (error, text) in [
         (
             json!({"code": "server_error", "message": "why"}),
@@ -281,7 +281,7 @@ fn an_answer_that_failed_is_an_error() {
 }
 
 #[test]
-fn what_is_no_response_is_shown() {
+fn body_that_is_not_a_response_is_shown() {
     for (body, why) in [
         ("{}", "the response has no output; it begins with: {}"),
         ("{\"output\":null}", "the response has no output"),

@@ -1,4 +1,4 @@
-//! Streams without HTTP: every event, every quirk, every split, every cut.
+//! Streams without HTTP, with every event, every quirk, every split and every truncation.
 
 use neuron_testing::Wire;
 use neuron_testing::openai::{responses_body, responses_bytes};
@@ -9,7 +9,7 @@ use super::*;
 use crate::stream_checks::*;
 
 fn read(events: &[Value]) -> Vec<StreamEvent> {
-    read_bytes::<ResponseAnswer>(&sse(events))
+    read_bytes::<ResponsesDecoder>(&sse(events))
 }
 
 fn created() -> Value {
@@ -48,10 +48,10 @@ fn reasoned(summary: &[&str]) -> Value {
     json!({"type": "reasoning", "id": "rs_1", "summary": parts})
 }
 
-/// Checks which deltas these events give, and that the answer has these items.
+/// Checks the deltas of these events and the items of the response.
 #[track_caller]
 fn check(middle: &[Value], deltas: &[&str], items: &[Value]) {
-    // Whether the last event has the items, or only those before it.
+    // The last event may have all items, none, or no list.
     for output in [json!(items), json!([]), json!(null)] {
         let events: Vec<_> = [created()]
             .into_iter()
@@ -92,27 +92,27 @@ fn everything() -> CompletionResponse {
 }
 
 #[test]
-fn a_stream_gives_what_a_whole_answer_gives() {
+fn stream_equals_whole_response() {
     let body = responses_body(&everything()).to_string();
     let whole = crate::responses::response::read(body.as_bytes(), &Secret::default()).unwrap();
     assert_eq!(whole.message.content.iter().filter(|block| !block.is_mark()).count(), 3);
     let unusual = Wire::default().crlf().no_space().comments();
     for (chunk_chars, wire) in [(1, Wire::default()), (3, unusual), (1000, Wire::default())] {
         let bytes = responses_bytes(&everything(), chunk_chars, &wire);
-        let events = read_bytes::<ResponseAnswer>(&bytes);
+        let events = read_bytes::<ResponsesDecoder>(&bytes);
         assert_eq!(*response_of(&events), whole);
     }
 }
 
 #[test]
-fn every_split_and_every_cut() {
+fn stream_is_decoded_for_every_split_and_rejected_if_truncated() {
     let bytes = responses_bytes(&everything(), 16, &Wire::default());
-    // The empty line that ends the last event may be half there.
-    check_every_byte::<ResponseAnswer>(&bytes, bytes.trim_ascii_end().len() + 1);
+    // A part of the empty line that ends the last event may be missing.
+    check_every_byte::<ResponsesDecoder>(&bytes, bytes.trim_ascii_end().len() + 1);
 }
 
 #[test]
-fn deltas_come_as_they_are_sent() {
+fn deltas_are_emitted_as_they_arrive() {
     let (message, call) = (said("añ"), called("c1", json!("{\"a\":1}")));
     check(
         &[
@@ -143,7 +143,7 @@ fn deltas_come_as_they_are_sent() {
 }
 
 #[test]
-fn calls_that_come_at_once_are_kept_apart() {
+fn interleaved_calls_are_kept_apart() {
     let (first, second) = (called("c1", json!("{}")), called("c2", json!("{\"b\":2}")));
     check(
         &[
@@ -169,7 +169,7 @@ fn calls_that_come_at_once_are_kept_apart() {
 }
 
 #[test]
-fn the_parts_of_reasoning_are_paragraphs() {
+fn reasoning_parts_are_joined_as_paragraphs() {
     let delta = |place: usize, part: usize, text: &str| {
         event("reasoning_summary_text.delta", place, json!({"summary_index": part, "delta": text}))
     };
@@ -205,9 +205,9 @@ fn the_parts_of_reasoning_are_paragraphs() {
     );
 }
 
-/// The deltas had both, and the message the summary.
+/// The deltas once had both, but the message only the summary.
 #[test]
-fn reasoning_with_a_summary_and_its_text_is_shown_once() {
+fn reasoning_with_summary_and_text_is_emitted_once() {
     let both =
         json!({"type": "reasoning", "summary": [{"text": "short"}], "content": [{"text": "long"}]});
     check(
@@ -222,7 +222,7 @@ fn reasoning_with_a_summary_and_its_text_is_shown_once() {
 }
 
 #[test]
-fn a_refusal_is_told_as_text() {
+fn refusal_is_emitted_as_text() {
     let refused = json!({"type": "message", "content": [{"type": "refusal", "refusal": "No."}]});
     let events = [
         event("refusal.delta", 0, json!({"delta": "No."})),
@@ -235,7 +235,7 @@ fn a_refusal_is_told_as_text() {
 }
 
 #[test]
-fn a_custom_call_has_free_text() {
+fn custom_call_has_free_text_input() {
     let custom =
         json!({"type": "custom_tool_call", "call_id": "c1", "name": "sql", "input": "x y"});
     check(
@@ -252,9 +252,9 @@ fn a_custom_call_has_free_text() {
     );
 }
 
-/// Servers that are not quite compatible, and fast ones, send no pieces.
+/// Some compatible servers, and fast ones, send no deltas.
 #[test]
-fn what_does_not_come_in_pieces_comes_whole() {
+fn content_without_deltas_is_emitted_whole() {
     let items = [
         reasoned(&["a", "b"]),
         said("Hi"),
@@ -279,19 +279,19 @@ fn what_does_not_come_in_pieces_comes_whole() {
     ];
     let whole: Vec<_> = items.iter().enumerate().map(|(place, item)| done(place, item)).collect();
     check(&whole, &deltas, &items);
-    // Only the last event has them.
+    // Only the last event has the items.
     let events = read(&[created(), completed(json!(items))]);
     response_of(&events);
     assert_eq!(short(&events), deltas);
-    // The last event has more than came before it.
+    // The last event has more items than the events before it.
     let events = read(&[created(), done(0, &items[0]), completed(json!(items))]);
     response_of(&events);
     assert_eq!(short(&events), deltas);
 }
 
-/// The first was lost where the last event has no items.
+/// The first item was once lost if the last event had no items.
 #[test]
-fn items_that_have_all_the_same_place_are_kept() {
+fn items_with_equal_output_index_are_kept() {
     let items = [said("a"), called("c1", json!("{}"))];
     let whole: Vec<_> = items.iter().map(|item| done(0, item)).collect();
     let events = read(&[whole, vec![completed(json!([]))]].concat());
@@ -299,7 +299,7 @@ fn items_that_have_all_the_same_place_are_kept() {
 }
 
 #[test]
-fn a_call_whose_name_comes_at_its_end() {
+fn call_whose_name_arrives_last_is_announced_at_its_end() {
     let call = called("c1", json!("{}"));
     check(
         &[
@@ -313,7 +313,7 @@ fn a_call_whose_name_comes_at_its_end() {
 }
 
 #[test]
-fn arguments_that_were_cut_are_never_run() {
+fn truncated_arguments_are_not_executed() {
     let mut cut = called("c1", json!("{\"a\":"));
     cut["status"] = json!("incomplete");
     let incomplete = json!({"type": "response.incomplete", "response": {"id": "resp_1", "status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}, "output": [cut]}});
@@ -321,15 +321,15 @@ fn arguments_that_were_cut_are_never_run() {
     let response = response_of(&events);
     assert_eq!(response.stop_reason, StopReason::MaxTokens);
     assert_eq!(short(&events), ["start c1 look", "input c1 {\"a\":", "end c1"]);
-    // The beginning said what the end does not.
+    // The last event lacks the fields of the first.
     assert_eq!((response.id.as_str(), response.model.as_str()), ("resp_1", "m"));
 }
 
-/// Without the places of items, as llama.cpp's server sends its events: the call has no id of its
-/// own, and its arguments name the `call_id` (`to_json_oaicompat_resp` in
-/// `tools/server/server-task.cpp`). All items end at the end.
+/// llama.cpp's server sends events without output indices. The call has no id of its own, and its arguments are sent
+/// with the `call_id` (`to_json_oaicompat_resp` in `tools/server/server-task.cpp`). All items end at the end of the
+/// stream.
 #[test]
-fn items_without_a_place_are_told_apart_by_their_ids() {
+fn items_without_output_index_are_matched_by_id() {
     let event = |kind: &str, mut fields: Value| {
         fields["type"] = format!("response.{kind}").into();
         fields
@@ -376,12 +376,12 @@ fn items_without_a_place_are_told_apart_by_their_ids() {
     check(&middle, &deltas, &items);
     let events = [vec![created()], middle, vec![completed(json!(items))]].concat();
     let bytes = sse(&events);
-    check_every_byte::<ResponseAnswer>(&bytes, bytes.trim_ascii_end().len() + 1);
+    check_every_byte::<ResponsesDecoder>(&bytes, bytes.trim_ascii_end().len() + 1);
 }
 
-/// Copilot gives an item another id in every event, and proxies give every item the same place.
+/// Copilot sends another id for the same item in every event, and proxies send the same index for all items.
 #[test]
-fn a_place_or_an_id_that_means_nothing_mixes_no_calls() {
+fn unreliable_index_or_id_does_not_mix_calls() {
     let call = |item: &str, id: &str, arguments: &str| json!({"type": "function_call", "id": item, "call_id": id, "name": "look", "arguments": arguments});
     let input = |place: usize, item: &str, delta: &str| {
         event("function_call_arguments.delta", place, json!({"item_id": item, "delta": delta}))
@@ -422,7 +422,7 @@ fn a_place_or_an_id_that_means_nothing_mixes_no_calls() {
         &deltas,
         &items,
     );
-    // The second was never begun.
+    // The second call was never announced.
     check(
         &[added(0, &call("fc_1", "c1", "")), done(0, &items[1]), done(0, &items[0])],
         &[
@@ -439,9 +439,9 @@ fn a_place_or_an_id_that_means_nothing_mixes_no_calls() {
     );
 }
 
-/// Some proxies repeat the beginning of an item when they know more of it, or its end.
+/// Some proxies repeat the beginning of an item when they know more fields, or its end.
 #[test]
-fn an_item_that_begins_again_is_the_same_item() {
+fn repeated_begin_of_item_is_ignored() {
     let call = called("c1", json!("{}"));
     let begun = called("c1", json!(""));
     let pieces =
@@ -458,7 +458,7 @@ fn an_item_that_begins_again_is_the_same_item() {
         &["start c1 look", "input c1 {}", "end c1", "call c1 look {}"],
         std::slice::from_ref(&call),
     );
-    // The name comes later.
+    // The name arrives later.
     let unnamed = json!({"type": "function_call", "id": "fc_1"});
     check(
         &[added(0, &unnamed), added(0, &begun), done(0, &call)],
@@ -478,9 +478,9 @@ fn an_item_that_begins_again_is_the_same_item() {
     );
 }
 
-/// It was announced, and then missing in the message: nobody ran it.
+/// The call was once announced, but missing in the message, so it never ran.
 #[test]
-fn a_call_whose_end_never_comes_is_in_the_message() {
+fn call_without_end_event_is_in_the_message() {
     let begun = called("c1", json!(""));
     let pieces = event("function_call_arguments.delta", 0, json!({"delta": "{\"a\":1}"}));
     let events = read(&[created(), added(0, &begun), pieces, completed(json!([]))]);
@@ -493,9 +493,9 @@ fn a_call_whose_end_never_comes_is_in_the_message() {
     assert_eq!(response.stop_reason, StopReason::ToolUse);
 }
 
-/// The text was told and kept twice, and a call without an id ran twice.
+/// The text was once emitted and kept twice, and a call without an id ran twice.
 #[test]
-fn an_item_that_ends_twice_is_one() {
+fn item_that_ends_twice_is_kept_once() {
     let message = done(0, &said("a"));
     let mut call = called("c1", json!("{}"));
     call.as_object_mut().unwrap().remove("call_id");
@@ -506,7 +506,7 @@ fn an_item_that_ends_twice_is_one() {
     let response = response_of(&events);
     assert_eq!(response.message.text(), "a");
     assert_eq!(response.message.tool_uses().count(), 1);
-    // The id of the call is in its first event alone, and the status changes.
+    // Only the first event has the `call_id`, and the status changes.
     let mut ended = called("c1", json!("{}"));
     ended.as_object_mut().unwrap().remove("call_id");
     let mut first = ended.clone();
@@ -519,14 +519,14 @@ fn an_item_that_ends_twice_is_one() {
 }
 
 #[test]
-fn a_text_whose_end_never_comes_is_in_the_message() {
+fn text_without_end_event_is_in_the_message() {
     let piece = |text: &str| event("output_text.delta", 0, json!({"delta": text}));
     let events =
         read(&[created(), added(0, &said("")), piece("a"), piece("b"), completed(json!([]))]);
     let response = response_of(&events);
     assert_eq!(response.message.text(), "ab");
     assert_eq!(short(&events), ["text a", "text b"]);
-    // Copilot ends messages under other ids.
+    // Copilot ends messages with other ids.
     let (mut begun, mut ended) = (said(""), said("ab"));
     (begun["id"], ended["id"]) = ("a".into(), "b".into());
     let unplaced = |kind: &str, item: &Value| json!({"type": format!("response.output_item.{kind}"), "item": item});
@@ -540,9 +540,9 @@ fn a_text_whose_end_never_comes_is_in_the_message() {
     assert_eq!(response_of(&events).message.text(), "ab");
 }
 
-/// Bedrock begins anew with `call_0`; other servers have no ids.
+/// Bedrock restarts at `call_0` in each response. Other servers send no ids.
 #[test]
-fn ids_that_are_missing_or_repeated_are_made() {
+fn missing_and_repeated_ids_are_generated() {
     let call = |id: Value, arguments: &str| json!({"type": "function_call", "call_id": id, "name": "look", "arguments": arguments});
     let items = [
         call(json!("call_0"), "{}"),
@@ -589,7 +589,7 @@ fn ids_that_are_missing_or_repeated_are_made() {
 }
 
 #[test]
-fn fields_that_are_null_cost_no_answer() {
+fn null_fields_do_not_fail_a_response() {
     let message = said("a");
     check(
         &[
@@ -603,9 +603,9 @@ fn fields_that_are_null_cost_no_answer() {
     );
 }
 
-/// It was taken for an answer that ended well.
+/// The response was once reported as complete.
 #[test]
-fn an_incomplete_answer_is_incomplete_whatever_the_event_holds() {
+fn incomplete_event_sets_stop_reason_without_status() {
     for response in [json!(null), json!({}), json!({"status": null, "output": []})] {
         let event = json!({"type": "response.incomplete", "response": response});
         let events = read(&[created(), event]);
@@ -615,7 +615,7 @@ fn an_incomplete_answer_is_incomplete_whatever_the_event_holds() {
 }
 
 #[test]
-fn events_that_are_not_known_are_passed_over() {
+fn unknown_events_are_ignored() {
     let message = said("a");
     check(
         &[
@@ -631,17 +631,17 @@ fn events_that_are_not_known_are_passed_over() {
         &[message],
     );
     let bytes = [b": hi\n\ndata:\n\ndata: [DONE]\n\n".to_vec(), sse(&[completed(json!([]))])];
-    response_of(&read_bytes::<ResponseAnswer>(&bytes.concat()));
+    response_of(&read_bytes::<ResponsesDecoder>(&bytes.concat()));
 }
 
 #[test]
-fn nothing_after_the_end_is_read() {
+fn data_after_the_end_is_ignored() {
     let bytes = [sse(&[completed(json!([]))]), b"data: nonsense\n\ndata: [DONE]\n\n".to_vec()];
-    response_of(&read_bytes::<ResponseAnswer>(&bytes.concat()));
+    response_of(&read_bytes::<ResponsesDecoder>(&bytes.concat()));
 }
 
 #[test]
-fn an_error_within_the_stream() {
+fn error_event_ends_the_stream() {
     let failed = |error: Value| json!({"type": "response.failed", "response": {"status": "failed", "error": error}});
     for (json, kind, text) in [
         (
@@ -691,8 +691,8 @@ fn an_error_within_the_stream() {
 }
 
 #[test]
-fn what_is_no_event_is_an_error() {
-    let bytes = |data: &str| read_bytes::<ResponseAnswer>(format!("data: {data}\n\n").as_bytes());
+fn invalid_event_is_an_error() {
+    let bytes = |data: &str| read_bytes::<ResponsesDecoder>(format!("data: {data}\n\n").as_bytes());
     for data in ["nonsense", "[7]", "{\"type\":\"response.output_text.delta\",\"delta\":7}"] {
         let text = check_error(&bytes(data), "StreamError");
         assert!(text.contains("an event is not as expected"), "{text}");

@@ -1,4 +1,4 @@
-//! Calls of tools: which pieces belong together, and what their arguments may look like.
+//! Tool calls in streams, with the assignment of fragments and every format of arguments.
 
 use std::collections::HashSet;
 
@@ -6,14 +6,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Checks the content of calls, given as the lists of calls of each delta.
+/// Checks the content of calls. `deltas` has the list of calls of each delta.
 #[track_caller]
 fn check_calls(deltas: impl IntoIterator<Item = Value>, calls: &[ContentBlock]) {
     check(deltas.into_iter().map(|calls| json!({"tool_calls": calls})), calls);
 }
 
 #[test]
-fn calls_keep_together_by_index_by_id_or_by_coming_last() {
+fn fragments_are_matched_by_index_id_or_position() {
     let (null, empty) = (json!(null), json!(""));
     let (a, b) = (json!({"a": 1}), json!({"b": 2}));
     let calls = [call("x", "look", a.clone()), call("y", "find", b.clone())];
@@ -23,7 +23,7 @@ fn calls_keep_together_by_index_by_id_or_by_coming_last() {
     let more = |index: Value, id: &Value, name: &Value, arguments: &str| {
         json!([function(index, id.clone(), name.clone(), json!(arguments))])
     };
-    // Pieces of two calls at once.
+    // Interleaved fragments of two calls.
     let (zero, one) = (json!(0), json!(1));
     check_calls(
         [
@@ -47,7 +47,7 @@ fn calls_keep_together_by_index_by_id_or_by_coming_last() {
             ],
             &calls,
         );
-        // Each piece says its id and its name.
+        // Each fragment repeats the id and the name.
         check_calls(
             [
                 begin(index.clone(), "x", "look", "{\"a\":"),
@@ -57,7 +57,7 @@ fn calls_keep_together_by_index_by_id_or_by_coming_last() {
             ],
             &calls,
         );
-        // Whole calls of one delta.
+        // Complete calls in one delta.
         check_calls(
             [json!([
                 function(index.clone(), json!("x"), json!("look"), json!("{\"a\":1}")),
@@ -66,7 +66,7 @@ fn calls_keep_together_by_index_by_id_or_by_coming_last() {
             &calls,
         );
     }
-    // The index comes once.
+    // Only one fragment has the index.
     check_calls(
         [begin(null.clone(), "x", "look", ""), more(json!(0), &null, &null, "{\"a\":1}")],
         &calls[..1],
@@ -80,9 +80,9 @@ fn calls_keep_together_by_index_by_id_or_by_coming_last() {
     );
 }
 
-/// The second call was taken for a piece of the first: `{"a":1}{"b":2}`.
+/// The second call was once taken for a fragment of the first, with the arguments `{"a":1}{"b":2}`.
 #[test]
-fn whole_calls_without_index_and_id_are_calls_of_their_own() {
+fn complete_calls_without_index_and_id_are_separate() {
     let whole =
         |name: &str, arguments: Value| json!({"function": {"name": name, "arguments": arguments}});
     let (a, b) = (json!({"a": 1}), json!({"b": 2}));
@@ -101,9 +101,9 @@ fn whole_calls_without_index_and_id_are_calls_of_their_own() {
     check_calls([json!([whole("look", json!("{}"))]), json!([whole("look", json!("{}"))])], &calls);
 }
 
-/// A name was said again with every piece.
+/// A repeated name was once appended to the name.
 #[test]
-fn a_name_may_be_repeated_with_every_piece() {
+fn repeated_name_is_not_appended() {
     let piece = |arguments: &str| json!([{"index": 0, "function": {"name": "look", "arguments": arguments}}]);
     let calls = [call("call_cmpl_1_0", "look", json!({"a": 1}))];
     check_calls([piece(""), piece("{\"a\""), piece(":1}")], &calls);
@@ -112,13 +112,13 @@ fn a_name_may_be_repeated_with_every_piece() {
 }
 
 #[test]
-fn a_call_that_is_said_again_at_the_end_is_one() {
+fn call_repeated_at_the_end_is_kept_once() {
     let whole = json!([function(json!(0), json!("x"), json!("look"), json!("{\"a\":1}"))]);
     check_calls([whole.clone(), whole], &[call("x", "look", json!({"a": 1}))]);
 }
 
 #[test]
-fn an_id_that_comes_after_the_name_begins_no_other_call() {
+fn id_after_name_does_not_begin_another_call() {
     check_calls(
         [
             json!([{"index": 0, "function": {"name": "look"}}]),
@@ -137,13 +137,13 @@ fn an_id_that_comes_after_the_name_begins_no_other_call() {
 }
 
 #[test]
-fn what_says_nothing_is_no_call() {
+fn empty_stub_is_not_a_call() {
     check_calls([json!([{}]), json!([{"index": 0}]), json!([]), json!(null)], &[]);
     check_calls([json!([{"index": null, "id": null, "function": null, "type": "function"}])], &[]);
 }
 
 #[test]
-fn arguments_in_every_form() {
+fn arguments_are_parsed_from_every_format() {
     let whole =
         |arguments: Value| json!([function(json!(0), json!("x"), json!("look"), arguments)]);
     for (arguments, input) in [
@@ -160,7 +160,7 @@ fn arguments_in_every_form() {
 }
 
 #[test]
-fn a_custom_call_has_free_text() {
+fn custom_call_has_free_text_input() {
     let events = read(&answer(
         [
             json!({"tool_calls": [{"index": 0, "id": "c1", "type": "custom", "custom": {"name": "sql", "input": ""}}]}),
@@ -175,10 +175,9 @@ fn a_custom_call_has_free_text() {
     assert_eq!(response_of(&events).message.content, [expected]);
 }
 
-/// It was kept as a field without meaning: the reason to stop said that a tool is called, and there
-/// was no call.
+/// The call was once kept as an unknown field. The finish reason announced a call, but the response had none.
 #[test]
-fn the_call_of_old_servers_is_a_call() {
+fn legacy_function_call_is_a_call() {
     let events = read(&answer(
         [
             json!({"function_call": {"name": "look", "arguments": ""}}),
@@ -193,7 +192,7 @@ fn the_call_of_old_servers_is_a_call() {
     assert_eq!(response.stop_reason, StopReason::ToolUse);
 }
 
-/// A piece of a call, with any of its fields missing.
+/// A fragment of a call, in which any field may be missing.
 fn piece() -> impl Strategy<Value = Value> {
     let one_of = |values: Vec<Value>| prop::sample::select(values);
     (
@@ -216,7 +215,7 @@ proptest! {
             panic!("{events:?}");
         };
         let ids: Vec<_> = response.message.tool_uses().map(|call| call.id).collect();
-        // A server that gives two calls one id is not to be helped.
+        // Duplicate ids sent by the server cannot be repaired.
         if ids.iter().collect::<HashSet<_>>().len() == ids.len() {
             response_of(&events);
         }

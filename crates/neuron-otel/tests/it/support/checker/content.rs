@@ -1,11 +1,12 @@
-//! Whether captured content has the form of the conventions' JSON schemas
-//! (<https://github.com/open-telemetry/semantic-conventions/tree/v1.41.0/docs/gen-ai>).
+//! Checks captured content against the conventions' JSON schemas.
+//!
+//! <https://github.com/open-telemetry/semantic-conventions/tree/v1.41.0/docs/gen-ai>
 
 use serde_json::Value;
 
 use crate::support::attributes::Attributes;
 
-/// The parts of messages, with what each must have.
+/// The parts of messages, with their required fields.
 const PARTS: [(&str, &[&str]); 7] = [
     ("text", &["content"]),
     ("reasoning", &["content"]),
@@ -16,12 +17,12 @@ const PARTS: [(&str, &[&str]); 7] = [
     ("file", &["modality", "file_id"]),
 ];
 
-/// Whether a value has a form.
+/// A check of a value's format.
 type Holds = fn(&Value) -> bool;
 
 const ROLES: [&str; 4] = ["system", "user", "assistant", "tool"];
 
-/// What is wrong with the content of a span.
+/// Returns the problems of a span's content.
 pub(super) fn content(attributes: &Attributes) -> Vec<String> {
     let forms: [(&str, Holds); 4] = [
         ("gen_ai.system_instructions", |value| all(value, is_part)),
@@ -49,7 +50,7 @@ fn is_message(message: &Value) -> bool {
 
 fn is_part(part: &Value) -> bool {
     let Some(kind) = part["type"].as_str() else { return false };
-    // Parts of other types may have any form.
+    // Parts of other types may have any fields.
     let known = PARTS.iter().find(|(name, _)| *name == kind);
     known.is_none_or(|(_, fields)| fields.iter().all(|field| part.get(field).is_some()))
 }

@@ -1,4 +1,4 @@
-//! What can be wrong with a metric.
+//! Checks of metrics.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::Checker;
 use crate::support::attributes::Attributes;
 use crate::support::conventions::Conventions;
 
-/// What the metrics of these operations say beyond the conventions: whose work it was.
+/// The additional attributes of neuron's metrics for these operations.
 const OWN: [(&str, &str); 2] =
     [("invoke_agent", "gen_ai.agent.name"), ("execute_tool", "gen_ai.tool.name")];
 
@@ -53,7 +53,7 @@ impl Checker {
             let operation = attributes.text("gen_ai.operation.name").unwrap_or_default();
             let mut levels: BTreeMap<&str, &str> =
                 self.conventions.metric_attributes(&metric.name).into_iter().collect();
-            // Attributes beyond a definition's are allowed to a metric; these are all of ours.
+            // The conventions allow additional attributes of metrics. These are all of neuron's.
             let own = OWN.iter().filter(|(of, _)| *of == operation);
             levels.extend(own.map(|(_, attribute)| (*attribute, "recommended")));
             problems.extend(self.attributes(&attributes, &levels));
@@ -82,7 +82,7 @@ fn instrument(metric: &Metric) -> &'static str {
     }
 }
 
-/// Whether the values have a type. Histograms send sums as doubles: those of whole numbers are whole.
+/// Returns `true` if the values have a type. Histograms send sums of integers as doubles without a fraction.
 fn has_type(metric: &Metric, due: &str) -> bool {
     match &metric.data {
         Some(Data::Sum(sum)) => sum.data_points.iter().all(|point| match point.value {

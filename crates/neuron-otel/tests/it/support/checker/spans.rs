@@ -1,4 +1,4 @@
-//! What can be wrong with a span.
+//! Checks of spans.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 
 use super::Checker;
 use super::content::content;
-use super::values::doubled;
+use super::values::duplicates;
 use crate::support::attributes::{Attributes, is_ours};
 use crate::support::conventions::Conventions;
 
 impl Checker {
     pub(super) fn span(&self, span: &Span) -> Vec<String> {
         let attributes = Attributes::new(&span.attributes);
-        let mut problems = doubled(&span.attributes);
+        let mut problems = duplicates(&span.attributes);
         let is_conventional = attributes.iter().any(|(name, _)| Conventions::owns(name));
         match definitions(span.kind(), &attributes) {
             Some(definitions) => {
@@ -24,12 +24,12 @@ impl Checker {
                 problems.extend(content(&attributes));
                 problems.extend(status(span, &attributes));
             }
-            // Compactions and what else is ours.
+            // Compactions and other spans of neuron.
             None if span.name.starts_with("neuron.") => {
                 problems.extend(self.known(&attributes));
                 problems.extend(status(span, &attributes));
             }
-            None if is_conventional => problems.push("its operation is not told".to_owned()),
+            None if is_conventional => problems.push("its operation is not recorded".to_owned()),
             None => {}
         }
         if span.end_time_unix_nano < span.start_time_unix_nano {
@@ -41,7 +41,7 @@ impl Checker {
     fn defined(&self, span: &Span, attributes: &Attributes, definitions: &[&str]) -> Vec<String> {
         let mut problems = Vec::new();
         let first = definitions[0];
-        // The strictest level counts: a vendor's conventions make a recommended attribute a required one.
+        // The strictest level counts, because a vendor's conventions make a recommended attribute required.
         let mut levels: BTreeMap<&str, &str> = BTreeMap::new();
         for definition in definitions {
             for (name, level) in self.conventions.span_attributes(definition) {
@@ -59,7 +59,7 @@ impl Checker {
         }
         let forms = self.conventions.names(first);
         let due = forms.iter().find_map(|form| filled(form, attributes));
-        let due = due.filter(|_| !is_of_what_nobody_has(span, first, attributes));
+        let due = due.filter(|_| !is_of_rejected_name(span, first, attributes));
         if due.as_ref().is_some_and(|due| *due != span.name) {
             problems.push(format!(
                 "its name is `{}` where `{}` is due",
@@ -71,7 +71,7 @@ impl Checker {
     }
 }
 
-/// The definitions that a span has to hold: that of its operation first, then those that extend it.
+/// Returns the definitions of a span. The definition of its operation comes first, then its extensions.
 fn definitions(kind: SpanKind, attributes: &Attributes) -> Option<Vec<&'static str>> {
     let is_mcp = attributes.has("mcp.method.name");
     if is_mcp && kind == SpanKind::Server {
@@ -92,14 +92,14 @@ fn definitions(kind: SpanKind, attributes: &Attributes) -> Option<Vec<&'static s
             definitions.push("anthropic.inference.client")
         }
         ("gen_ai.inference.client", Some("openai")) => definitions.push("openai.inference.client"),
-        // What MCP adds to the span around it.
+        // MCP attributes are added to the enclosing span.
         ("gen_ai.execute_tool.internal", _) if is_mcp => definitions.push("mcp.client"),
         _ => {}
     }
     Some(definitions)
 }
 
-/// A form of a name with its attributes' values; none if one is not there.
+/// Inserts attribute values into a name pattern. `None` if an attribute is missing.
 fn filled(form: &str, attributes: &Attributes) -> Option<String> {
     let mut name = String::new();
     let mut rest = form;
@@ -113,19 +113,20 @@ fn filled(form: &str, attributes: &Attributes) -> Option<String> {
     Some(name)
 }
 
-/// Whether the span is a server's, about a tool or prompt that it refused and does not name: what clients make up
-/// has too many values for a name.
-fn is_of_what_nobody_has(span: &Span, definition: &str, attributes: &Attributes) -> bool {
+/// Returns `true` for the span of a server that rejected an unknown tool or prompt and does not name it. Names that
+/// clients invent have too many values.
+fn is_of_rejected_name(span: &Span, definition: &str, attributes: &Attributes) -> bool {
     definition == "mcp.server"
         && attributes.text("rpc.response.status_code") == Some("-32602")
         && attributes.text("mcp.method.name") == Some(span.name.as_str())
 }
 
-/// What the definitions require under conditions, as far as a span shows them.
+/// Checks the conditional requirements that a span can show.
 fn conditions(attributes: &Attributes) -> Vec<String> {
     let mut problems = Vec::new();
     if attributes.bool("gen_ai.request.stream") == Some(false) {
-        problems.push("`gen_ai.request.stream` is false: it is told only of streams".to_owned());
+        problems
+            .push("`gen_ai.request.stream` is false: it is recorded only for streams".to_owned());
     }
     let streams = attributes.bool("gen_ai.request.stream") == Some(true);
     if attributes.has("gen_ai.response.time_to_first_chunk") && !streams {
@@ -134,17 +135,18 @@ fn conditions(attributes: &Attributes) -> Vec<String> {
         );
     }
     if attributes.int("gen_ai.request.choice.count") == Some(1) {
-        problems.push("`gen_ai.request.choice.count` is 1, which is not told".to_owned());
+        problems.push("`gen_ai.request.choice.count` is 1, which is not recorded".to_owned());
     }
     if attributes.bool("gen_ai.conversation.compacted") == Some(false) {
         problems.push(
-            "`gen_ai.conversation.compacted` is false: it is told only where it is so".to_owned(),
+            "`gen_ai.conversation.compacted` is false: it is recorded only if it is true"
+                .to_owned(),
         );
     }
     if attributes.list("gen_ai.response.finish_reasons").is_some_and(|reasons| reasons.is_empty()) {
         problems.push("`gen_ai.response.finish_reasons` is empty".to_owned());
     }
-    // Parts are in the totals.
+    // Details are parts of the totals.
     let tokens = |name: &str| attributes.int(&format!("gen_ai.usage.{name}"));
     let cached =
         ["cache_read.input_tokens", "cache_creation.input_tokens", "cache_write.input_tokens"];
@@ -157,7 +159,7 @@ fn conditions(attributes: &Attributes) -> Vec<String> {
         problems
             .push(format!("{reasoning} reasoning tokens are not in `gen_ai.usage.output_tokens`"));
     }
-    // MCP's spans name the operation of a tool call only.
+    // MCP spans have the operation only for tool calls.
     let method = attributes.text("mcp.method.name");
     let operation = attributes.has("gen_ai.operation.name");
     if method.is_some_and(|method| (method == "tools/call") != operation) {
@@ -166,7 +168,7 @@ fn conditions(attributes: &Attributes) -> Vec<String> {
     problems
 }
 
-/// `error.type` and the status ERROR go together; OK is an application's to say.
+/// Checks that `error.type` is set exactly with the status ERROR. The status OK is reserved for applications.
 fn status(span: &Span, attributes: &Attributes) -> Vec<String> {
     let mut problems = Vec::new();
     let status = span.status.clone().unwrap_or_default();

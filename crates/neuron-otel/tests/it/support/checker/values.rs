@@ -1,4 +1,4 @@
-//! Whether attributes are those of a definition, and their values of the types that are defined.
+//! Checks of attribute names and of the types of values.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use super::Checker;
 use crate::support::attributes::{Attributes, is_ours};
 use crate::support::conventions::Conventions;
 
-/// Whose listed values are not all: vendors and methods of the protocol come up.
+/// Attributes with open enumerations, because vendors and protocol methods are added.
 const OPEN: [&str; 2] = ["gen_ai.provider.name", "mcp.method.name"];
 
 impl Checker {
-    /// Names, levels and types of attributes, by the levels of their definition.
+    /// Checks names, requirement levels and types of attributes.
     pub(super) fn attributes(
         &self,
         attributes: &Attributes,
@@ -45,7 +45,7 @@ impl Checker {
         problems
     }
 
-    /// Types alone, for spans that the conventions do not define.
+    /// Checks types only, for spans that the conventions do not define.
     pub(super) fn known(&self, attributes: &Attributes) -> Vec<String> {
         let mut problems = Vec::new();
         for (name, value) in attributes.iter() {
@@ -65,7 +65,7 @@ impl Checker {
         };
         let is = type_name(value);
         let fits = match due {
-            // Spans may carry structure as JSON text.
+            // Spans may contain structured values as JSON text.
             "any" => match value {
                 Value::StringValue(text) => serde_json::from_str::<serde_json::Value>(text).is_ok(),
                 Value::ArrayValue(_) | Value::KvlistValue(_) => true,
@@ -86,20 +86,20 @@ impl Checker {
     }
 }
 
-/// Names that are there twice, which OTLP forbids.
-pub(super) fn doubled(attributes: &[KeyValue]) -> Vec<String> {
+/// Returns duplicate names, which OTLP forbids.
+pub(super) fn duplicates(attributes: &[KeyValue]) -> Vec<String> {
     let mut names: Vec<&str> = attributes.iter().map(|attribute| attribute.key.as_str()).collect();
     names.sort_unstable();
     let pairs = names.windows(2).filter(|pair| pair[0] == pair[1]);
     pairs.map(|pair| format!("`{}` is there twice", pair[0])).collect()
 }
 
-/// Whether a name has to be one of the conventions': not what the layer adds, nor what is ours.
+/// Returns `true` if a name must be defined by the conventions, and not by the layer or by neuron.
 fn is_judged(name: &str) -> bool {
     is_ours(name) && !name.starts_with("neuron.")
 }
 
-/// Whether an attribute names something, so that nothing is no value of it.
+/// Returns `true` if an attribute is a name, which must not be empty.
 fn is_a_name(name: &str) -> bool {
     [".id", ".name", ".model", ".type", ".address"].iter().any(|end| name.ends_with(end))
 }

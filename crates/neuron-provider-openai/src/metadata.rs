@@ -1,4 +1,4 @@
-//! Facts about an answer beside its content, as compatible servers report them.
+//! Metadata of a response, as compatible servers report it.
 
 use neuron_types::{AnswerMetadata, Message};
 use serde::Deserialize;
@@ -9,22 +9,22 @@ use crate::message_fields::own_fields;
 use crate::request::PROVIDER;
 use crate::usage::WireUsage;
 
-/// Fields of a whole answer, and of the chunks of a stream.
+/// Metadata fields of a whole response, and of the chunks of a stream.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Facts {
+pub(crate) struct WireMetadata {
     #[serde(deserialize_with = "lenient::or_default")]
     service_tier: Option<String>,
-    /// Perplexity, so far.
+    /// Perplexity. Cumulative in streams.
     #[serde(deserialize_with = "lenient::or_default")]
     citations: Vec<Value>,
-    /// Perplexity, so far.
+    /// Perplexity. Cumulative in streams.
     #[serde(deserialize_with = "lenient::or_default")]
     search_results: Vec<Value>,
 }
 
-impl Facts {
-    /// Takes over the facts that a later chunk has.
+impl WireMetadata {
+    /// Merges the metadata of a later chunk.
     pub(crate) fn update(&mut self, later: Self) {
         self.service_tier = later.service_tier.or(self.service_tier.take());
         for (list, later) in [
@@ -45,7 +45,7 @@ impl Facts {
     ) -> AnswerMetadata {
         let mut metadata = AnswerMetadata::default();
         metadata.service_tier = self.service_tier;
-        // The results name the addresses of the citations, and more.
+        // Search results contain the URLs of the citations and more, so they are preferred.
         let lists = [self.search_results, self.citations, annotations(message)];
         metadata.sources = lists.into_iter().find(|list| !list.is_empty()).unwrap_or_default();
         metadata.cost = usage.cost();
@@ -55,14 +55,14 @@ impl Facts {
     }
 }
 
-/// The citations that OpenAI's search models write beside the text.
+/// Returns the citations that OpenAI's search models send beside the text.
 fn annotations(message: &Message) -> Vec<Value> {
     let lists =
         message.content.iter().filter_map(|block| own_fields(block, PROVIDER)?.get("annotations"));
     lists.filter_map(Value::as_array).flatten().cloned().collect()
 }
 
-/// Adds the log probabilities of a chunk to those before it.
+/// Appends the log probabilities of a chunk.
 pub(crate) fn add_logprobs(all: &mut Value, more: Value) {
     match (all, more) {
         (all @ Value::Null, more @ Value::Object(_)) => *all = more,
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use crate::wire;
 
-    /// Reads a whole answer, and the same as a stream that is cut in two at every byte.
+    /// Parses a whole response, and the same response as a stream that is split at every byte.
     #[track_caller]
     fn check(top: &Value, usage: &Value, expected: &Value) {
         let (first, second) = (logprob("Hel"), logprob("lo"));
@@ -141,7 +141,7 @@ mod tests {
 
     /// <https://platform.openai.com/docs/api-reference/chat/object>
     #[test]
-    fn facts_of_openai() {
+    fn metadata_of_openai_is_parsed() {
         check(
             &json!({ "service_tier": "default", "system_fingerprint": "fp_1" }),
             &json!({ "prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2 }),
@@ -151,7 +151,7 @@ mod tests {
 
     /// <https://openrouter.ai/docs/use-cases/usage-accounting>
     #[test]
-    fn facts_of_openrouter() {
+    fn metadata_of_openrouter_is_parsed() {
         check(
             &json!({ "provider": "DeepInfra", "system_fingerprint": null }),
             &json!({
@@ -166,7 +166,7 @@ mod tests {
 
     /// <https://docs.perplexity.ai/api-reference/chat-completions-post>
     #[test]
-    fn facts_of_perplexity() {
+    fn metadata_of_perplexity_is_parsed() {
         let result = json!({ "title": "T", "url": "https://example.com", "date": null });
         check(
             &json!({ "citations": ["https://example.com"], "search_results": [result] }),
@@ -180,9 +180,9 @@ mod tests {
         );
     }
 
-    /// <https://docs.x.ai/docs/key-information/usage-explorer>: 10^10 ticks are a dollar.
+    /// <https://docs.x.ai/docs/key-information/usage-explorer>. 10^10 ticks are a dollar.
     #[test]
-    fn facts_of_xai() {
+    fn metadata_of_xai_is_parsed() {
         check(
             &json!({ "citations": ["https://example.com"] }),
             &json!({
@@ -198,7 +198,7 @@ mod tests {
 
     /// <https://platform.openai.com/docs/guides/tools-web-search?api-mode=chat>
     #[test]
-    fn citations_of_a_search_model() {
+    fn citations_of_search_model_become_sources() {
         let citation =
             json!({ "type": "url_citation", "url_citation": { "url": "https://example.com" } });
         let message = json!({ "content": "a", "annotations": [citation] });
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn answer_without_facts_has_no_metadata() {
+    fn response_without_metadata_fields_has_no_metadata() {
         let body = br#"{"choices":[{"message":{"content":"a"},"logprobs":null}],"service_tier":7,"citations":null}"#;
         let response = wire::read_response(body).unwrap();
         assert_eq!(response.message, neuron_types::Message::assistant("a"));
