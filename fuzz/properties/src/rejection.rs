@@ -1,6 +1,6 @@
 //! Checks that the class of an error depends only on status and body, and that its text is short.
 
-use neuron_http::reqwest::header::{HeaderMap, HeaderValue};
+use neuron_http::http::header::{HeaderMap, HeaderValue};
 use neuron_provider_anthropic as anthropic;
 use neuron_provider_ollama as ollama;
 use neuron_provider_openai as openai;
