@@ -1,5 +1,5 @@
-//! Cuts the Rust examples out of the README, one file for each, so that the programs and tests of this package include
-//! the README's own text.
+//! Extracts the Rust examples of the README and the guide, one file for each, so that the programs and tests of this
+//! package include the text of the pages.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -26,13 +26,16 @@ const ADDITIONS: [(&str, &str, &str); 9] = [
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
-    println!("cargo::rerun-if-changed={}", readme.display());
     println!("cargo::rerun-if-changed=build.rs");
     let folder = PathBuf::from(env::var("OUT_DIR")?);
-    let readme = fs::read_to_string(readme)?;
+    let mut pages = String::new();
+    for page in ["../README.md", "../docs/guide.md"] {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
+        println!("cargo::rerun-if-changed={}", page.display());
+        pages.push_str(&fs::read_to_string(page)?);
+    }
     let mut names = Vec::new();
-    for (name, code) in examples(&readme)?.into_iter().flat_map(variants) {
+    for (name, code) in examples(&pages)?.into_iter().flat_map(variants) {
         let code = with_additions(&name, code)?;
         // A program is a list of items. Other examples become a block, which is an expression.
         let code = if code.contains("fn main()") { code } else { format!("{{\n{code}\n}}\n") };
@@ -44,10 +47,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Returns the Rust examples, each with a name made from the heading above it.
-fn examples(readme: &str) -> Result<Vec<(String, String)>, String> {
+fn examples(pages: &str) -> Result<Vec<(String, String)>, String> {
     let mut examples: Vec<(String, String)> = Vec::new();
     let mut heading = String::new();
-    let mut lines = readme.lines();
+    let mut lines = pages.lines();
     while let Some(line) = lines.next() {
         if let Some(title) = line.strip_prefix("## ") {
             heading = title.to_lowercase().replace(' ', "-");
@@ -60,7 +63,7 @@ fn examples(readme: &str) -> Result<Vec<(String, String)>, String> {
                 examples.push((heading.clone(), code.join("\n")));
             } else if language.starts_with("rust") {
                 return Err(format!(
-                    "`{language}`: a Rust example of the README runs: write `rust`"
+                    "`{language}`: a Rust example of the pages runs: write `rust`"
                 ));
             }
         }

@@ -1,4 +1,4 @@
-//! Runs an example of the README, whose text `build.rs` cuts out. `tests/readme.rs` starts this program and checks what
+//! Runs an example of the README or the guide, whose text `build.rs` cuts out. `tests/readme.rs` starts this program and checks what
 //! it prints.
 //!
 //! An example that is a program runs as it is. Any other example gets the variables that the README does not define,

@@ -1,4 +1,4 @@
-//! Each Rust example of the README runs, without a network and a key, and does what the text beside it says.
+//! Each Rust example of the README and the guide runs, without a network and a key, and does what the text beside it says.
 
 use std::fs;
 use std::path::Path;

@@ -79,8 +79,10 @@ pub(crate) fn packages(files: &BTreeSet<String>, members: &Metadata) -> Filter {
             .max_by_key(|package| package.folder().as_os_str().len());
         match holder {
             Some(package) => drop(packages.insert(package.name.clone())),
-            // Its tests run the examples of the README.
-            None if file == "README.md" => drop(packages.insert("neuron-readme".to_owned())),
+            // Its tests run the examples of these pages.
+            None if file == "README.md" || file.starts_with("docs/") => {
+                drop(packages.insert("neuron-readme".to_owned()))
+            }
             None if is_for_all(file) => return Filter::All,
             None => {}
         }
@@ -122,6 +124,7 @@ mod tests {
         check(&[], named(&[]));
         check(&["crates/neuron-loop/src/lib.rs", "CHANGELOG.md"], named(&["neuron-loop"]));
         check(&["README.md"], named(&["neuron-readme"]));
+        check(&["docs/guide.md"], named(&["neuron-readme"]));
         check(&["xtask/src/main.rs", "e2e/answers.py"], named(&["neuron-e2e", "xtask"]));
         check(&["fuzz/properties/src/lib.rs"], named(&["neuron-fuzz-properties"]));
         check(

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::workspace::{self, Package};
-use crate::{means, process};
+use crate::{prerequisites, process};
 
 /// Returns a command of cargo for the packages of the workspace that this machine's compiler can build.
 pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Result<Command, String> {
@@ -36,7 +36,7 @@ fn find() -> Result<Vec<String>, String> {
             && numbers(wanted) > numbers(&compiler)
         {
             let reason = format!("it needs Rust {wanted}, and this is {compiler}");
-            means::not_checked(&package.name, &reason)?;
+            prerequisites::not_checked(&package.name, &reason)?;
             found.push(package.name);
         }
     }

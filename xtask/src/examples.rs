@@ -1,6 +1,7 @@
 //! The step `examples`, which builds every example once and runs it like a user without keys.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,6 +11,10 @@ use crate::{compiler, fetch, process};
 
 /// Time limit of an example. Only an example that hangs reaches it.
 const LIMIT: Duration = Duration::from_secs(600);
+
+/// Examples whose output a page shows, in its only block of the language `text`.
+const SHOWN: [(&str, &str); 2] =
+    [("neuron/quickstart", "README.md"), ("neuron-otel/tree", "docs/guide.md")];
 
 /// Runs every example of the workspace, except in packages that opt out in their manifest.
 pub(crate) fn run() -> Result<(), String> {
@@ -25,10 +30,17 @@ pub(crate) fn run() -> Result<(), String> {
             let program = programs
                 .get(&target.src_path)
                 .ok_or_else(|| format!("the build made no program for example {label}"))?;
-            run_one(package, program, &output).map_err(|reason| {
+            let text = run_one(package, program, &output).map_err(|reason| {
                 let (package, example) = (&package.name, &target.name);
                 format!("`cargo run -p {package} --example {example} --all-features` {reason}")
             })?;
+            for (_, page) in SHOWN.iter().filter(|(shown, _)| *shown == label) {
+                let path = process::root().join(page);
+                let shown = fs::read_to_string(path).map_err(|error| format!("{page}: {error}"))?;
+                compare(&shown, &text).map_err(|line| {
+                    format!("{page} shows `{line}`, which is not the next line of {label}:\n{text}")
+                })?;
+            }
             println!("ran {label}");
         }
     }
@@ -53,8 +65,38 @@ fn build() -> Result<BTreeMap<PathBuf, PathBuf>, String> {
     Ok(programs)
 }
 
-/// Runs one example, and shows its output if it fails.
-fn run_one(package: &Package, program: &Path, output: &Path) -> Result<(), String> {
+/// Compares the block of the language `text` on a page with the output of an example. A line `…` ends the comparison, and
+/// durations are ignored.
+///
+/// # Errors
+///
+/// Returns the first line that the output does not have.
+fn compare(page: &str, output: &str) -> Result<(), String> {
+    let block = page.split("```text\n").nth(1).and_then(|block| block.split("```").next());
+    let shown = block.ok_or("no block of the language `text`")?.lines();
+    let shown: Vec<String> =
+        shown.take_while(|line| line.trim() != "…").map(without_durations).collect();
+    let output: Vec<String> = output.lines().map(without_durations).collect();
+    // The output may have other lines before.
+    let start = output.iter().position(|line| Some(line) == shown.first()).unwrap_or_default();
+    let differs = |(place, line): &(usize, &String)| output.get(start + place) != Some(*line);
+    match shown.iter().enumerate().find(differs) {
+        Some((_, line)) => Err(line.clone()),
+        None => Ok(()),
+    }
+}
+
+/// Returns the words of a line, without the number before `ms`.
+fn without_durations(line: &str) -> String {
+    let mut words: Vec<&str> = line.split_whitespace().collect();
+    while let Some(place) = words.iter().position(|word| *word == "ms") {
+        words.drain(place.saturating_sub(1)..=place);
+    }
+    words.join(" ")
+}
+
+/// Runs one example, and shows its output if it fails. Returns its output.
+fn run_one(package: &Package, program: &Path, output: &Path) -> Result<String, String> {
     let mut command = process::program(program);
     // `cargo run` also sets this variable.
     command.env("CARGO_MANIFEST_DIR", package.folder());
@@ -62,11 +104,36 @@ fn run_one(package: &Package, program: &Path, output: &Path) -> Result<(), Strin
     process::hide_variables(&mut command, |key| key == "OLLAMA_HOST" || key.ends_with("_API_KEY"));
     fetch::hide_missing(&mut command);
     match process::run_within(command, output, LIMIT)? {
-        Ending::Success => Ok(()),
+        Ending::Success(text) => Ok(text),
         Ending::Failure(status, text) => {
             println!("{}", text.trim_end());
             Err(format!("ended with {status}"))
         }
         Ending::TimedOut => Err(format!("was stopped after {} s", LIMIT.as_secs())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "# Page\n```text\nrun  12 ms\n  call 3 ms 7 tokens\n…\nend\n```\n";
+
+    #[test]
+    fn output_with_other_durations_and_more_lines_is_the_shown_one() {
+        assert_eq!(compare(PAGE, "start\nrun 9 ms\n  call   100 ms 7 tokens\nmore\n"), Ok(()));
+    }
+
+    #[test]
+    fn first_line_that_differs_is_reported() {
+        for (output, line) in [
+            ("", "run"),
+            ("run 1 ms\n", "call 7 tokens"),
+            ("run 1 ms\ncall 1 ms 8 tokens", "call 7 tokens"),
+            ("run 1 ms\nother\ncall 1 ms 7 tokens", "call 7 tokens"),
+        ] {
+            assert_eq!(compare(PAGE, output), Err(line.to_owned()));
+        }
+        assert!(compare("# Page\n", "run").is_err());
     }
 }

@@ -231,7 +231,7 @@ impl Copy {
             program.args(["--exact", test]);
         }
         match process::run_within(program, &self.folder.join("output.txt"), limit)? {
-            process::Ending::Success => Ok(Verdict::Missed),
+            process::Ending::Success(_) => Ok(Verdict::Missed),
             process::Ending::Failure(_, output) => {
                 let line = output.lines().find(|line| line.starts_with("case "));
                 let line = line.or(test).unwrap_or("the model fails").chars().take(90).collect();

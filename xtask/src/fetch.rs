@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use neuron_testkit::fetch::PROGRAMS;
 
-use crate::{means, process};
+use crate::{prerequisites, process};
 
 /// Prints the paths of all programs, or of one. Fetches each program that is missing or does not work.
 pub(crate) fn print(id: Option<&str>) -> Result<(), String> {
@@ -29,7 +29,7 @@ static MISSING: Mutex<Vec<&str>> = Mutex::new(Vec::new());
 pub(crate) fn for_tests() -> Result<(), String> {
     for program in PROGRAMS {
         if let Err(reason) = program.provide() {
-            means::not_checked(&format!("whatever needs {}", program.name), &reason)?;
+            prerequisites::not_checked(&format!("whatever needs {}", program.name), &reason)?;
             MISSING.lock().unwrap_or_else(PoisonError::into_inner).extend(program.variable);
         }
     }

@@ -3,6 +3,7 @@
 mod arrows;
 mod listings;
 mod msrv;
+mod pages;
 mod sources;
 mod trees;
 

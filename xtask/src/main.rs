@@ -10,8 +10,8 @@ mod faults;
 mod fetch;
 #[cfg(test)]
 mod lints;
-mod means;
 mod nextest;
+mod prerequisites;
 mod process;
 mod sdks;
 mod suite;

@@ -100,7 +100,8 @@ pub(crate) fn programs(output: &str) -> impl Iterator<Item = (PathBuf, PathBuf)>
 
 /// The end of a program that [`run_within`] ran.
 pub(crate) enum Ending {
-    Success,
+    /// The output.
+    Success(String),
     /// The exit status, and the output.
     Failure(ExitStatus, String),
     /// The program exceeded the limit and was killed.
@@ -121,10 +122,13 @@ pub(crate) fn run_within(
     loop {
         let status = child.try_wait().map_err(|error| format!("cannot wait: {error}"))?;
         match status {
-            Some(status) if status.success() => return Ok(Ending::Success),
             Some(status) => {
                 let text = fs::read(output).map_err(in_output)?;
-                return Ok(Ending::Failure(status, String::from_utf8_lossy(&text).into_owned()));
+                let text = String::from_utf8_lossy(&text).into_owned();
+                return Ok(match status.success() {
+                    true => Ending::Success(text),
+                    false => Ending::Failure(status, text),
+                });
             }
             None if start.elapsed() < limit => std::thread::sleep(Duration::from_millis(10)),
             None => {

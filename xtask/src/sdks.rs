@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use neuron_testkit::fetch::{Packages, Program};
 
-use crate::{compiler, means, process, workspace};
+use crate::{compiler, prerequisites, process, workspace};
 
 const VENDORS: [&str; 3] = ["anthropic", "openai", "ollama"];
 
@@ -32,7 +32,7 @@ pub(crate) fn check() -> Result<(), String> {
     let python = match CLIENTS.provide() {
         Ok(python) => python,
         Err(reason) => {
-            return means::not_checked(
+            return prerequisites::not_checked(
                 "servers and requests against the vendors' clients",
                 &reason,
             );

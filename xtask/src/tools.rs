@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::{compiler, means, process, workspace};
+use crate::{compiler, prerequisites, process, workspace};
 
 /// A subcommand of cargo.
 pub(crate) struct Tool {
@@ -26,7 +26,7 @@ impl Tool {
     pub(crate) fn run(&self, mut command: Command, what: &str) -> Result<(), String> {
         match self.add_to(&mut command) {
             Ok(()) => process::run(command),
-            Err(reason) => means::not_checked(what, &reason),
+            Err(reason) => prerequisites::not_checked(what, &reason),
         }
     }
 

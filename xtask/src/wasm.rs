@@ -6,7 +6,7 @@ mod debian;
 use std::path::Path;
 use std::process::Command;
 
-use crate::{means, process, workspace};
+use crate::{prerequisites, process, workspace};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
@@ -22,7 +22,7 @@ pub(crate) fn check() -> Result<(), String> {
         .map(|package| package.name.as_str())
         .collect();
     if packages.is_empty() {
-        return means::not_checked(
+        return prerequisites::not_checked(
             "wasm32",
             "no package sets `wasm = true` in [package.metadata.neuron]",
         );
@@ -34,7 +34,7 @@ pub(crate) fn check() -> Result<(), String> {
             });
             process::run(command)
         }
-        Err(reason) => means::not_checked("wasm32", &reason),
+        Err(reason) => prerequisites::not_checked("wasm32", &reason),
     }
 }
 

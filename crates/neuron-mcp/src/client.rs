@@ -20,11 +20,11 @@ mod request;
 mod request_error;
 mod settings;
 mod stdio;
+mod subscriptions;
 mod task;
 #[cfg(test)]
 mod tests;
 mod watch;
-mod wishes;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -448,7 +448,7 @@ impl McpClient {
     /// connection ends.
     pub async fn subscribe(&self, uri: &str) -> Result<(), McpError> {
         let connection = self.live().await?;
-        wishes::subscribe(connection, Arc::clone(&self.shared), uri.to_owned()).await
+        subscriptions::subscribe(connection, Arc::clone(&self.shared), uri.to_owned()).await
     }
 
     /// Ends a subscription. Without one, it does nothing.
@@ -466,7 +466,7 @@ impl McpClient {
             return Ok(());
         }
         let connection = self.live().await?;
-        wishes::unsubscribe(connection, Arc::clone(&self.shared), uri.to_owned()).await
+        subscriptions::unsubscribe(connection, Arc::clone(&self.shared), uri.to_owned()).await
     }
 
     /// Asks for log messages from this level up; they are [events](Self::events). A server of MCP
@@ -478,7 +478,7 @@ impl McpClient {
     /// [`call_tool`](Self::call_tool).
     pub async fn set_log_level(&self, level: LogLevel) -> Result<(), McpError> {
         let connection = self.live().await?;
-        wishes::log_level(&connection, &self.shared, level).await?;
+        subscriptions::log_level(&connection, &self.shared, level).await?;
         self.shared.set_log_level(level);
         Ok(())
     }
@@ -501,7 +501,7 @@ impl McpClient {
             return Err(McpError::Other(text.into()));
         }
         let connection = self.live().await?;
-        wishes::roots_changed(&connection, &self.shared).await
+        subscriptions::roots_changed(&connection, &self.shared).await
     }
 
     /// Asks the server for a sign of life.

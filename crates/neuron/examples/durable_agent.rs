@@ -99,7 +99,7 @@ async fn tell_where_it_is(runs: &SqliteRuns) -> Result<(), JournalError> {
     Ok(())
 }
 
-/// Forgets the run, and what it did.
+/// Deletes the run and its effects.
 async fn forget(runs: &SqliteRuns, folder: &Path) -> Result<(), Box<dyn Error>> {
     match runs.delete(RUN).await {
         Ok(()) | Err(JournalError::NotFound { .. }) => {}
@@ -197,14 +197,14 @@ async fn charge_card(
     Ok(format!("{euros} EUR charged"))
 }
 
-/// Returns what was charged to the card. Asking twice changes nothing.
+/// Returns the charges on the card. A second call changes nothing.
 #[neuron_tool(effect = Pure)]
 async fn list_charges(ctx: &ToolContext) -> Result<String, ToolError> {
     ask_the_world(&ctx.call_id, 1).await;
     Ok(format!("charged so far: {}", charges(&ctx.cwd)))
 }
 
-/// What the bank knows.
+/// Returns the path of the bank's statement.
 fn statement(folder: &Path) -> PathBuf {
     folder.join("durable_agent.statement.txt")
 }
@@ -215,7 +215,7 @@ fn charges(folder: &Path) -> String {
     if charges.is_empty() { "nothing".into() } else { charges.join(", ") }
 }
 
-/// What this process did, and did not read in the journal.
+/// Steps that this process ran, and did not read from the journal.
 static DONE: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 fn done() -> BTreeSet<String> {
@@ -267,7 +267,7 @@ impl ObservabilityHook for Steps {
     }
 }
 
-/// A model that follows a script: what it says depends on the conversation alone, in any process.
+/// A model that follows a script. Its response depends only on the conversation.
 struct Script;
 
 impl Script {
@@ -307,7 +307,7 @@ impl Script {
     }
 }
 
-/// What a tool call gave, if it is done: its text, and whether it is an error.
+/// Returns the text of a tool call's result, and `true` if it is an error. `None` if the call has no result yet.
 fn result(messages: &[Message], call: &str) -> Option<(String, bool)> {
     messages.iter().flat_map(|message| &message.content).find_map(|block| match block {
         ContentBlock::ToolResult { tool_use_id, content, is_error } if tool_use_id == call => {

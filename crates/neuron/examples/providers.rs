@@ -1,4 +1,4 @@
-//! One agent, four ways to reach a model: the provider is named on the command line.
+//! One agent with the provider that the command line names.
 //!
 //! ```sh
 //! cargo run -p neuron --features full --example providers -- openai ollama
@@ -100,7 +100,7 @@ async fn provider(name: &str) -> Result<(BoxedProvider, Option<Box<dyn Any>>), B
     })
 }
 
-/// What a server plays.
+/// Returns the replies of a server.
 fn script() -> [Reply; 2] {
     [
         Reply::tool_call("call_1", "get_weather", json!({ "city": "Tokyo" })),

@@ -132,7 +132,7 @@ async fn show(mut events: RunStream<'_>) -> Result<RunResult, Box<dyn Error>> {
     Err("the stream ended without an answer".into())
 }
 
-/// What the server plays when there is no key.
+/// Returns the replies of the server that runs if there is no key.
 fn script() -> Vec<Reply> {
     let pace = Duration::from_millis(40);
     vec![

@@ -1,4 +1,4 @@
-//! Composable building blocks for AI agents: the neuron crates under one name.
+//! Composable building blocks for AI agents, with the neuron crates under one name.
 //!
 //! ```no_run
 //! use neuron::anthropic::Anthropic;

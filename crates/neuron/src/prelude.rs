@@ -1,4 +1,4 @@
-//! What most programs need: `use neuron::prelude::*`.
+//! Imports for most programs, by `use neuron::prelude::*`.
 
 #[doc(no_inline)]
 pub use neuron_context::{SlidingWindowStrategy, TokenCounter};

@@ -50,7 +50,7 @@ pub(crate) fn converter(
     store: Arc<dyn PayloadStore>,
     patience: Duration,
 ) -> DataConverter {
-    let store = Patient { store, patience };
+    let store = RetryingStore { store, patience };
     let payload_converter = inner.payload_converter().clone();
     DataConverter::new(payload_converter, Failures(inner.clone()), Stored { inner, store })
 }
@@ -80,17 +80,17 @@ impl FailureConverter for Failures {
 
 struct Stored {
     inner: DataConverter,
-    store: Patient,
+    store: RetryingStore,
 }
 
-/// A store that is tried again when it fails.
+/// A store that retries failed operations.
 #[derive(Clone)]
-struct Patient {
+struct RetryingStore {
     store: Arc<dyn PayloadStore>,
     patience: Duration,
 }
 
-impl Patient {
+impl RetryingStore {
     async fn put(&self, key: &str, bytes: &[u8]) -> Result<(), BoxError> {
         self.tries(|| self.store.put(key, bytes)).await
     }
@@ -157,7 +157,7 @@ fn is_stored(payload: &Payload) -> bool {
     payload.metadata.get(ENCODING).is_some_and(|encoding| encoding == STORED)
 }
 
-async fn put(store: &Patient, payload: &Payload) -> Result<Payload, BoxError> {
+async fn put(store: &RetryingStore, payload: &Payload) -> Result<Payload, BoxError> {
     let key = key(&payload.data);
     store.put(&key, &payload.data).await?;
     // What the payload was stays beside it, under names of its own.
@@ -170,7 +170,7 @@ async fn put(store: &Patient, payload: &Payload) -> Result<Payload, BoxError> {
     Ok(Payload { metadata, data: key.into_bytes(), ..Payload::default() })
 }
 
-async fn get(store: &Patient, payload: &Payload) -> Result<Payload, BoxError> {
+async fn get(store: &RetryingStore, payload: &Payload) -> Result<Payload, BoxError> {
     let key = std::str::from_utf8(&payload.data)?;
     // It names a file, perhaps.
     if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_hexdigit()) {

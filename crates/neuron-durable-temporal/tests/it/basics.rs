@@ -7,7 +7,7 @@ use neuron_tool::ToolRegistry;
 use neuron_types::{ContentBlock, ProviderError, TokenUsage, ToolEffect, ToolError, ToolOutput};
 use serde_json::json;
 
-use crate::host::{Agent, Bench, Does, Model, call, options, text};
+use crate::host::{Agent, Does, Model, TestContext, call, options, text};
 
 fn tools() -> ToolRegistry {
     let mut tools = ToolRegistry::new();
@@ -43,7 +43,7 @@ fn model() -> Model {
 }
 
 async fn run(options: TemporalOptions) {
-    let Some(bench) = Bench::new("basics", &options).await else { return };
+    let Some(bench) = TestContext::new("basics", &options).await else { return };
     let _worker = bench.serve(model(), tools, Agent::new(tools), &options);
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
     let outcome = run.result().await.unwrap();
@@ -87,7 +87,7 @@ async fn a_run_with_activities_for_the_model() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_fails_says_why() {
     let options = options();
-    let Some(bench) = Bench::new("fails", &options).await else { return };
+    let Some(bench) = TestContext::new("fails", &options).await else { return };
     let model = Model::new(|_| Err(ProviderError::Authentication("no key".into())));
     let _worker = bench.serve(model, tools, Agent::new(tools), &options);
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
@@ -98,7 +98,7 @@ async fn a_run_that_fails_says_why() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_there_is_not_found() {
-    let Some(bench) = Bench::new("nothing", &options()).await else { return };
+    let Some(bench) = TestContext::new("nothing", &options()).await else { return };
     let run = bench.runs.get("nothing");
     let not_found = |error| matches!(error, TemporalError::NotFound { id } if id == "nothing");
     assert!(not_found(run.result().await.unwrap_err()));

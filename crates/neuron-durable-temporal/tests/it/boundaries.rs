@@ -17,7 +17,7 @@ use neuron_types::{
 use serde_json::json;
 
 use crate::host::{
-    Agent, Bench, Does, Model, answer, call, connect, context, options, said, text, turns,
+    Agent, Does, Model, TestContext, answer, call, connect, context, options, said, text, turns,
 };
 
 type Running<'d> = WasmBoxedFuture<'d, Result<AgentResult, LoopError>>;
@@ -89,7 +89,7 @@ async fn a_kill_repeats_one_of_two_calls_that_follow_one_another() {
         return;
     }
     let options = options();
-    let Some(bench) = Bench::new("two", &options).await else { return };
+    let Some(bench) = TestContext::new("two", &options).await else { return };
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("calls");
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
@@ -136,7 +136,7 @@ fn panics(_: Start, durability: Durability<'_>) -> Running<'_> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_panics_ends_its_run_and_pays_once() {
     let options = options();
-    let Some(bench) = Bench::new("panics", &options).await else { return };
+    let Some(bench) = TestContext::new("panics", &options).await else { return };
     let (model, calls) = counting(3);
     let _worker = bench.serve(model, tools, panics, &options);
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
@@ -148,7 +148,7 @@ async fn an_agent_that_panics_ends_its_run_and_pays_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_during_the_last_call_does_not_repeat_it() {
     let options = options();
-    let Some(bench) = Bench::new("signalled", &options).await else { return };
+    let Some(bench) = TestContext::new("signalled", &options).await else { return };
     let (began, begins) = std::sync::mpsc::channel();
     let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
     let goes_on = std::sync::Mutex::new(goes_on);
@@ -181,7 +181,7 @@ fn asks_often(_: Start, durability: Durability<'_>) -> Running<'_> {
 #[tokio::test(flavor = "multi_thread")]
 async fn large_answers_that_follow_one_another_fit() {
     let options = options();
-    let Some(bench) = Bench::new("large-answers", &options).await else { return };
+    let Some(bench) = TestContext::new("large-answers", &options).await else { return };
     let (model, calls) = counting(900_000);
     let _worker = bench.serve(model, tools, asks_often, &options);
     let outcome = bench.runs.start(&bench.queue, "go").await.unwrap().result().await.unwrap();

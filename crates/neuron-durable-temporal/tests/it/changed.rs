@@ -20,7 +20,7 @@ use neuron_types::{ApprovalDecisions, PermissionDecision, ToolEffect, ToolOutput
 use serde_json::json;
 
 use crate::crash::Engine;
-use crate::host::{Agent, Bench, Does, Model, answer, call, connect, options, text, turns};
+use crate::host::{Agent, Does, Model, TestContext, answer, call, connect, options, text, turns};
 use crate::operating::inspected;
 
 fn histories() -> PathBuf {
@@ -41,7 +41,7 @@ async fn history(name: &str, write: impl AsyncFnOnce() -> Vec<u8>) -> Vec<u8> {
 
 /// Runs the scenario, and gives its history.
 async fn run_scenario(name: &str, options: TemporalOptions) -> Vec<u8> {
-    let bench = Bench::new(name, &options).await.expect("a server, to write histories");
+    let bench = TestContext::new(name, &options).await.expect("a server, to write histories");
     let directory = tempfile::tempdir().unwrap();
     let log = EffectLog::new(directory.path().join(&bench.queue));
     let scenario = Scenario::crash();
@@ -71,7 +71,7 @@ fn echoes() -> Model {
 }
 
 async fn run_echoes(name: &str, options: TemporalOptions) -> Vec<u8> {
-    let bench = Bench::new(name, &options).await.expect("a server, to write histories");
+    let bench = TestContext::new(name, &options).await.expect("a server, to write histories");
     let _worker = bench.serve(echoes(), echo, Agent::new(echo), &options);
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
     run.result().await.unwrap();
@@ -181,7 +181,9 @@ async fn a_run_stands_still_under_changed_code_and_goes_on_when_it_may() {
 
 async fn stands_still_and_goes_on(last_prompt: &str, last_options: TemporalOptions) {
     let options = options();
-    let Some(bench) = Bench::new(&format!("changed-{last_prompt}"), &options).await else { return };
+    let Some(bench) = TestContext::new(&format!("changed-{last_prompt}"), &options).await else {
+        return;
+    };
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
     let model = Model::new(move |request| {

@@ -14,7 +14,7 @@ use neuron_types::AgentResult;
 use serde_json::Value;
 use temporalio_client::Client;
 
-use crate::host::{Bench, connect, options};
+use crate::host::{TestContext, connect, options};
 
 /// A client of the engine. Each run has a queue of its own, which has the name of its log, so that a
 /// worker of one test takes no run of another.
@@ -119,7 +119,7 @@ async fn a_server_that_is_killed_finds_its_runs_again() {
         return;
     };
     let options = options();
-    let bench = Bench::on(&server, "server", &options).await;
+    let bench = TestContext::on(&server, "server", &options).await;
     let scenario = Scenario::crash();
     let log = EffectLog::new(directory.path().join(&bench.queue));
     let (model, agent) = (scenario.provider(&log), scenario.agent(&log));

@@ -38,13 +38,13 @@ pub(crate) fn options() -> TemporalOptions {
 }
 
 /// One agent with its worker and its queue.
-pub(crate) struct Bench {
+pub(crate) struct TestContext {
     pub(crate) address: String,
     pub(crate) queue: String,
     pub(crate) runs: AgentRuns,
 }
 
-impl Bench {
+impl TestContext {
     /// On the shared server; none where there is no Temporal.
     pub(crate) async fn new(name: &str, options: &TemporalOptions) -> Option<Self> {
         let server = tokio::task::spawn_blocking(TemporalServer::shared).await.unwrap()?;

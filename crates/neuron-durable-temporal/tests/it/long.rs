@@ -13,7 +13,7 @@ use neuron_types::{
 };
 use serde_json::json;
 
-use crate::host::{Agent, Bench, Does, Model, answer, call, options, said, text, turns};
+use crate::host::{Agent, Does, Model, TestContext, answer, call, options, said, text, turns};
 
 fn echo() -> ToolRegistry {
     let mut tools = ToolRegistry::new();
@@ -39,7 +39,7 @@ fn echoes(times: usize, argument: usize, result: usize) -> Model {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_continues_as_new_and_keeps_its_usage_and_its_signals() {
     let options = options().continue_as_new_after(4);
-    let Some(bench) = Bench::new("continues", &options).await else { return };
+    let Some(bench) = TestContext::new("continues", &options).await else { return };
     let _worker = bench.serve(echoes(9, 10, 10), echo, Agent::new(echo), &options);
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
     let outcome = run.result().await.unwrap();
@@ -56,7 +56,7 @@ async fn a_run_continues_as_new_and_keeps_its_usage_and_its_signals() {
 #[tokio::test(flavor = "multi_thread")]
 async fn signals_that_nobody_takes_and_leave_no_room_do_not_end_a_run() {
     let options = options().continue_as_new_after(3).record_limit(20_000);
-    let Some(bench) = Bench::new("no-room", &options).await else { return };
+    let Some(bench) = TestContext::new("no-room", &options).await else { return };
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
     for _ in 0..3 {
         run.signal("nobody", &"x".repeat(8_000)).await.unwrap();
@@ -69,7 +69,7 @@ async fn signals_that_nobody_takes_and_leave_no_room_do_not_end_a_run() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_run_with_large_messages_needs_a_store_and_says_so() {
     let options = options().continue_as_new_after(20);
-    let Some(bench) = Bench::new("long", &options).await else { return };
+    let Some(bench) = TestContext::new("long", &options).await else { return };
     // Up to 20 results of 100 KB: the state is longer than a payload may be.
     let worker = bench.serve(echoes(30, 10, 100_000), echo, Agent::new(echo), &options);
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
@@ -83,7 +83,7 @@ async fn two_hundred_turns_with_large_messages_work_with_a_store() {
     let directory = tempfile::tempdir().unwrap();
     let store = FilePayloadStore::new(directory.path().join("payloads"));
     let options = options().continue_as_new_after(150).payload_store(store);
-    let Some(bench) = Bench::new("store", &options).await else { return };
+    let Some(bench) = TestContext::new("store", &options).await else { return };
     let _worker = bench.serve(echoes(200, 500, 8_000), echo, Agent::new(echo), &options);
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
     let begin = Instant::now();
@@ -143,7 +143,7 @@ async fn a_store_that_is_away_for_a_moment_repeats_no_call() {
         failures: AtomicUsize::new(4),
     };
     let options = options().payload_store(store);
-    let Some(bench) = Bench::new("flaky-store", &options).await else { return };
+    let Some(bench) = TestContext::new("flaky-store", &options).await else { return };
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
     let model = Model::new(move |request| {
@@ -158,7 +158,7 @@ async fn a_store_that_is_away_for_a_moment_repeats_no_call() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_too_large_is_an_error_that_names_it_and_the_run_goes_on() {
     let options = options().record_limit(200_000).environment(["LONG"]);
-    let Some(bench) = Bench::new("large", &options).await else { return };
+    let Some(bench) = TestContext::new("large", &options).await else { return };
     let model = Model::new(|request| {
         let turn = turns(request);
         let big = |bytes: usize| json!({"bytes": 10, "argument": "a".repeat(bytes)});
@@ -205,7 +205,7 @@ async fn what_is_too_large_is_an_error_that_names_it_and_the_run_goes_on() {
             }
         })
     }
-    let bench = Bench::new("large-call", &options).await.unwrap();
+    let bench = TestContext::new("large-call", &options).await.unwrap();
     let _worker = bench.serve(echoes(0, 0, 0), echo, calls, &options);
     let outcome = bench.runs.start(&bench.queue, "go").await.unwrap().result().await.unwrap();
     let told = outcome.result.response;
@@ -218,7 +218,7 @@ async fn what_is_too_large_is_an_error_that_names_it_and_the_run_goes_on() {
         counted.fetch_add(1, Ordering::SeqCst);
         Ok(answer(turns(request), vec![text("y".repeat(3 << 20))]))
     });
-    let bench = Bench::new("large-answer", &options).await.unwrap();
+    let bench = TestContext::new("large-answer", &options).await.unwrap();
     let _worker = bench.serve(model, echo, Agent::new(echo), &options);
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
     let Err(TemporalError::Failed(failure)) = run.result().await else { panic!("it fits") };
@@ -244,7 +244,7 @@ fn records(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_recorded_value_that_is_too_long_is_an_error_that_names_it() {
     let options = options().record_limit(100_000);
-    let Some(bench) = Bench::new("large-value", &options).await else { return };
+    let Some(bench) = TestContext::new("large-value", &options).await else { return };
     let _worker = bench.serve(echoes(0, 0, 0), echo, records, &options);
     let outcome = bench.runs.start(&bench.queue, "go").await.unwrap().result().await.unwrap();
     let told = outcome.result.response;
@@ -254,7 +254,7 @@ async fn a_recorded_value_that_is_too_long_is_an_error_that_names_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_is_too_large_for_an_activity_says_what_to_do() {
     let options = options().model_calls(ModelCalls::Activity).record_limit(100_000);
-    let Some(bench) = Bench::new("large-request", &options).await else { return };
+    let Some(bench) = TestContext::new("large-request", &options).await else { return };
     let _worker = bench.serve(echoes(9, 10, 30_000), echo, Agent::new(echo), &options);
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
     let Err(TemporalError::Failed(failure)) = run.result().await else { panic!("it fits") };
@@ -264,7 +264,7 @@ async fn a_request_that_is_too_large_for_an_activity_says_what_to_do() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_with_megabytes_of_arguments_and_results_passes() {
     let options = options();
-    let Some(bench) = Bench::new("batch", &options).await else { return };
+    let Some(bench) = TestContext::new("batch", &options).await else { return };
     let model = Model::new(|request| {
         let turn = turns(request);
         let big = |index: usize| {
@@ -320,7 +320,7 @@ async fn retries(model_calls: ModelCalls) {
         (1, unavailable, Err("closed"), 1),
     ];
     for (times, error, expected, calls) in cases {
-        let Some(bench) = Bench::new("retries", &options).await else { return };
+        let Some(bench) = TestContext::new("retries", &options).await else { return };
         let (model, counted) = failing(times, error);
         let _worker = bench.serve(model, echo, Agent::new(echo), &options);
         let begin = Instant::now();
@@ -353,7 +353,7 @@ async fn a_failing_model_is_called_again_as_an_activity() {
 async fn a_model_that_panics_is_called_once() {
     for model_calls in [ModelCalls::Local, ModelCalls::Activity] {
         let options = options().model_calls(model_calls);
-        let Some(bench) = Bench::new("panicking", &options).await else { return };
+        let Some(bench) = TestContext::new("panicking", &options).await else { return };
         let (model, calls) = failing(1, || panic!("the secret"));
         let _worker = bench.serve(model, echo, Agent::new(echo), &options);
         let ended = bench.runs.start(&bench.queue, "go").await.unwrap().result().await;
@@ -392,7 +392,7 @@ fn flaky() -> ToolRegistry {
 #[tokio::test(flavor = "multi_thread")]
 async fn tools_run_again_only_if_they_may_and_have_a_time_limit() {
     let options = options();
-    let Some(bench) = Bench::new("flaky", &options).await else { return };
+    let Some(bench) = TestContext::new("flaky", &options).await else { return };
     let mut agent = Agent::new(flaky);
     agent.config.tool_activity = ActivityOptions {
         start_to_close_timeout: Duration::from_millis(300),

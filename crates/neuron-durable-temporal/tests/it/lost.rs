@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
-use crate::host::{Agent, Bench, Does, Model, call, options, text};
+use crate::host::{Agent, Does, Model, TestContext, call, options, text};
 
 /// Forwards connections to the server. While `held` is true, the worker receives no responses.
 async fn proxy(server: String, held: watch::Receiver<bool>) -> String {
@@ -82,7 +82,7 @@ fn tools() -> ToolRegistry {
 #[tokio::test(flavor = "multi_thread")]
 async fn activity_whose_lease_cannot_be_proven_runs_again_or_is_unknown() {
     let options = options();
-    let Some(mut bench) = Bench::new("unproven", &options).await else { return };
+    let Some(mut bench) = TestContext::new("unproven", &options).await else { return };
     let (hold, held) = watch::channel(false);
     bench.address = proxy(bench.address.clone(), held).await;
     let model = Model::script(vec![

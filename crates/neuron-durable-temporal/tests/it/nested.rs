@@ -13,7 +13,7 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
-use crate::host::{Bench, Does, Model, answer, call, options, text, turns};
+use crate::host::{Does, Model, TestContext, answer, call, options, text, turns};
 use crate::operating::inspected;
 
 struct AsksAboutWires;
@@ -69,7 +69,7 @@ fn tools(calls: &Calls, pause: Duration, prompt: &str) -> ToolRegistry {
 /// Runs an agent whose approvals have this long. The run has an id of at least this length.
 async fn check_paid_once(name: &str, length: usize, timeout: Duration) {
     let options = options();
-    let Some(bench) = Bench::new(name, &options).await else { return };
+    let Some(bench) = TestContext::new(name, &options).await else { return };
     let id = &*format!("{:l<length$}", bench.queue);
     let runs = &bench.runs;
     let calls = Calls::default();
@@ -120,7 +120,7 @@ async fn agent_inside_a_call_of_a_run_with_a_long_id_runs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn run_with_an_agent_inside_a_call_that_changed_is_stalled() {
     let options = options();
-    let Some(bench) = Bench::new("nested-changed", &options).await else { return };
+    let Some(bench) = TestContext::new("nested-changed", &options).await else { return };
     let calls = Calls::default();
     let serve = |prompt: &str| {
         let tools = tools(&calls, Duration::from_secs(3), prompt);

@@ -24,11 +24,13 @@ use temporalio_common::protos::temporal::api::taskqueue::v1::TaskQueue;
 use temporalio_common::protos::temporal::api::workflowservice::v1::StartWorkflowExecutionRequest;
 use tokio::sync::Semaphore;
 
-use crate::host::{Agent, Bench, Does, Model, answer, call, connect, options, said, text, turns};
+use crate::host::{
+    Agent, Does, Model, TestContext, answer, call, connect, options, said, text, turns,
+};
 
 /// Reads summaries until one is as it should be.
 pub(crate) async fn inspected(
-    bench: &Bench,
+    bench: &TestContext,
     id: &str,
     is_it: impl Fn(&RunSummary) -> bool,
 ) -> RunSummary {
@@ -83,7 +85,7 @@ const SHORT: Duration = Duration::from_millis(100);
 #[tokio::test(flavor = "multi_thread")]
 async fn runs_are_listed_with_their_states() {
     let options = options();
-    let Some(bench) = Bench::new("listed", &options).await else { return };
+    let Some(bench) = TestContext::new("listed", &options).await else { return };
     let model = Model::new(|request| match request.messages[0].text().as_str() {
         "fail" => Err(ProviderError::Authentication("no key".into())),
         "wait" | "cancel" => Ok(answer(0, vec![call("w", "wire", json!({"amount": 7}))])),
@@ -124,7 +126,7 @@ async fn runs_are_listed_with_their_states() {
         (id("cancel"), RunStatus::Cancelled),
         (id("wait"), RunStatus::Waiting),
     ];
-    let states = async |bench: &Bench| -> Vec<_> {
+    let states = async |bench: &TestContext| -> Vec<_> {
         let listed = bench.runs.list().await.unwrap();
         listed.into_iter().map(|run| (run.id, run.status)).collect()
     };
@@ -144,7 +146,7 @@ async fn runs_are_listed_with_their_states() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_is_not_there_is_not_found() {
-    let Some(bench) = Bench::new("no-run", &options()).await else { return };
+    let Some(bench) = TestContext::new("no-run", &options()).await else { return };
     let is_not_found = |error| matches!(error, RunsError::NotFound { id } if id == "nobody");
     assert!(is_not_found(bench.runs.inspect("nobody").await.unwrap_err()));
     assert!(is_not_found(bench.runs.signal("nobody", "a", json!(1)).await.unwrap_err()));
@@ -172,7 +174,7 @@ fn misses(
 #[tokio::test(flavor = "multi_thread")]
 async fn decisions_after_their_deadline_are_refused_and_a_plain_signal_waits() {
     let options = options();
-    let Some(bench) = Bench::new("missed", &options).await else { return };
+    let Some(bench) = TestContext::new("missed", &options).await else { return };
     let none = ToolRegistry::new;
     let _worker = bench.serve(Model::script(Vec::new()), none, misses, &options);
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
@@ -194,7 +196,7 @@ async fn decisions_after_their_deadline_are_refused_and_a_plain_signal_waits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn decisions_after_a_deadline_that_passed_without_a_worker_are_refused() {
     let options = options();
-    let Some(bench) = Bench::new("nobody", &options).await else { return };
+    let Some(bench) = TestContext::new("nobody", &options).await else { return };
     let (runs, id) = (&bench.runs, &*bench.queue);
     let wired = Wired::default();
     let wire = || Model::script(vec![vec![call("w", "wire", json!({}))], vec![text("done")]]);
@@ -236,7 +238,7 @@ fn plans() -> Model {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_decision_is_refused_and_revives_the_run_once() {
     let options = options().agent_version("1");
-    let Some(bench) = Bench::new("late", &options).await else { return };
+    let Some(bench) = TestContext::new("late", &options).await else { return };
     let (runs, id) = (&bench.runs, &*bench.queue);
     let wired = Wired::default();
     let _worker = bench.serve_with(plans(), wires(&wired).into(), asks(SHORT), &options);
@@ -307,7 +309,7 @@ impl DurableAgent for AsksAndWaits {
 #[tokio::test(flavor = "multi_thread")]
 async fn signals_that_a_run_did_not_take_are_there_when_it_is_revived() {
     let options = options();
-    let Some(bench) = Bench::new("untaken", &options).await else { return };
+    let Some(bench) = TestContext::new("untaken", &options).await else { return };
     let (runs, id) = (&bench.runs, &*bench.queue);
     let run = runs.start(id, "go").await.unwrap();
     run.signal("other", &"secret").await.unwrap();
@@ -322,7 +324,7 @@ async fn signals_that_a_run_did_not_take_are_there_when_it_is_revived() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_fails_again_after_it_was_revived_is_not_revived_from_its_first_end() {
     let options = options();
-    let Some(bench) = Bench::new("again", &options).await else { return };
+    let Some(bench) = TestContext::new("again", &options).await else { return };
     let (runs, id) = (&bench.runs, &*bench.queue);
     let model = Model::new(|request| {
         let turn = turns(request);
@@ -391,7 +393,7 @@ async fn a_revival_that_two_newer_ones_overtook_starts_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let files = || FilePayloadStore::new(folder.path());
     let options = options().payload_store(files());
-    let Some(bench) = Bench::new("overtaken", &options).await else { return };
+    let Some(bench) = TestContext::new("overtaken", &options).await else { return };
     let (runs, id) = (&bench.runs, &*bench.queue);
     let model = Model::new(|request| {
         let turn = turns(request);
@@ -426,7 +428,7 @@ async fn a_revival_that_two_newer_ones_overtook_starts_nothing() {
     assert_eq!(amounts, [0, 1]);
 }
 
-async fn run_id_of(bench: &Bench, id: &str) -> String {
+async fn run_id_of(bench: &TestContext, id: &str) -> String {
     let client = connect(&bench.address).await;
     let handle = client.get_workflow_handle::<temporalio_client::UntypedWorkflow>(id);
     handle.describe(Default::default()).await.unwrap().run_id().to_owned()
@@ -442,7 +444,7 @@ async fn a_state_that_was_too_long_is_not_revived_without_a_store() {
 
 async fn revive_long(name: &str, options: TemporalOptions, is_kept: bool) {
     let options = options.record_limit(200_000);
-    let Some(bench) = Bench::new(name, &options).await else { return };
+    let Some(bench) = TestContext::new(name, &options).await else { return };
     let (runs, id) = (&bench.runs, &*bench.queue);
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();

@@ -14,7 +14,7 @@ use neuron_types::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::host::{Agent, Bench, Does, Model, answer, call, connect, options, text, turns};
+use crate::host::{Agent, Does, Model, TestContext, answer, call, connect, options, text, turns};
 
 /// The place in which a worker waits for its file, and is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -148,7 +148,7 @@ async fn check_stopped(test: &str, place: Place) -> Option<(Vec<String>, Vec<Str
         return None;
     }
     let options = options();
-    let bench = Bench::new(&format!("stopped-{place:?}"), &options).await?;
+    let bench = TestContext::new(&format!("stopped-{place:?}"), &options).await?;
     let folder = tempfile::tempdir().unwrap();
     let site = |name: &str, place| Site { name: name.into(), folder: folder.path().into(), place };
     let (first, second) = (site("first", Some(place)), site("second", None));

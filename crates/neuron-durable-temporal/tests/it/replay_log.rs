@@ -11,7 +11,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use crate::host::{Bench, Model, options, said};
+use crate::host::{Model, TestContext, options, said};
 
 /// Keeps this crate's events of level INFO.
 #[derive(Clone, Default)]
@@ -67,7 +67,7 @@ fn takes(_: Start, context: Durability<'_>) -> WasmBoxedFuture<'_, Result<AgentR
 }
 
 /// Replays a run of this many steps. Returns what was logged.
-async fn replayed(bench: &Bench, steps: usize) -> Vec<String> {
+async fn replayed(bench: &TestContext, steps: usize) -> Vec<String> {
     let run = bench.runs.start(format!("{}-{steps}", bench.queue), "go").await.unwrap();
     for step in 1..=steps {
         run.signal("a", &(step == steps)).await.unwrap();
@@ -89,7 +89,7 @@ async fn replayed(bench: &Bench, steps: usize) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn replay_of_a_long_history_is_logged() {
-    let Some(bench) = Bench::new("replay-log", &options()).await else { return };
+    let Some(bench) = TestContext::new("replay-log", &options()).await else { return };
     assert!(replayed(&bench, 250).await.is_empty());
     assert_eq!(replayed(&bench, 251).await, ["the replay of a long history goes on steps=250"]);
 }

@@ -14,7 +14,7 @@ use temporalio_client::{UntypedSignal, UntypedWorkflow, WorkflowSignalOptions};
 use temporalio_common::data_converters::RawValue;
 use temporalio_common::protos::temporal::api::common::v1::Payload;
 
-use crate::host::{Agent, Bench, Does, Model, call, connect, options, said, text};
+use crate::host::{Agent, Does, Model, TestContext, call, connect, options, said, text};
 
 fn no_tools() -> ToolRegistry {
     ToolRegistry::new()
@@ -42,7 +42,7 @@ fn waits(_: Start, context: Durability<'_>) -> WasmBoxedFuture<'_, Result<AgentR
 #[tokio::test(flavor = "multi_thread")]
 async fn signals_wait_by_name_and_a_wait_ends() {
     let options = options();
-    let Some(bench) = Bench::new("signals", &options).await else { return };
+    let Some(bench) = TestContext::new("signals", &options).await else { return };
     let _worker = bench.serve(Model::script(Vec::new()), no_tools, waits, &options);
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
     run.signal("b", &json!({"not": "a number"})).await.unwrap();
@@ -62,7 +62,7 @@ async fn signals_wait_by_name_and_a_wait_ends() {
 #[tokio::test(flavor = "multi_thread")]
 async fn signals_that_cannot_be_read_are_dropped() {
     let options = options();
-    let Some(bench) = Bench::new("malformed", &options).await else { return };
+    let Some(bench) = TestContext::new("malformed", &options).await else { return };
     let client = connect(&bench.address).await;
     let _worker = bench.serve(Model::script(Vec::new()), no_tools, waits, &options);
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
@@ -116,7 +116,7 @@ fn wires() -> Model {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_approval_is_shown_waited_for_and_taken() {
     let options = options();
-    let Some(bench) = Bench::new("approval", &options).await else { return };
+    let Some(bench) = TestContext::new("approval", &options).await else { return };
     let mut agent = asks();
     agent.config.approval_signal =
         Some(ApprovalSignal { name: "approve".into(), timeout: Duration::from_secs(600) });
@@ -145,7 +145,7 @@ async fn an_approval_is_shown_waited_for_and_taken() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_signal_a_run_that_needs_an_approval_ends_with_its_state() {
     let options = options();
-    let Some(bench) = Bench::new("ends", &options).await else { return };
+    let Some(bench) = TestContext::new("ends", &options).await else { return };
     let _worker = bench.serve(wires(), wire, asks(), &options);
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
     let Err(TemporalError::Failed(failure)) = run.result().await else { panic!("it waits") };
@@ -175,7 +175,7 @@ static CANCELLED: std::sync::LazyLock<Channel> = std::sync::LazyLock::new(|| {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_run_ends_and_its_tool_hears_of_it() {
     let options = options();
-    let Some(bench) = Bench::new("cancel", &options).await else { return };
+    let Some(bench) = TestContext::new("cancel", &options).await else { return };
     let _worker = bench.serve(wires(), stuck, Agent::new(stuck), &options);
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
     let hears = || CANCELLED.1.lock().unwrap().recv_timeout(Duration::from_secs(30)).unwrap();
@@ -188,7 +188,7 @@ async fn a_cancelled_run_ends_and_its_tool_hears_of_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_and_a_sleep_end_when_the_run_is_cancelled() {
     let options = options();
-    let Some(bench) = Bench::new("cancel-wait", &options).await else { return };
+    let Some(bench) = TestContext::new("cancel-wait", &options).await else { return };
     fn sleeps(
         _: Start,
         context: Durability<'_>,

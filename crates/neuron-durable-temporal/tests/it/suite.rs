@@ -11,7 +11,7 @@ use neuron_types::AgentResult;
 use serde_json::Value;
 
 use crate::crash::failure;
-use crate::host::{Bench, Serving, options};
+use crate::host::{Serving, TestContext, options};
 
 struct Temporal {
     server: &'static TemporalServer,
@@ -21,7 +21,7 @@ struct Temporal {
 /// The worker of one run, with a queue of its own.
 struct Host {
     scenario: Scenario,
-    bench: Bench,
+    bench: TestContext,
     worker: Serving,
 }
 
@@ -41,7 +41,7 @@ impl Temporal {
                         tokio::task::block_in_place(|| drop(worker));
                         bench
                     }
-                    None => Bench::on(self.server, "suite", &options()).await,
+                    None => TestContext::on(self.server, "suite", &options()).await,
                 };
                 let (model, tools) = (scenario.provider(log), scenario.tools(log));
                 let worker = bench.serve_with(model, tools, scenario.agent(log), &options());

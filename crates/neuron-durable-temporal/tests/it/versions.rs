@@ -20,7 +20,7 @@ use temporalio_common::protos::temporal::api::workflowservice::v1::{
 };
 
 use crate::host::{
-    Agent, Bench, Does, Model, Serving, answer, call, connect, options, text, turns,
+    Agent, Does, Model, Serving, TestContext, answer, call, connect, options, text, turns,
 };
 use crate::operating::inspected;
 
@@ -48,13 +48,13 @@ fn version(version: &str) -> TemporalOptions {
     options().agent_version(version)
 }
 
-fn pinned(bench: &Bench, version: &str) -> AgentRuns {
+fn pinned(bench: &TestContext, version: &str) -> AgentRuns {
     bench.runs.clone().options(&options().agent_version(version))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pinned_run_stands_still_until_its_version_takes_it() {
-    let Some(bench) = Bench::new("pinned", &options()).await else { return };
+    let Some(bench) = TestContext::new("pinned", &options()).await else { return };
     let second = bench.serve(model("2"), echo, Agent::new(echo), &version("2"));
     let run = pinned(&bench, "1").start(&bench.queue, "go").await.unwrap();
     let is_stalled = |run: &neuron_runtime::RunSummary| run.status == RunStatus::Stalled;
@@ -89,7 +89,7 @@ fn asks() -> Agent {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_about_a_pinned_run_that_waits_does_no_harm_to_a_worker_of_another_version() {
-    let Some(bench) = Bench::new("asked-about", &options()).await else { return };
+    let Some(bench) = TestContext::new("asked-about", &options()).await else { return };
     let serve = |name| bench.serve(model(name), echo, asks(), &version(name));
     let worker = serve("1");
     let id = |name: &str| format!("{}-{name}", bench.queue);
@@ -119,7 +119,7 @@ async fn a_question_about_a_pinned_run_that_waits_does_no_harm_to_a_worker_of_an
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_stands_still_also_if_its_first_task_was_lost() {
-    let Some(bench) = Bench::new("lost-task", &options()).await else { return };
+    let Some(bench) = TestContext::new("lost-task", &options()).await else { return };
     let runs = pinned(&bench, "1").task_timeout(Duration::from_secs(1));
     runs.start(&bench.queue, "go").await.unwrap();
     // A worker that takes the task, and is lost.
@@ -140,7 +140,7 @@ async fn a_run_stands_still_also_if_its_first_task_was_lost() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pinned_run_goes_on_with_another_version_that_may_and_is_pinned_to_it() {
     let options = version("2").changed_agent(ChangedAgent::GoOn).continue_as_new_after(3);
-    let Some(bench) = Bench::new("repinned", &options).await else { return };
+    let Some(bench) = TestContext::new("repinned", &options).await else { return };
     let _worker = bench.serve(model("2"), echo, Agent::new(echo), &options);
     let run = pinned(&bench, "1").start(&bench.queue, "go").await.unwrap();
     assert_eq!(run.result().await.unwrap().result.response, "done by 2");
@@ -150,11 +150,11 @@ async fn a_pinned_run_goes_on_with_another_version_that_may_and_is_pinned_to_it(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_inside_a_pinned_run_are_pinned_with_it() {
-    let Some(bench) = Bench::new("team", &options()).await else { return };
-    let other = Bench::new("other-team", &options()).await.unwrap();
+    let Some(bench) = TestContext::new("team", &options()).await else { return };
+    let other = TestContext::new("other-team", &options()).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (scenario, log) = (Scenario::team(), EffectLog::new(folder.path().join("log")));
-    let serve = |bench: &Bench, version| {
+    let serve = |bench: &TestContext, version| {
         let (model, tools) = (scenario.provider(&log), scenario.tools(&log));
         bench.serve_with(model, tools, scenario.agent(&log), &options().agent_version(version))
     };
@@ -189,7 +189,7 @@ async fn agents_inside_a_pinned_run_are_pinned_with_it() {
 }
 
 /// Serves a version of a deployment, and makes it the current one.
-async fn deploy(bench: &Bench, client: &Client, build_id: &'static str) -> Serving {
+async fn deploy(bench: &TestContext, client: &Client, build_id: &'static str) -> Serving {
     let mut agent = Agent::new(echo);
     agent.config.approval_signal =
         Some(ApprovalSignal { name: "go".into(), timeout: Duration::from_secs(600) });
@@ -225,7 +225,7 @@ async fn deploy(bench: &Bench, client: &Client, build_id: &'static str) -> Servi
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_of_a_deployment_stays_with_the_version_with_which_it_began() {
-    let Some(bench) = Bench::new("deployed", &options()).await else { return };
+    let Some(bench) = TestContext::new("deployed", &options()).await else { return };
     let client = connect(&bench.address).await;
     let _first = deploy(&bench, &client, "1").await;
     let old = bench.runs.start(format!("{}-old", bench.queue), "go").await.unwrap();

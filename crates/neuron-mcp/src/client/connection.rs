@@ -53,7 +53,7 @@ pub(super) struct Opened<T> {
     pub(super) transport: T,
     pub(super) route: Route,
     /// What may say why the server failed.
-    pub(super) last_words: Option<ExitReport>,
+    pub(super) exit_report: Option<ExitReport>,
 }
 
 erased! {
@@ -67,8 +67,8 @@ async fn connect(connector: &impl Connector, shared: &Arc<Shared>) -> Result<Con
     let limit = shared.settings.connect_timeout;
     let mut access = shared.authorization.attempt();
     loop {
-        let mut last_words = None;
-        let work = negotiate(connector, shared, &mut last_words);
+        let mut exit_report = None;
+        let work = negotiate(connector, shared, &mut exit_report);
         let error = match tokio::time::timeout(limit, work).await {
             Ok(Ok(connection)) => return Ok(connection),
             Ok(Err(Failure::Ours(error))) => error,
@@ -83,7 +83,7 @@ async fn connect(connector: &impl Connector, shared: &Arc<Shared>) -> Result<Con
                 McpError::Connection(format!("{}: no answer within {limit:?}", connector.name()))
             }
         };
-        return Err(with_last_words(error, last_words.as_ref()).await);
+        return Err(with_exit_report(error, exit_report.as_ref()).await);
     }
 }
 
@@ -94,9 +94,12 @@ enum Failure {
 }
 
 /// Says how the server ended and what it wrote, too.
-pub(super) async fn with_last_words(error: McpError, last_words: Option<&ExitReport>) -> McpError {
-    let Some(last_words) = last_words else { return error };
-    let Some(words) = last_words.describe().await else { return error };
+pub(super) async fn with_exit_report(
+    error: McpError,
+    exit_report: Option<&ExitReport>,
+) -> McpError {
+    let Some(exit_report) = exit_report else { return error };
+    let Some(words) = exit_report.describe().await else { return error };
     match error {
         McpError::Connection(text) => McpError::Connection(format!("{text}; {words}")),
         McpError::Initialization(text) => McpError::Initialization(format!("{text}; {words}")),
@@ -109,7 +112,7 @@ pub(super) async fn with_last_words(error: McpError, last_words: Option<&ExitRep
 async fn negotiate<C: Connector>(
     connector: &C,
     shared: &Arc<Shared>,
-    last_words: &mut Option<ExitReport>,
+    exit_report: &mut Option<ExitReport>,
 ) -> Result<Connection, Failure> {
     let wanted = &shared.settings.versions;
     let preferred_versions: Vec<_> = wanted
@@ -129,17 +132,17 @@ async fn negotiate<C: Connector>(
         (false, Some(_)) => ClientLifecycleMode::Auto { preferred_versions, legacy_version },
     };
     let may_fall_back = matches!(first, ClientLifecycleMode::Auto { .. });
-    let connection = match serve(connector, shared, first, last_words).await {
+    let connection = match serve(connector, shared, first, exit_report).await {
         // An older program may end when it is asked what it does not know.
         Err(Failure::Sdk(error))
             if may_fall_back && wire::error::may_want_handshake(&error, wanted) =>
         {
             tracing::debug!(target: "neuron_mcp", server = connector.name(), %error, "begins anew with a handshake");
-            serve(connector, shared, ClientLifecycleMode::Initialize, last_words).await
+            serve(connector, shared, ClientLifecycleMode::Initialize, exit_report).await
         }
         first => first,
     };
-    let connection = Connection::new(connector.name(), shared, connection?, last_words.clone())
+    let connection = Connection::new(connector.name(), shared, connection?, exit_report.clone())
         .map_err(Failure::Ours)?;
     // Lists must not be older than what `list_changed` told.
     let mut no_cache = ClientCacheConfig::default();
@@ -160,10 +163,10 @@ async fn serve<C: Connector>(
     connector: &C,
     shared: &Arc<Shared>,
     mode: ClientLifecycleMode,
-    last_words: &mut Option<ExitReport>,
+    exit_report: &mut Option<ExitReport>,
 ) -> Result<Service, Failure> {
     let opened = connector.open().await.map_err(Failure::Ours)?;
-    *last_words = opened.last_words;
+    *exit_report = opened.exit_report;
     let (events, handlers) = (Arc::clone(&shared.events), Arc::clone(&shared.handlers));
     let watch = Arc::new(Watch::new(events, handlers, opened.route));
     let callbacks = Callbacks {
@@ -204,7 +207,7 @@ pub(super) struct Connection {
     pub(super) server: Arc<ServerPeerInfo>,
     pub(super) listener: Listener,
     /// What may say why the connection was lost.
-    pub(super) last_words: Option<ExitReport>,
+    pub(super) exit_report: Option<ExitReport>,
     /// Ends the connection when it is dropped.
     service: Mutex<Option<Service>>,
 }
@@ -214,7 +217,7 @@ impl Connection {
         name: &str,
         shared: &Shared,
         service: Service,
-        last_words: Option<ExitReport>,
+        exit_report: Option<ExitReport>,
     ) -> Result<Self, McpError> {
         let Some(server) = service.peer().peer_info() else {
             return Err(McpError::Initialization(format!(
@@ -238,7 +241,7 @@ impl Connection {
             watch,
             version,
             server,
-            last_words,
+            exit_report,
             service: Mutex::new(Some(service)),
         })
     }

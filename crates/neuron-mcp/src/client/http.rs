@@ -2,7 +2,7 @@
 
 mod legacy;
 mod proxy;
-mod tied;
+mod session_client;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use rmcp::transport::streamable_http_client::{
 use tokio_util::sync::CancellationToken;
 
 use self::proxy::NameProxy;
-use self::tied::Tied;
+use self::session_client::SessionHttpClient;
 use super::authorization::Authorization;
 use super::connection::{Connector, Opened, patience};
 #[cfg(feature = "oauth")]
@@ -137,7 +137,7 @@ impl HttpConnector {
 }
 
 impl Connector for HttpConnector {
-    type Transport = StreamableHttpClientTransport<Tied>;
+    type Transport = StreamableHttpClientTransport<SessionHttpClient>;
 
     fn name(&self) -> &str {
         &self.name
@@ -147,7 +147,7 @@ impl Connector for HttpConnector {
     async fn open(&self) -> Result<Opened<Self::Transport>, McpError> {
         let route = Route { server: self.server.clone(), ..Route::http() };
         let ended = CancellationToken::new();
-        let client = Tied {
+        let client = SessionHttpClient {
             client: self.client.clone(),
             authorization: self.authorization.clone(),
             max_message_bytes: self.transport.max_sse_event_size,
@@ -159,7 +159,7 @@ impl Connector for HttpConnector {
         };
         let worker = StreamableHttpClientWorker::new(client, self.transport.clone());
         let transport = StreamableHttpClientTransport::spawn_with_ct(worker, ended);
-        Ok(Opened { transport, route, last_words: None })
+        Ok(Opened { transport, route, exit_report: None })
     }
 }
 

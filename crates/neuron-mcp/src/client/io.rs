@@ -38,6 +38,6 @@ where
             return Err(McpError::Connection("the streams were closed".to_owned()));
         };
         let transport = LineTransport::new(reader, writer, self.max_message_bytes);
-        Ok(Opened { transport, route: Route::default(), last_words: None })
+        Ok(Opened { transport, route: Route::default(), exit_report: None })
     }
 }

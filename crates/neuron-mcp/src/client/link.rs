@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 use super::connection::{Connect, Connection};
 use super::events::{EventSender, McpEvent};
 use super::settings::Shared;
+use super::subscriptions;
 use super::task::Task;
-use super::wishes;
 
 /// The connection of a client.
 ///
@@ -110,7 +110,7 @@ impl Link {
         shared: Arc<Shared>,
     ) -> Result<Arc<Self>, McpError> {
         let current = Arc::new(connect.connect(&shared).await?);
-        let restoring = wishes::restore(&current, &shared).await;
+        let restoring = subscriptions::restore(&current, &shared).await;
         let loss = Loss::of(&current, &shared);
         let state = State { current, restoring, loss, attempt: None };
         Ok(Arc::new(Self {
@@ -183,7 +183,7 @@ impl Link {
             let outcome = match made {
                 Ok(connection) => {
                     let connection = Arc::new(connection);
-                    let restoring = wishes::restore(&connection, &shared).await;
+                    let restoring = subscriptions::restore(&connection, &shared).await;
                     if !Self::adopt(&link, &connection, restoring) {
                         return;
                     }

@@ -29,7 +29,7 @@ impl Connector for StdioConnector {
 
     async fn open(&self) -> Result<Opened<Self::Transport>, McpError> {
         let transport = StdioTransport::spawn(&self.config, &self.options)?;
-        let last_words = Some(transport.exit_report());
-        Ok(Opened { transport, route: Route::pipe(), last_words })
+        let exit_report = Some(transport.exit_report());
+        Ok(Opened { transport, route: Route::pipe(), exit_report })
     }
 }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::clock::Clock;
-use super::connection::{Connection, with_last_words};
+use super::connection::{Connection, with_exit_report};
 use super::settings::Shared;
 use super::watch::Progress;
 use crate::span::RequestSpan;
@@ -176,7 +176,7 @@ async fn rounds(
                 }
                 let error = wire::error::from_service(&method, error);
                 return Err(Unmet::Failed(match connection.watch.is_ended() {
-                    true => with_last_words(error, connection.last_words.as_ref()).await,
+                    true => with_exit_report(error, connection.exit_report.as_ref()).await,
                     false => error,
                 }));
             }

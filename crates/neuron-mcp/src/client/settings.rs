@@ -56,12 +56,12 @@ pub(super) struct Shared {
     /// Held to write while a subscription is changed, by a task and never by a future of the user, and to
     /// read while a new connection is told of one.
     pub(super) changing: RwLock<()>,
-    wishes: Mutex<Wishes>,
+    restored: Mutex<Restored>,
 }
 
-/// What a new connection is told, as the one before was.
+/// The settings of a connection that the next connection sends to the server again.
 #[derive(Debug, Default)]
-struct Wishes {
+struct Restored {
     log_level: Option<LogLevel>,
     subscriptions: BTreeSet<String>,
 }
@@ -74,37 +74,37 @@ impl Shared {
             events: Arc::default(),
             authorization: Authorization::default(),
             changing: RwLock::default(),
-            wishes: Mutex::new(Wishes { log_level, ..Wishes::default() }),
+            restored: Mutex::new(Restored { log_level, ..Restored::default() }),
         }
     }
 
     pub(super) fn log_level(&self) -> Option<LogLevel> {
-        self.wishes.lock().unwrap_or_else(PoisonError::into_inner).log_level
+        self.restored.lock().unwrap_or_else(PoisonError::into_inner).log_level
     }
 
     pub(super) fn set_log_level(&self, level: LogLevel) {
-        self.wishes.lock().unwrap_or_else(PoisonError::into_inner).log_level = Some(level);
+        self.restored.lock().unwrap_or_else(PoisonError::into_inner).log_level = Some(level);
     }
 
     pub(super) fn subscriptions(&self) -> Vec<String> {
-        let wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner);
-        wishes.subscriptions.iter().cloned().collect()
+        let restored = self.restored.lock().unwrap_or_else(PoisonError::into_inner);
+        restored.subscriptions.iter().cloned().collect()
     }
 
     pub(super) fn has_subscription(&self, uri: &str) -> bool {
-        let wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner);
-        wishes.subscriptions.contains(uri)
+        let restored = self.restored.lock().unwrap_or_else(PoisonError::into_inner);
+        restored.subscriptions.contains(uri)
     }
 
     /// Adds a subscription; `false` if it was there.
     pub(super) fn add_subscription(&self, uri: &str) -> bool {
-        let mut wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner);
-        wishes.subscriptions.insert(uri.to_owned())
+        let mut restored = self.restored.lock().unwrap_or_else(PoisonError::into_inner);
+        restored.subscriptions.insert(uri.to_owned())
     }
 
     /// Removes a subscription, if it is there.
     pub(super) fn remove_subscription(&self, uri: &str) {
-        let mut wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner);
-        wishes.subscriptions.remove(uri);
+        let mut restored = self.restored.lock().unwrap_or_else(PoisonError::into_inner);
+        restored.subscriptions.remove(uri);
     }
 }

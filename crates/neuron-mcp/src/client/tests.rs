@@ -56,7 +56,7 @@ impl Connector for Doors {
         let (server, reader, writer) = Script::new();
         self.servers.send(server).unwrap();
         let transport = AsyncRwTransport::new(reader, writer);
-        Ok(Opened { transport, route: Route::default(), last_words: None })
+        Ok(Opened { transport, route: Route::default(), exit_report: None })
     }
 }
 

@@ -15,7 +15,7 @@ use rmcp::transport::streamable_http_client::{
     StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
 
-use super::tied::{Headers, HttpError, Tied};
+use super::session_client::{Headers, HttpError, SessionHttpClient};
 
 /// Stands for a session in the SDK, which opens an event stream for sessions alone. It is never sent.
 const SESSION: &str = "2024-11-05";
@@ -40,7 +40,7 @@ impl Legacy {
     }
 }
 
-impl Tied {
+impl SessionHttpClient {
     /// Opens the event stream, and sends `initialize` to the URL that it names. `refusal` is the answer to the POST.
     ///
     /// # Errors

@@ -31,7 +31,7 @@ use super::cors;
 use super::names::{AllowedNames, NameRefusal};
 use super::peers::{Carrying, Connection, network};
 use super::protected_resource::{ProtectedResource, TokenClaims};
-use super::sessions::{AnothersSession, Client, SessionLimits, SessionUse, Sessions};
+use super::sessions::{Client, SessionLimits, SessionOwnerMismatch, SessionUse, Sessions};
 use super::shutdown::Shutdown;
 use crate::route::SESSION_ID;
 use crate::server::mcp_server::McpServer;
@@ -302,7 +302,7 @@ impl McpHttpService {
         let Some(id) = headers.get(SESSION_ID).and_then(|id| id.to_str().ok()) else {
             return Ok(None);
         };
-        self.shared.sessions.enter(id, subject).map_err(|AnothersSession| {
+        self.shared.sessions.enter(id, subject).map_err(|SessionOwnerMismatch| {
             tracing::warn!(?subject, "refused a request with the session of another");
             no_session()
         })

@@ -142,13 +142,13 @@ impl Sessions {
         self: &Arc<Self>,
         id: &str,
         by: Option<&str>,
-    ) -> Result<Option<SessionUse>, AnothersSession> {
+    ) -> Result<Option<SessionUse>, SessionOwnerMismatch> {
         let mut state = self.state();
         let Some(session) = state.sessions.get_mut(id) else {
             return Ok(None);
         };
         if session.owner.as_deref() != by {
-            return Err(AnothersSession);
+            return Err(SessionOwnerMismatch);
         }
         if session.is_ending {
             return Ok(None);
@@ -213,7 +213,7 @@ impl Sessions {
 }
 
 /// Another began the session.
-pub(super) struct AnothersSession;
+pub(super) struct SessionOwnerMismatch;
 
 /// Room for a session that is about to begin.
 pub(super) struct Reservation {
@@ -366,7 +366,7 @@ mod tests {
         assert_eq!(sessions.take_idle(), std::slice::from_ref(&id));
         assert!(matches!(sessions.enter(&id, None), Ok(None)));
         assert!(!sessions.has_session(&id).await.unwrap());
-        assert!(matches!(sessions.enter(&id, Some("another")), Err(AnothersSession)));
+        assert!(matches!(sessions.enter(&id, Some("another")), Err(SessionOwnerMismatch)));
         assert!(matches!(sessions.reserve(&None), Room::After(_)), "it is still there");
         // Whoever closed it went away: the next one does.
         sessions.close_idle().await;

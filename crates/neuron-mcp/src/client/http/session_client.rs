@@ -25,7 +25,7 @@ use crate::route::SessionSlot;
 /// The SDK's transport sends the first messages of a connection without looking whether anybody still waits
 /// for it, and nothing else while it does.
 #[derive(Clone)]
-pub(in crate::client) struct Tied {
+pub(in crate::client) struct SessionHttpClient {
     pub(super) client: reqwest::Client,
     pub(super) authorization: Authorization,
     pub(super) max_message_bytes: usize,
@@ -44,7 +44,7 @@ pub(in crate::client) struct Tied {
 pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
 pub(super) type HttpError = StreamableHttpError<reqwest::Error>;
 
-impl Tied {
+impl SessionHttpClient {
     pub(super) async fn unless_ended<T>(
         &self,
         exchange: impl Future<Output = Result<T, HttpError>>,
@@ -102,7 +102,7 @@ impl Tied {
 }
 
 /// The limit for messages is that of the transport, and none of the requests has a token already.
-impl StreamableHttpClient for Tied {
+impl StreamableHttpClient for SessionHttpClient {
     type Error = reqwest::Error;
 
     async fn post_message(

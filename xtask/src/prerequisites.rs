@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_ci_fails_for_want_of_means() {
+    fn missing_prerequisite_fails_only_on_ci() {
         for elsewhere in [None, Some(""), Some("false"), Some("1")] {
             assert_eq!(verdict("wasm32", "no compiler", elsewhere), Ok(()));
         }
