@@ -39,7 +39,7 @@ pub struct ApprovalKey {
 }
 
 impl ApprovalKey {
-    /// Takes the secret: random bytes, 32 of them at best. Signatures do not end.
+    /// Creates a key of a secret, which should be 32 random bytes. Signatures do not expire.
     pub fn new(secret: impl Into<Vec<u8>>) -> Self {
         Self { secret: secret.into(), lifetime: None }
     }
@@ -130,7 +130,7 @@ impl fmt::Debug for ApprovalKey {
     }
 }
 
-/// The same value with the keys of its objects sorted: stores may order them anew.
+/// Returns the value with the keys of its objects sorted, because storages may reorder them.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(sorted).collect(),

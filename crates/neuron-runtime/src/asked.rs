@@ -1,4 +1,4 @@
-//! The question of each call of the model, as a journal keeps it: what tells on replay that the agent changed.
+//! The request of each call of the model in a journal, by which a replay detects a changed agent.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,8 +21,9 @@ pub struct Asked {
     pub conversation: String,
     /// Digest of all other fields.
     pub settings: String,
-    /// The other fields as JSON texts, those of a tool under `tools.NAME`. Long texts are cut, and of `extra` there is only
-    /// a digest. Empty if an earlier call of the journal has the same settings, or a record had no room for them.
+    /// The other fields as JSON texts. A tool's field is `tools.NAME`. Long texts are cut, and `extra` is
+    /// stored as a digest. Empty if an earlier call of the journal has the same settings, or a record had no
+    /// room for them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub fields: BTreeMap<String, String>,
 }
@@ -34,8 +35,8 @@ impl Asked {
     }
 }
 
-/// What a run does if its agent asks for something else than the journal has: the prompt, a tool or the model changed
-/// since.
+/// The reaction of a run whose agent sends another request than the journal has, because the prompt, a tool or the
+/// model changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ChangedAgent {
@@ -50,7 +51,7 @@ pub enum ChangedAgent {
     GoOn,
 }
 
-/// The questions of one run so far: makes the [`Asked`] of each call, and compares it with the journal.
+/// The requests of one run so far. It creates the [`Asked`] of each call and compares it with the journal.
 ///
 /// The work for a call depends on the messages that are new, and not on the length of the conversation. This needs the
 /// [name](RequestRef::history_key) of the conversation, which an agent loop gives.
@@ -65,7 +66,7 @@ struct State {
     conversation: Option<Conversation>,
     /// The fields of the settings that the journal has, by their digests.
     known: BTreeMap<String, BTreeMap<String, String>>,
-    /// The settings of which a log line told last: those of the journal, and those of the agent.
+    /// The settings of the last warning, of the journal and of the agent.
     warned: Option<(String, String)>,
 }
 
@@ -83,7 +84,7 @@ impl RequestLog {
         Self { changed_agent, state: Mutex::default() }
     }
 
-    /// Forgets all calls: the journal is read again from its beginning, or begins anew.
+    /// Drops all calls, because the journal is read again from its start, or a new one starts.
     pub fn restart(&self) {
         *self.state() = State::default();
     }
@@ -111,7 +112,7 @@ impl RequestLog {
         self.state().keep(asked);
     }
 
-    /// Compares a call with the one that the journal has in its place, and [keeps](Self::keep) that one.
+    /// Compares a call with the call in its place in the journal, and [keeps](Self::keep) the latter.
     ///
     /// # Errors
     ///

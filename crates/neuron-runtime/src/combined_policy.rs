@@ -1,4 +1,4 @@
-//! [`CombinedPolicy`]: several policies that must agree.
+//! A policy of several policies that must agree ([`CombinedPolicy`]).
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use neuron_types::{PermissionDecision, PermissionPolicy, ToolCall, ToolDefinition};
 use serde_json::Value;
 
-/// Several policies as one: a call runs if all of them allow it.
+/// Several policies as one. A call runs if all of them allow it.
 ///
 /// One that denies decides, the first with its reason. Else all that ask are asked about, in one
 /// question. Without a policy every call is asked about.

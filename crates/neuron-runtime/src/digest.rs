@@ -1,4 +1,4 @@
-//! Digests of what a step was given.
+//! Digests of the inputs of steps.
 
 use std::io;
 
@@ -6,8 +6,8 @@ use neuron_types::{DurableError, RequestRef, ToolCall, ToolInvocation};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-/// The digest of a call of the model: what replay compares with the journal. It is the same for all
-/// releases of Rust, and follows from the request alone.
+/// Returns the digest of a call of the model, which a replay compares with the journal. It depends only on the
+/// request, and not on the release of Rust.
 ///
 /// # Errors
 ///
@@ -16,7 +16,7 @@ pub fn llm_digest(request: RequestRef<'_>) -> Result<String, DurableError> {
     of(&request)
 }
 
-/// The digest of a tool call: of its name and arguments.
+/// Returns the digest of a tool call, which covers its name and its arguments.
 ///
 /// # Errors
 ///
@@ -44,7 +44,7 @@ pub fn recorded_digest(invocation: &ToolInvocation) -> Result<String, DurableErr
     })
 }
 
-/// The effect key of a call as it stands in a record: the key, or the digest of a long key.
+/// Returns the effect key of a call for a record, which is the key or the digest of a long key.
 pub(crate) fn recorded_key(invocation: &ToolInvocation) -> Result<Option<String>, DurableError> {
     match &invocation.effect_key {
         Some(key) if key.len() > LONGEST_KEY => of(key).map(Some),
@@ -60,8 +60,7 @@ pub(crate) fn named_key(tool: &str, key: Option<&str>) -> String {
     }
 }
 
-/// Compares a tool call with the one that the journal has in its place: a name, and the [digest](recorded_digest) of the
-/// call.
+/// Compares a tool call with the name and the [digest](recorded_digest) of the call in its place in the journal.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! [`EffectKeys`]: calls that are one effect, because their tool gives them the same key.
+//! Calls with one effect, because their tool gives them the same key ([`EffectKeys`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -18,7 +18,7 @@ use crate::outcome_unknown;
 /// The most bytes of a result that later calls get whole.
 const LONGEST_OUTPUT: usize = 4096;
 
-/// The effects of a run whose tools give them keys: see [`Tool::effect_key`](neuron_types::Tool::effect_key). For
+/// The effects of a run whose tools give them keys with [`Tool::effect_key`](neuron_types::Tool::effect_key). For
 /// implementations of [`DurableContext::execute_tools`](neuron_types::DurableContext::execute_tools).
 ///
 /// It follows from the results of the run's calls, so that a replay builds it again.
@@ -33,18 +33,18 @@ struct Known {
     earlier: BTreeSet<String>,
 }
 
-/// Where the result of a call comes from.
+/// The source of a call's result.
 enum Source {
     /// The call runs.
     Runs,
     /// An earlier call has had the effect.
     Known(ToolOutput),
-    /// The call with this number, of those that run.
+    /// The result of the running call with this index.
     Same(usize),
 }
 
 impl EffectKeys {
-    /// Forgets all, and takes over what the state of an earlier execution has.
+    /// Drops all effects, and takes over the effects in the state of an earlier execution.
     pub fn restart(&self, start: &Start) {
         self.replace(match start {
             Start::Snapshot(snapshot) => &snapshot.effects,

@@ -1,4 +1,4 @@
-//! Guardrails: checks of what goes into a model and of what comes out of it.
+//! Guardrails, which check the input and the output of a model.
 
 use std::any::type_name;
 use std::fmt;
@@ -9,14 +9,14 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use neuron_types::{WasmBoxedFuture, WasmCompatSend, WasmCompatSync};
 
-/// What a guardrail says of a text.
+/// The result of a guardrail's check of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GuardrailResult {
     /// It is acceptable.
     Pass,
     /// It must go no further.
     Tripwire(
-        /// Why; it may reach the user, so it should not quote the text.
+        /// The reason. It may reach the user, so it should not quote the text.
         String,
     ),
     /// It may go on, and somebody should know.
@@ -27,19 +27,19 @@ pub enum GuardrailResult {
 }
 
 impl GuardrailResult {
-    /// Whether the text is acceptable.
+    /// Returns `true` if the text is acceptable.
     #[must_use]
     pub fn is_pass(&self) -> bool {
         matches!(self, Self::Pass)
     }
 
-    /// Whether the text must go no further.
+    /// Returns `true` if the text must not be passed on.
     #[must_use]
     pub fn is_tripwire(&self) -> bool {
         matches!(self, Self::Tripwire(_))
     }
 
-    /// Whether the text may go on with a warning.
+    /// Returns `true` if the text is passed on with a warning.
     #[must_use]
     pub fn is_warn(&self) -> bool {
         matches!(self, Self::Warn(_))
@@ -287,7 +287,7 @@ pub fn run_output_guardrails(
     }
 }
 
-/// What several guardrails said of a text, in their order, each with its name.
+/// The results of several guardrails for a text, in their order and with their names.
 #[derive(Debug, Default)]
 pub(crate) struct Findings(Vec<(String, GuardrailResult)>);
 
@@ -331,7 +331,7 @@ impl Findings {
     }
 }
 
-/// A check in which a panic is a tripwire: what could not be checked must not pass.
+/// Runs a check. A panic is a tripwire, because an unchecked text must not pass.
 async fn caught(name: &str, check: impl Future<Output = GuardrailResult>) -> GuardrailResult {
     // What is inside is dropped after a panic and never used again.
     AssertUnwindSafe(check).catch_unwind().await.unwrap_or_else(|_| {

@@ -98,7 +98,7 @@ impl GuardrailHook {
         Self::default()
     }
 
-    /// Starts building a hook; the same as [`new`](Self::new) with a `build` at the end.
+    /// Starts building a hook. The same as [`new`](Self::new) with a `build` at the end.
     pub fn builder() -> GuardrailHookBuilder {
         GuardrailHookBuilder::default()
     }
@@ -117,18 +117,17 @@ impl GuardrailHook {
         self
     }
 
-    /// Lets the input guardrails check the text of tool results too, that of resources and links to some
-    /// included, before the model sees them, in one text with what the user said. After a tripwire a notice takes the place of each of the latest
-    /// results. By default they are not checked.
+    /// Makes the input guardrails also check the text of tool results, including resources and links to them,
+    /// before the model sees them. The results and the input of the user are one text. After a tripwire a
+    /// notice replaces each of the latest results. By default results are not checked.
     #[must_use]
     pub fn check_tool_results(mut self) -> Self {
         self.checks_tool_results = true;
         self
     }
 
-    /// Lets a stream wait: what the model says, thinks and calls is shown when the whole answer has
-    /// passed the output guardrails, and not at all after a tripwire. It takes memory for one answer.
-    /// By default a stream shows everything at once.
+    /// Delays a stream until the whole response has passed the output guardrails. After a tripwire nothing of
+    /// it is shown. It takes memory for one response. By default a stream shows everything at once.
     #[must_use]
     pub fn hold_back_text(mut self) -> Self {
         self.holds_back_text = true;

@@ -1,4 +1,4 @@
-//! What guardrails are given to check: the text of a conversation's new messages, and of an answer.
+//! The texts that guardrails check, which are the new messages of a conversation and a response.
 
 use neuron_types::{
     CompletionResponse, ContentBlock, ContentItem, DocumentSource, Message, ModelCall, Role,
@@ -7,9 +7,9 @@ use neuron_types::{
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-/// The text of the user in messages, plain-text documents included; each message, document and result
-/// begins a line. Of a block that only its vendor understands every text counts: the vendor's model
-/// sees it.
+/// Returns the text of the user in messages, including plain-text documents. Each message, document and result
+/// starts a line. All texts of a block that only its vendor understands are included, because the vendor's model
+/// sees them.
 pub(crate) fn input_text(messages: &[Message], with_tool_results: bool) -> String {
     let mut lines: Vec<String> = Vec::new();
     for message in messages.iter().filter(|message| message.role == Role::User) {
@@ -35,8 +35,8 @@ pub(crate) fn input_text(messages: &[Message], with_tool_results: bool) -> Strin
     joined(lines)
 }
 
-/// The text of an answer, with what was said before in the same answer, and the output of a typed run
-/// as JSON. Empty if the answer itself says nothing.
+/// Returns the text of a response with the earlier text of the same turn, and the output of a typed run as JSON.
+/// Empty if the response itself has no text.
 ///
 /// JSON may write a character otherwise (`\u0040`, `\n`), and whoever reads it gets the character: so
 /// JSON counts a second time, as it is read, if that is something else.
@@ -60,7 +60,7 @@ pub(crate) fn output_text(response: &CompletionResponse, asked: &ModelCall<'_>) 
     if as_read == text { text } else { format!("{text}\n{as_read}") }
 }
 
-/// Whether a text is JSON, or has it in a fenced block.
+/// Returns `true` if a text is JSON, or contains JSON in a fenced block.
 fn has_json(text: &str) -> bool {
     let is_json = |text: &str| serde_json::from_str::<IgnoredAny>(text).is_ok();
     let lines: Vec<&str> = text.lines().collect();
@@ -68,8 +68,8 @@ fn has_json(text: &str) -> bool {
     is_json(text) || blocks.any(|block| is_json(&block.join("\n")))
 }
 
-/// A text in which the escapes of JSON are the characters that they stand for; but quotes and
-/// backslashes stay escaped, so that what is a string stays one.
+/// Replaces the escapes of JSON by their characters. Quotes and backslashes stay escaped, so that strings remain
+/// strings.
 fn unescaped(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -131,8 +131,8 @@ fn add_texts(json: &Value, lines: &mut Vec<String>) {
     }
 }
 
-/// What the model reads of a piece of a result: the text, or the words in which it is told of the rest. A
-/// resource counts also if its bytes are sent, with its address.
+/// Returns the text that the model reads of an item of a result, or the words that describe the item to the model.
+/// A resource is included with its URI, even if its bytes are sent.
 fn text_of_item(item: &ContentItem) -> Option<String> {
     match item {
         ContentItem::Image { .. } => None,

@@ -8,7 +8,7 @@ use neuron_types::{
     VersionedSessionStorage, check_session_id,
 };
 
-/// Stores sessions in memory: for tests, and for processes that need not remember them.
+/// Stores sessions in memory, for tests and for processes without a persistent state.
 ///
 /// A clone shares the sessions.
 ///
@@ -34,7 +34,7 @@ pub struct InMemorySessionStorage {
 #[derive(Debug, Default)]
 struct Sessions {
     by_id: HashMap<String, Stored>,
-    /// How many writes there have been: each gives its number as revision.
+    /// Number of writes so far, which is the revision of the last write.
     writes: u64,
 }
 

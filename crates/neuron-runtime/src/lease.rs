@@ -1,4 +1,4 @@
-//! [`while_held`]: work that goes on only while this process holds its run.
+//! Work that runs only while this process holds its run ([`while_held`]).
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use neuron_types::{DurableError, WasmCompatSend, clock};
 
-/// Polls `work` only while this process holds its run: for durable contexts whose runs another process takes over after
-/// a lease.
+/// Polls `work` only while this process holds its run. For durable contexts whose runs another process takes over
+/// after a lease.
 ///
 /// `prove` proves to the engine that the run is still held, and renews the lease. It is called before the first poll of
 /// `work`, then at every third of the lease, and before the first poll after a pause of more than half of the lease. So

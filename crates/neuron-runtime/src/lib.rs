@@ -1,4 +1,4 @@
-//! What a production service puts around an agent.
+//! Sessions, guardrails, permission rules, sandboxes and logs for agents in production.
 //!
 //! # Where to look
 //!

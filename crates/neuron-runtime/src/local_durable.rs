@@ -1,4 +1,4 @@
-//! [`LocalDurableContext`]: a durable context that goes straight to the provider and the tools.
+//! A durable context without a journal, [`LocalDurableContext`].
 
 mod attempts;
 mod signals;
@@ -21,8 +21,8 @@ use serde_json::Value;
 use attempts::{Attempts, TimeLimit, sleep};
 pub use signals::LocalSignals;
 
-/// A [`DurableContext`] for development and tests: it calls the provider and the tools directly, and
-/// keeps no journal. A run that dies is gone.
+/// A [`DurableContext`] for development and tests. It calls the provider and the tools directly and keeps no
+/// journal, so a run does not survive its process.
 ///
 /// An agent with it behaves as one without, so that code for a durable engine can be written and
 /// tried on one machine: deltas stream through, the calls of a parallel batch run at the same time,
@@ -92,7 +92,7 @@ impl<P: Provider> LocalDurableContext<P> {
         self.signals.clone()
     }
 
-    /// One attempt to stream an answer.
+    /// Makes one attempt to stream a response.
     async fn stream_once(
         &self,
         request: RequestRef<'_>,
@@ -169,7 +169,7 @@ impl<P: Provider> LocalDurableContext<P> {
     }
 }
 
-/// The calls go to the provider and the tools; see the type for what of the options holds.
+/// Calls the provider and the tools. The type's documentation lists the supported options.
 impl<P: Provider> DurableContext for LocalDurableContext<P> {
     async fn execute_llm_call(
         &self,
@@ -202,12 +202,12 @@ impl<P: Provider> DurableContext for LocalDurableContext<P> {
         parse_signal(self.signals.receive(signal_name, timeout).await?)
     }
 
-    /// Never: there is no journal that could grow.
+    /// Returns `false`, because there is no journal that could grow.
     fn should_continue_as_new(&self) -> bool {
         false
     }
 
-    /// Fails: there is no engine that could start a new execution.
+    /// Returns an error, because there is no engine that could start a new execution.
     async fn continue_as_new(&self, _state: Value) -> Result<(), DurableError> {
         let text = "a LocalDurableContext cannot continue as new: no engine would start the new \
                     execution; use a durable engine's context";
@@ -304,7 +304,7 @@ impl<P> fmt::Debug for LocalDurableContext<P> {
 /// A call of the model that failed.
 struct Broken {
     error: ProviderError,
-    /// Whether the same call may succeed.
+    /// True if the same call may succeed later.
     may_pass: bool,
 }
 
@@ -316,7 +316,7 @@ impl From<ProviderError> for Broken {
 }
 
 impl Broken {
-    /// The wait before another attempt; none if the error stands.
+    /// Returns the wait before another attempt. `None` if the error is final.
     fn wait(&self, attempts: &mut Attempts) -> Option<Duration> {
         self.may_pass.then(|| attempts.next(self.error.kind(), self.error.retry_after())).flatten()
     }

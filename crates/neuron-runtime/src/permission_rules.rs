@@ -1,4 +1,4 @@
-//! [`PermissionRules`]: a policy made from rules, by tool, by argument and by annotation.
+//! A policy made of rules about tools, arguments and annotations, [`PermissionRules`].
 
 mod argument;
 mod command_pattern;
@@ -21,8 +21,7 @@ use path_pattern::Directory;
 use rule::CompiledRule;
 pub use rule::{AnnotationCondition, PermissionEffect, PermissionRule};
 
-/// A [`PermissionPolicy`] made from rules: by the name of the tool, by its arguments, by its
-/// annotations.
+/// A [`PermissionPolicy`] made of rules about the names of tools, their arguments and their annotations.
 ///
 /// Of all rules that match a call the strongest decides: deny, then ask, then allow. Their order does
 /// not matter (of two that say the same the first is named), and another deny rule never allows more. What no rule matches follows the default, which
@@ -107,7 +106,7 @@ pub use rule::{AnnotationCondition, PermissionEffect, PermissionRule};
 pub struct PermissionRules {
     rules: Vec<CompiledRule>,
     default: PermissionEffect,
-    /// Where relative paths start.
+    /// The directory of relative paths.
     directory: Option<Directory>,
 }
 
@@ -200,7 +199,7 @@ impl PermissionRules {
 }
 
 impl PermissionPolicy for PermissionRules {
-    /// Decides without the tool's definition: what depends on it cannot be told.
+    /// Decides without the definition of the tool. Conditions on the definition are unclear.
     fn check(&self, tool_name: &str, input: &Value) -> PermissionDecision {
         self.decide(tool_name, input, None)
     }

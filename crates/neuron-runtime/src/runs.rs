@@ -1,4 +1,4 @@
-//! [`DurableRuns`]: the runs of a durable engine for operators, the same for every engine.
+//! A view of the runs of any durable engine for operators, [`DurableRuns`].
 
 use std::fmt;
 use std::future::Future;
@@ -73,18 +73,18 @@ pub trait DurableRuns: WasmCompatSend + WasmCompatSync {
 pub enum RunStatus {
     /// The run has not ended. A process drives it, or it was interrupted and goes on when a process takes it.
     Running,
-    /// The run waits for a signal, a time or an approval: [`RunSummary::waits_for`].
+    /// The run waits for a signal, a time or an approval ([`RunSummary::waits_for`]).
     Waiting,
     /// The run ended with a result.
     Done,
-    /// The run ended with an error: [`RunSummary::reason`].
+    /// The run ended with an error ([`RunSummary::reason`]).
     Failed,
     /// The run was cancelled.
     Cancelled,
-    /// The run stands still, because it cannot go on as its agent or its journal is now: [`RunSummary::reason`]. For
-    /// example, the agent changed. The run goes on once the cause is gone.
+    /// The run cannot continue with its current agent or journal ([`RunSummary::reason`]), for example because
+    /// the agent changed. It continues once the cause is removed.
     Stalled,
-    /// The stored run is not what was written: [`RunSummary::reason`].
+    /// The stored run was changed or damaged ([`RunSummary::reason`]).
     Damaged,
 }
 
@@ -123,7 +123,7 @@ pub struct RunSummary {
 }
 
 impl RunSummary {
-    /// Creates a summary with nothing but an id and a status; set its fields.
+    /// Creates a summary with an id and a status. The other fields are empty.
     pub fn new(id: impl Into<String>, status: RunStatus) -> Self {
         Self {
             id: id.into(),
@@ -148,12 +148,12 @@ pub struct WaitsFor {
     pub since: Option<DateTime<Utc>>,
     /// Time at which the wait ends. `None` if the wait has no end, or the engine does not know it.
     pub deadline: Option<DateTime<Utc>>,
-    /// What ends the wait.
+    /// The event that ends the wait.
     pub event: WaitEvent,
 }
 
 impl WaitsFor {
-    /// Creates a wait without times; set its fields.
+    /// Creates a wait without times.
     #[must_use]
     pub fn new(event: WaitEvent) -> Self {
         Self { since: None, deadline: None, event }
@@ -164,7 +164,7 @@ impl WaitsFor {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum WaitEvent {
-    /// A signal: [`DurableRuns::signal`] sends it.
+    /// A signal, which [`DurableRuns::signal`] sends.
     Signal {
         /// The signal's name.
         name: String,

@@ -1,4 +1,4 @@
-//! Sandboxes: where tools run, and what they may reach there.
+//! Sandboxes for tools, which limit their access.
 
 mod command_tool;
 mod no_op;

@@ -1,5 +1,4 @@
-//! What every durable engine stores of a run's steps: one form of records, digests and requests for all
-//! adapters.
+//! The stored form of a run's steps, which is the same for all engines: records, digests and requests.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,29 +15,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::Asked;
 
-/// The most bytes that a record may have where nothing else is set: 1 MiB.
+/// Default maximum of bytes in a record, 1 MiB.
 pub const DEFAULT_RECORD_LIMIT: usize = 1 << 20;
 
-/// What a step gave, as a journal keeps it: a value, or the error that the loop must see again on replay.
+/// A journal entry with the result of a step, a value or the error that the loop receives again on replay.
 ///
 /// Unknown fields are ignored; a newer version is refused.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StepRecord<T> {
-    /// The version of this form: [`StepRecord::VERSION`] where it was written.
+    /// Version of the form. [`StepRecord::VERSION`] of the release that wrote it.
     pub version: u32,
-    /// What the step gave.
+    /// Value of the step. `None` if it failed.
     #[serde(default = "none", skip_serializing_if = "Option::is_none")]
     pub ok: Option<T>,
-    /// How it failed.
+    /// Error of the step. `None` if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorRecord>,
     /// The tokens that a tool took itself.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub usage: TokenUsage,
-    /// When the step ended, in milliseconds since 1970: the engine's clock on replay.
+    /// Time at which the step ended, in milliseconds since 1970. It is the engine's clock on replay.
     pub at: i64,
-    /// What a call of the model was asked.
+    /// The request of a call of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<Asked>,
 }
@@ -111,8 +110,8 @@ impl<T: Serialize + DeserializeOwned> StepRecord<T> {
 }
 
 impl<T: Serialize + DeserializeOwned> StepRecord<T> {
-    /// Makes the record of a step that does not fail: of a wait, say. A value that is `null` in JSON cannot
-    /// be told from none: use a type without one.
+    /// Creates the record of a step that cannot fail, such as a wait. A value that is `null` in JSON is read as
+    /// no value, so use a type without it.
     #[must_use]
     pub fn of_value(value: T, at: DateTime<Utc>) -> Self {
         Self::new(Ok(value), TokenUsage::default(), at)
@@ -136,13 +135,13 @@ impl StepRecord<CompletionResponse> {
         Self::new(result.map_err(|error| (&error).into()), TokenUsage::default(), at)
     }
 
-    /// The record with what the call was asked.
+    /// Adds the request of the call to the record.
     #[must_use]
     pub fn with_asked(self, asked: Asked) -> Self {
         Self { asked: Some(asked), ..self }
     }
 
-    /// Gives the loop what the call gave.
+    /// Returns the result of the call to the loop.
     ///
     /// # Errors
     ///
@@ -196,9 +195,9 @@ impl StepRecord<ToolOutput> {
         Self::new(result.map_err(|error| (&error).into()), usage, at)
     }
 
-    /// Gives the loop what the call gave, and counts its tokens on the meter of the call's context. Where
-    /// the tool has just run with that context, they are on it: use
-    /// [`into_tool_uncounted`](Self::into_tool_uncounted).
+    /// Returns the result of the call to the loop, and counts its tokens on the meter of the call's context. If
+    /// the tool has just run with that context, the meter has them already. Use
+    /// [`into_tool_uncounted`](Self::into_tool_uncounted) then.
     ///
     /// # Errors
     ///
@@ -245,8 +244,8 @@ fn not_json(what: &str, error: &DurableError) -> String {
     format!("{what} cannot be stored in the journal: {error}")
 }
 
-/// What the model is told of a call that had begun when the process ended, and that must not run twice:
-/// nobody knows whether it had its effect.
+/// Returns the result for the model of a call that was interrupted and must not run twice. It reports that the
+/// effect is unknown.
 #[must_use]
 pub fn outcome_unknown(tool_name: &str) -> ToolOutput {
     let text = format!(
@@ -257,7 +256,7 @@ pub fn outcome_unknown(tool_name: &str) -> ToolOutput {
     ToolOutput { is_error: true, ..ToolOutput::text(text) }
 }
 
-/// What becomes of a call that had begun when the process ended, and that must not run twice.
+/// The handling of a call that was interrupted and must not run twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnknownOutcome {
     /// The model is told that its outcome is unknown, by [`outcome_unknown`].
@@ -268,7 +267,7 @@ pub enum UnknownOutcome {
 }
 
 impl UnknownOutcome {
-    /// What the call gives.
+    /// Returns the result of the call.
     ///
     /// # Errors
     ///
@@ -284,7 +283,7 @@ impl UnknownOutcome {
     }
 }
 
-/// A tool call that another process carries out: what of it may leave this one.
+/// A tool call for another process, with the parts that may leave this process.
 ///
 /// Of the environment only the variables that were allowed cross, since a journal keeps what crosses. Of
 /// [`ToolContext::extensions`] only an approval that the call resumes with does, and the path of the agents around it. `Debug` shows the names of the
@@ -294,13 +293,13 @@ impl UnknownOutcome {
 pub struct ToolRequest {
     /// The call.
     pub call: ToolCall,
-    /// What running the tool twice would do, as the tool declares it.
+    /// The effect of a second run, as the tool declares it.
     pub effect: ToolEffect,
-    /// How the engine treats the call.
+    /// The engine's options for the call.
     pub options: ActivityOptions,
     /// The run's id.
     pub run_id: String,
-    /// The session; empty when there is none.
+    /// Id of the session. Empty if there is none.
     #[serde(default)]
     pub session_id: String,
     /// The same for every attempt of the call.
@@ -310,13 +309,14 @@ pub struct ToolRequest {
     pub turn: Option<usize>,
     /// The working directory.
     pub cwd: PathBuf,
-    /// The variables that were allowed; in order, since engines compare the bytes of a request on replay.
+    /// The allowed environment variables. They are ordered, because engines compare the bytes of a request on
+    /// replay.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
     /// The approval with which an agent inside the call goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed: Option<Box<ResumedApproval>>,
-    /// The agents inside which the call is: see [`AgentPath`].
+    /// The agents around the call, as in [`AgentPath`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<String>,
 }
@@ -346,8 +346,7 @@ impl ToolRequest {
         }
     }
 
-    /// The context in which the other process runs the call; with a cancellation token and a meter of its
-    /// own.
+    /// Creates the context of the call in the other process, with its own cancellation token and meter.
     #[must_use]
     pub fn context(&self) -> ToolContext {
         let mut ctx = ToolContext {

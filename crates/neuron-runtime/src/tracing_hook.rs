@@ -1,4 +1,4 @@
-//! [`TracingHook`]: tells tracing of a run, event by event, within spans.
+//! A hook that logs the events of a run with tracing, within spans ([`TracingHook`]).
 
 mod clocks;
 mod errors;
@@ -76,7 +76,7 @@ use clocks::Clocks;
 /// A longer one: `RUST_LOG=debug cargo run -p neuron-runtime --example tracing_hook`.
 #[derive(Debug, Clone, Default)]
 pub struct TracingHook {
-    /// The most characters of a text; none: texts are not told.
+    /// Maximum number of characters of a text. `None` if texts are not logged.
     text_limit: Option<usize>,
     events_only: bool,
     clocks: Arc<Clocks>,
@@ -89,9 +89,9 @@ impl TracingHook {
         Self::default()
     }
 
-    /// Tells texts too, up to so many characters of each: `prompt` (the last message), `answer`,
-    /// `arguments`, `result`, and `error` for every error. They may be personal or secret: only where
-    /// whoever reads the logs may read the conversations.
+    /// Logs texts too, with at most `max_chars` characters of each: `prompt` (the last message), `answer`,
+    /// `arguments`, `result`, and `error`. They may be personal or secret. Use it only where readers of the
+    /// logs may read the conversations.
     #[must_use]
     pub fn with_texts(mut self, max_chars: usize) -> Self {
         self.text_limit = Some(max_chars);

@@ -61,7 +61,7 @@ fn kept(text: &str) -> Result<String, DurableError> {
     Ok(format!("{start}… (digest {})", digest::of(&text)?))
 }
 
-/// What the journal has, and what the agent asks for now, where they differ.
+/// Returns the texts of the journal and of the agent where they differ.
 pub(super) fn texts(
     old: (&Asked, Option<&Fields>),
     new: (&Asked, Option<&Fields>),
@@ -102,7 +102,7 @@ pub(super) fn texts(
     (expected.join(", "), got.join(", "))
 }
 
-/// A field as an error shows it: around the place where it differs from the other.
+/// Returns the excerpt of a field for an error, around its first difference from the other value.
 fn shown(name: &str, value: Option<&String>, other: Option<&String>) -> String {
     let Some(value) = value else {
         return format!("no {name}");

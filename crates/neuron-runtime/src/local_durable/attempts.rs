@@ -1,4 +1,4 @@
-//! Attempts of an activity: how long each may take, and when another follows.
+//! Attempts of an activity, with their time limits and the waits between them.
 
 use std::future::Future;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 /// When another attempt follows.
 pub(super) struct Attempts {
     policy: Option<RetryPolicy>,
-    /// How many have begun, the first included.
+    /// Number of attempts that have started, including the first.
     begun: u32,
     /// The wait before the next.
     interval: Duration,
@@ -24,8 +24,8 @@ impl Attempts {
         Self { policy, begun: 1, interval }
     }
 
-    /// Returns the wait before another attempt, and counts that as begun; `None` if the error of this
-    /// kind stands. `asked`: the wait that the failed side asks for.
+    /// Returns the wait before another attempt, and counts the attempt as started. `None` if an error of this
+    /// kind is final. `asked` is the wait that the peer requested.
     pub(super) fn next(&mut self, kind: &str, asked: Option<Duration>) -> Option<Duration> {
         let policy = self.policy.as_ref()?;
         let is_last = policy.maximum_attempts != 0 && self.begun >= policy.maximum_attempts;
@@ -40,14 +40,14 @@ impl Attempts {
         Some(wait.max(asked))
     }
 
-    /// How many attempts have begun.
+    /// Returns the number of attempts that have started.
     pub(super) fn begun(&self) -> usize {
         usize::try_from(self.begun).unwrap_or(usize::MAX)
     }
 }
 
-/// The interval after this one; none if it is too long for a number. A coefficient below one, or none
-/// at all, is as one.
+/// Returns the interval after this one. `None` if it is too long for a number. A coefficient that is below one or
+/// not a number counts as one.
 fn grown(interval: Duration, coefficient: f64) -> Option<Duration> {
     let seconds = interval.as_secs_f64() * coefficient.max(1.0);
     Duration::try_from_secs_f64(seconds).ok()
@@ -69,7 +69,7 @@ impl TimeLimit {
         self.whole
     }
 
-    /// Waits for work; `None` if the time is up before. Outside of a tokio runtime it never is.
+    /// Waits for work. `None` if the time is up first. Outside of a tokio runtime there is no limit.
     pub(super) async fn hold<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         if Handle::try_current().is_err() {
             return Some(work.await);
@@ -81,7 +81,7 @@ impl TimeLimit {
     }
 }
 
-/// Waits by tokio's clock; not at all outside of its runtime.
+/// Waits by tokio's clock. Returns at once outside of a tokio runtime.
 pub(super) async fn sleep(duration: Duration) {
     if !clock::sleep(duration).await && !duration.is_zero() {
         tracing::warn!(?duration, "there is no tokio runtime to wait by; nothing waits");
@@ -106,7 +106,7 @@ mod tests {
         Attempts::new(&ActivityOptions { retry_policy: Some(policy), ..Default::default() })
     }
 
-    /// The waits in seconds, until none follows; at most six.
+    /// Checks the waits in seconds, at most six.
     #[track_caller]
     fn check(policy: RetryPolicy, expected: &[u64]) {
         let mut attempts = attempts(policy);

@@ -1,4 +1,4 @@
-//! [`LocalSignals`]: what the outside tells a run that waits for it.
+//! Signals for a run that waits, [`LocalSignals`].
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -11,8 +11,8 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-/// Sends signals to a [`LocalDurableContext`](super::LocalDurableContext): the handle that
-/// [`signals`](super::LocalDurableContext::signals) gives. Clones send to the same context.
+/// A sender of signals to a [`LocalDurableContext`](super::LocalDurableContext), from its method
+/// [`signals`](super::LocalDurableContext::signals). Clones send to the same context.
 ///
 /// Signals wait, in order, until they are received.
 #[derive(Clone, Default)]
@@ -20,7 +20,7 @@ pub struct LocalSignals(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    /// What was sent and not received, oldest first, by the signal's name.
+    /// Signals that were not received yet, oldest first, by name.
     waiting: Mutex<HashMap<String, VecDeque<Value>>>,
     sent: Notify,
 }
@@ -44,7 +44,7 @@ impl LocalSignals {
         Ok(())
     }
 
-    /// Waits for the oldest signal of a name; `None` when none came in time.
+    /// Waits for the oldest signal of a name. `None` if there is none in time.
     pub(super) async fn receive(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Conditions on arguments: which argument, and what it must be.
+//! Conditions on the arguments of a call.
 
 use neuron_types::{ToolCall, ToolDefinition};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -10,17 +10,17 @@ use super::glob::Glob;
 use super::path_pattern::{Directory, PathPattern};
 use super::rule::PermissionEffect;
 
-/// A condition of a [`PermissionRule`](super::PermissionRule): an argument that matches a pattern.
+/// A condition of a [`PermissionRule`](super::PermissionRule) that requires an argument to match a pattern.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArgumentCondition {
-    /// The argument: its name, or with a slash before it a JSON pointer (`/options/path`).
+    /// Name of the argument, or a JSON pointer if it starts with a slash (`/options/path`).
     pub argument: String,
-    /// What it must be.
+    /// The pattern that the argument must match.
     pub matches: ArgumentPattern,
 }
 
-/// What an argument must be.
+/// A pattern of values of an argument.
 ///
 /// Patterns of texts are for strings, and for lists of strings: a rule that allows wants all of them to
 /// match, one that denies or asks wants one. Of anything else it cannot be told whether it matches.
@@ -28,12 +28,11 @@ pub struct ArgumentCondition {
 #[serde(rename_all = "snake_case", try_from = "PatternForm")]
 #[non_exhaustive]
 pub enum ArgumentPattern {
-    /// A text in which `*` stands for any characters; `\*` is a star. Capital letters count.
+    /// A text in which `*` matches any characters. `\*` is a literal star. The comparison is case-sensitive.
     Text(String),
-    /// A path: `*` stands for any characters within a name, `**` for any number of names, so that
-    /// `/code/**` is the directory and all in it. With `**` at its beginning a pattern starts anywhere,
-    /// without a slash there else where relative paths start:
-    /// [`with_directory`](super::PermissionRules::with_directory) says where that is.
+    /// A path. `*` matches any characters within a name, and `**` any number of names, so that `/code/**` is
+    /// the directory and everything in it. A pattern that starts with `**` matches anywhere. A pattern without
+    /// a slash at its start is relative to [`with_directory`](super::PermissionRules::with_directory).
     ///
     /// A path is compared only if it is plain: with a name `..`, a backslash, a `~` or a scheme at its
     /// beginning, two slashes there, control characters, a name that ends with a dot or a space, or one
@@ -41,43 +40,42 @@ pub enum ArgumentPattern {
     /// matches; neither if it differs only in capital letters. Names `.` and slashes too many do not
     /// count.
     Path(String),
-    /// A command line: the words of the pattern, `*` for any characters within one, `**` at the end for
-    /// any further words: `git status **`.
+    /// A command line. `*` matches any characters within a word, and `**` at the end any further words, as in
+    /// `git status **`.
     ///
     /// A command is compared only if it is plain words without quotes, separators, redirections,
     /// substitutions, patterns or assignments of variables; else it cannot be told whether it matches.
     /// So a rule that denies one plain command stops all that are not plain. What the program then does
     /// is another matter: allow a program only if none of its options runs another.
     Command(String),
-    /// This very value: a boolean, a number, a text, a list or an object. Of a value of another type,
-    /// or a number written otherwise, it cannot be told; neither of a list or an object in which only
-    /// such values differ.
+    /// Exactly this boolean, number, text, list or object. A value of another type, or a number in another
+    /// notation, is unclear, and so are a list and an object that differ only in such values.
     Equals(Value),
 }
 
 impl ArgumentPattern {
-    /// A text with `*` for any characters: [`Text`](Self::Text).
+    /// Creates a [`Text`](Self::Text) pattern.
     pub fn text(pattern: impl Into<String>) -> Self {
         Self::Text(pattern.into())
     }
 
-    /// A path with `*` and `**`: [`Path`](Self::Path).
+    /// Creates a [`Path`](Self::Path) pattern.
     pub fn path(pattern: impl Into<String>) -> Self {
         Self::Path(pattern.into())
     }
 
-    /// A command line with `*` and `**`: [`Command`](Self::Command).
+    /// Creates a [`Command`](Self::Command) pattern.
     pub fn command(pattern: impl Into<String>) -> Self {
         Self::Command(pattern.into())
     }
 
-    /// This very value: [`Equals`](Self::Equals).
+    /// Creates an [`Equals`](Self::Equals) pattern.
     pub fn equals(value: impl Into<Value>) -> Self {
         Self::Equals(value.into())
     }
 }
 
-/// What is read as a pattern: a plain enum would not say what is wrong with two patterns in one.
+/// The JSON form of a pattern. Its errors name two patterns in one object, which an enum would not.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PatternForm {
@@ -236,7 +234,7 @@ fn all_equal<'v>(values: impl Iterator<Item = (&'v Value, &'v Value)>) -> Findin
     values.fold(Finding::Yes, |all, (expected, value)| all.and(|| equals(expected, value)))
 }
 
-/// Whether a tool's schema lists the arguments that it takes, and this is none of them.
+/// Returns `true` if the schema of a tool lists its arguments without this one.
 fn lists_others(tool: &ToolDefinition, argument: &str) -> bool {
     let name = match argument.strip_prefix('/') {
         // As a JSON pointer writes it.

@@ -3,7 +3,7 @@
 use super::finding::Finding;
 use super::glob::Glob;
 
-/// A pattern of commands: `*` within a word, `**` for any number of words.
+/// A pattern of commands, with `*` within a word and `**` for any number of words.
 #[derive(Debug, Clone)]
 pub(super) struct CommandPattern {
     words: Vec<Word>,
@@ -45,7 +45,7 @@ impl CommandPattern {
         Ok(Self { words: texts.iter().enumerate().map(word).collect::<Result<_, _>>()? })
     }
 
-    /// Whether a command matches.
+    /// Compares a command with the pattern.
     pub(super) fn matches(&self, command: &str) -> Finding {
         let is_known = |character: char| matches!(character, ' ' | '\t') || is_plain(character);
         if let Some(character) = command.chars().find(|character| !is_known(*character)) {
@@ -69,7 +69,7 @@ impl CommandPattern {
     }
 }
 
-/// Whether no shell sees more in the character than itself.
+/// Returns `true` if no shell gives the character a special meaning.
 fn is_plain(character: char) -> bool {
     character.is_ascii_alphanumeric() || "_-./=:,@+".contains(character)
 }

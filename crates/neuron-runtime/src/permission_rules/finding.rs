@@ -1,6 +1,6 @@
-//! Whether a condition holds, or why that cannot be told.
+//! The result of a condition.
 
-/// Whether a condition holds.
+/// The result of a condition, which may be unclear for a reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Finding {
     Yes,
@@ -18,7 +18,7 @@ impl Finding {
         Self::Unknown(why.into())
     }
 
-    /// Whether both hold. What surely does not hold decides.
+    /// Combines two conditions that must both hold. A condition that does not hold decides.
     pub(super) fn and(self, other: impl FnOnce() -> Self) -> Self {
         match self {
             Self::No => Self::No,
@@ -30,7 +30,7 @@ impl Finding {
         }
     }
 
-    /// Whether one of the two holds. What surely holds decides.
+    /// Combines two conditions of which one must hold. A condition that holds decides.
     pub(super) fn or(self, other: impl FnOnce() -> Self) -> Self {
         match self {
             Self::Yes => Self::Yes,

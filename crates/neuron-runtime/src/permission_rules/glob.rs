@@ -1,9 +1,9 @@
 //! A text with `*` for anything.
 
-/// A text in which `*` stands for any characters, also for none; `\*` is a star, `\\` a backslash.
+/// A text in which `*` matches any number of characters. `\*` is a literal star and `\\` a backslash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Glob {
-    /// What stands between the stars; at least one.
+    /// Literal texts between the stars, at least one.
     parts: Vec<String>,
 }
 

@@ -1,22 +1,23 @@
-//! Paths, compared by their text so that none slips through: what is not plain cannot be told.
+//! Patterns of paths. Paths are compared by their text, and a path that is not plain is unclear, so that none slips
+//! through.
 
 use neuron_types::PermissionRuleError;
 
 use super::finding::Finding;
 use super::glob::Glob;
 
-/// A pattern of paths: `*` within a name, `**` for any number of names.
+/// A pattern of paths, with `*` within a name and `**` for any number of names.
 #[derive(Debug, Clone)]
 pub(super) struct PathPattern {
     start: Start,
     parts: Vec<Part>,
 }
 
-/// Where a pattern starts.
+/// The start of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Start {
     Root,
-    /// Where relative paths start.
+    /// The directory of relative paths.
     Directory,
     /// It begins with `**`.
     Anywhere,
@@ -54,7 +55,7 @@ impl PathPattern {
         Ok(Self { start, parts })
     }
 
-    /// Whether a path matches.
+    /// Compares a path with the pattern.
     pub(super) fn matches(&self, path: &str, directory: Option<&Directory>) -> Finding {
         let path = match Path::new(path) {
             Ok(path) => path,
@@ -96,7 +97,7 @@ impl PathPattern {
     }
 }
 
-/// Whether the parts match all of the names; it cannot be told if only capital letters differ.
+/// Compares the parts with all of the names. The result is unclear if only upper and lower case differ.
 fn compare(parts: &[Part], names: &[&str]) -> Finding {
     if all_match(parts, names) {
         return Finding::Yes;
@@ -119,7 +120,7 @@ impl Part {
     }
 }
 
-/// Whether the parts match all of the names.
+/// Returns `true` if the parts match all of the names.
 fn all_match(parts: &[Part], names: &[&str]) -> bool {
     // `reached[n]`: the parts so far match the first n names.
     let mut reached = vec![false; names.len() + 1];
@@ -149,7 +150,7 @@ fn all_match(parts: &[Part], names: &[&str]) -> bool {
     reached.last() == Some(&true)
 }
 
-/// Where relative paths start.
+/// The directory of relative paths.
 #[derive(Debug, Clone)]
 pub(super) struct Directory {
     text: String,
@@ -214,7 +215,7 @@ impl<'a> Path<'a> {
     }
 }
 
-/// Whether a name looks like the short form that Windows gives to a longer one.
+/// Returns `true` if a name looks like a short form (8.3) of a longer name on Windows.
 fn is_short_name(name: &str) -> bool {
     let mut tails = name.split('~').skip(1);
     tails.any(|tail| tail.starts_with(|first: char| first.is_ascii_digit()))

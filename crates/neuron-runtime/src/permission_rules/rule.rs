@@ -1,4 +1,4 @@
-//! One rule: which calls it is about, and what it says of them.
+//! A rule with its conditions and its effect.
 
 use neuron_types::{PermissionDecision, PermissionRuleError, ToolAnnotations, ToolDefinition};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use super::finding::Finding;
 use super::glob::Glob;
 use super::path_pattern::Directory;
 
-/// What a rule says of a call. The stronger one counts.
+/// The effect of a rule on a call. Of several effects the strongest counts.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -24,8 +24,7 @@ pub enum PermissionEffect {
     Deny,
 }
 
-/// A rule of [`PermissionRules`](super::PermissionRules): which calls it is about, and what it says of
-/// them.
+/// A rule of [`PermissionRules`](super::PermissionRules), with the calls that it matches and its effect on them.
 ///
 /// # Example
 ///
@@ -48,41 +47,41 @@ pub enum PermissionEffect {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct PermissionRule {
-    /// What the rule says.
+    /// The effect on the calls that match.
     pub effect: PermissionEffect,
-    /// The tools that it is about: names in which `*` stands for any characters.
+    /// Names of the tools, in which `*` matches any characters.
     pub tools: Vec<String>,
     /// Conditions on the arguments, all of which must hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<ArgumentCondition>,
-    /// What the tool must say of itself.
+    /// The annotations that the tool must have.
     #[serde(default, skip_serializing_if = "AnnotationCondition::is_empty")]
     pub annotations: AnnotationCondition,
-    /// What the rule is called in reasons and questions. Default: its effect and its tools.
+    /// Name of the rule in reasons and questions. Default: its effect and its tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Why; stands behind the name.
+    /// The reason, which follows the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// What a tool must say of itself in its [`ToolAnnotations`], each of which a rule may leave open.
+/// A condition on the [`ToolAnnotations`] of a tool. `None` accepts any value.
 ///
 /// Of what a tool does not say, it cannot be told; but one that only reads destroys nothing. What the
 /// tool of a foreign server says is a claim.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AnnotationCondition {
-    /// Whether it only reads: [`ToolAnnotations::read_only_hint`].
+    /// Required value of [`ToolAnnotations::read_only_hint`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
-    /// Whether it may destroy something: [`ToolAnnotations::destructive_hint`].
+    /// Required value of [`ToolAnnotations::destructive_hint`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destructive: Option<bool>,
-    /// Whether calling it twice is as once: [`ToolAnnotations::idempotent_hint`].
+    /// Required value of [`ToolAnnotations::idempotent_hint`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotent: Option<bool>,
-    /// Whether it reaches beyond the program: [`ToolAnnotations::open_world_hint`].
+    /// Required value of [`ToolAnnotations::open_world_hint`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_world: Option<bool>,
 }
@@ -214,7 +213,7 @@ impl CompiledRule {
         self.rule.effect
     }
 
-    /// Whether the rule is about a call.
+    /// Compares a call with the conditions of the rule.
     pub(super) fn check(
         &self,
         tool: &str,
@@ -229,7 +228,7 @@ impl CompiledRule {
         })
     }
 
-    /// What the rule says of a call; `unsure`: why it cannot be told whether the call is meant.
+    /// Returns the decision of the rule on a call. `unsure` is the reason if the match is unclear.
     pub(super) fn decision(&self, tool: &str, unsure: Option<&str>) -> PermissionDecision {
         let title = self.rule.title();
         let reason = self.rule.reason.iter().map(|reason| format!(": {reason}"));

@@ -1,4 +1,4 @@
-//! Tests of the rules: by table, and by property.
+//! Tests of the rules, by tables and by properties.
 
 use neuron_types::{
     PermissionDecision, PermissionPolicy, PermissionRuleError, ToolAnnotations, ToolCall,
@@ -30,7 +30,7 @@ fn text(decision: PermissionDecision) -> String {
     }
 }
 
-/// What a pattern says of a value, seen from a rule that allows (`Yes`: it matches), and one that denies.
+/// Checks the finding of a pattern for a value, by a rule that allows (`Yes` is a match) and by a rule that denies.
 #[track_caller]
 fn check(pattern: &ArgumentPattern, value: Value, expected: &str) {
     let input = json!({ "it": value });
@@ -325,7 +325,7 @@ fn of_a_list_a_rule_that_allows_wants_all_and_one_that_denies_wants_one() {
     }
 }
 
-/// What a deny rule about the argument makes of a call, when all else is allowed.
+/// Checks the decision of a deny rule about the argument on a call, if every other call is allowed.
 #[track_caller]
 fn check_missing(argument: &str, input: Value, schema: Option<Value>, is_denied: bool) {
     let rule = PermissionRule::deny("*").when(argument, ArgumentPattern::text("x"));

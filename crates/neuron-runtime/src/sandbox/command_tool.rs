@@ -7,7 +7,7 @@ use neuron_types::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// A tool that runs a program: it says which, and a sandbox runs it.
+/// A tool that describes a program, which a sandbox runs.
 ///
 /// [`Confined`] makes a tool of it that a registry takes.
 ///
@@ -70,7 +70,7 @@ pub trait CommandTool: WasmCompatSend + WasmCompatSync {
     /// The tool's own; [`ToolError::ModelRetry`] for what the model can mend.
     fn command(&self, args: Self::Args, ctx: &ToolContext) -> Result<ToolCommand, ToolError>;
 
-    /// Turns what became of the program into what the model sees. Provided:
+    /// Converts the outcome of the program into the result for the model. Provided:
     /// [`CommandOutput::to_tool_output`].
     ///
     /// # Errors
@@ -80,19 +80,20 @@ pub trait CommandTool: WasmCompatSend + WasmCompatSync {
         Ok(output.to_tool_output())
     }
 
-    /// What running the program twice would do. Provided: [`ToolEffect::AtMostOnce`].
+    /// Returns the effect of a second run of the program. Provided: [`ToolEffect::AtMostOnce`].
     fn effect(&self) -> ToolEffect {
         ToolEffect::AtMostOnce
     }
 
-    /// Returns a key for the effect of a call: see [`Tool::effect_key`](neuron_types::Tool::effect_key). Provided:
-    /// `None`.
+    /// Returns a key for the effect of a call, as [`Tool::effect_key`](neuron_types::Tool::effect_key) does.
+    /// Provided: `None`.
     fn effect_key(&self, args: &Self::Args) -> Option<String> {
         let _ = args;
         None
     }
 
-    /// Whether no other call of the same answer may run beside this tool's. Provided: `false`.
+    /// Returns `true` if no other call of the same response may run beside a call of this tool. Provided:
+    /// `false`.
     fn runs_alone(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! [`ProcessSandbox`]: programs run confined by the Linux kernel, as children of this process.
+//! A sandbox of the Linux kernel for programs that are children of this process ([`ProcessSandbox`]).
 
 use std::ffi::OsString;
 use std::fmt;
@@ -150,7 +150,7 @@ impl ProcessSandbox {
     }
 }
 
-/// How firmly the kernel confines programs.
+/// The strength with which the kernel confines programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Confinement {
@@ -162,7 +162,8 @@ pub enum Confinement {
     OlderKernel,
 }
 
-/// Who counts the processes and threads of a program, for [`process_limit`](ProcessSandboxBuilder::process_limit).
+/// The mechanism that counts the processes and threads of a program for
+/// [`process_limit`](ProcessSandboxBuilder::process_limit).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProcessCounting {
@@ -238,7 +239,7 @@ impl ProcessSandboxBuilder {
         self
     }
 
-    /// Lets programs read and run what is under a path.
+    /// Lets programs read and run files below a path.
     ///
     /// Where they may write as well, they can run what they wrote; it is confined as they are.
     pub fn execute(mut self, path: impl Into<PathBuf>) -> Self {
@@ -246,9 +247,9 @@ impl ProcessSandboxBuilder {
         self
     }
 
-    /// Takes away what programs may reach by default: reading and running what is under `/usr`,
-    /// `/bin`, `/sbin` and `/lib*`, and reading the few files under `/etc` that a library needs to be
-    /// loaded and time zones, names and certificates to be known.
+    /// Removes the default access of programs, which is reading and running files below `/usr`, `/bin`, `/sbin`
+    /// and `/lib*`, and reading a few files below `/etc` for loading libraries, time zones, host names and
+    /// certificates.
     ///
     /// `/bin/sh` and what it loads must then be allowed by [`execute`](Self::execute).
     pub fn without_system_paths(mut self) -> Self {
@@ -288,8 +289,8 @@ impl ProcessSandboxBuilder {
         self
     }
 
-    /// Passes an environment variable on, if it is set: in
-    /// [`ToolContext::environment`](neuron_types::ToolContext::environment) or else in this process.
+    /// Passes on an environment variable if it is set in
+    /// [`ToolContext::environment`](neuron_types::ToolContext::environment) or, if not there, in this process.
     pub fn inherit_env(mut self, name: impl Into<String>) -> Self {
         self.0.inherited_env.push(name.into());
         self
@@ -322,8 +323,8 @@ impl ProcessSandboxBuilder {
         self
     }
 
-    /// Accepts a process limit that is only [watched](ProcessCounting::Watched), on machines where the kernel counts in no
-    /// way: as root without a cgroup. Without this such machines are refused.
+    /// Accepts a process limit that is only [watched](ProcessCounting::Watched), on machines whose kernel
+    /// cannot count, as for root without a cgroup. By default such machines are refused.
     pub fn watched_process_limit(mut self) -> Self {
         self.0.accepts_watching = true;
         self
@@ -367,7 +368,7 @@ impl ProcessSandboxBuilder {
     }
 }
 
-/// What a builder was told.
+/// The settings of a builder.
 #[derive(Clone)]
 struct Settings {
     directory: PathBuf,
@@ -406,7 +407,7 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// What a call may use up.
+/// The limits of a call.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     time: Duration,

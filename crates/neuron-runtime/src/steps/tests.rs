@@ -241,8 +241,8 @@ fn what_is_nested_too_deep_to_be_read_is_not_written() {
     assert!(matches!(error, DurableError::Other(_)), "{error}");
 }
 
-/// It was an error that was not stored: the tool that had run ran again, or was said to be unknown, and the
-/// model's answer was paid again, each time that the run was resumed.
+/// The error was not stored, so with each resumption the tool ran again or was reported as unknown, and the model's
+/// response was paid for again.
 #[test]
 fn what_is_nested_too_deep_is_the_record_of_an_error() {
     let deep = || (0..300).fold(json!(1), |inner, _| json!([inner]));
@@ -273,7 +273,7 @@ fn a_value_reads_back_and_an_error_in_its_place_is_none() {
     assert!(text.contains("has the error Cancelled"), "{text}");
 }
 
-/// A journal holds digests: a release that changes them cannot go on with the runs of the one before.
+/// Journals contain digests. A release that changes them cannot continue the runs of the release before.
 #[test]
 fn digests_are_pinned() {
     let request = CompletionRequest {

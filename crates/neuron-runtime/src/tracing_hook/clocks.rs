@@ -1,4 +1,4 @@
-//! How long runs and calls take: when each began, as long as its run lasts.
+//! Durations of runs and calls. The start of a call is kept while its run lasts.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ struct RunClock {
     /// Several agents may have been given one run id.
     open: usize,
     began: Instant,
-    /// By the id of a tool call; without one: the model's.
+    /// Start times by the id of a tool call. `None` is the call of the model.
     calls: HashMap<Option<String>, Instant>,
 }
 

@@ -1,8 +1,8 @@
-//! What is told of an error: its kind, and how what it ended is said to have ended.
+//! The kind and the outcome of an error in log lines.
 
 use neuron_types::LoopError;
 
-/// An error's kind, with that of the error inside it: `Provider.RateLimit`.
+/// Returns the kind of an error with the kind of its inner error, for example `Provider.RateLimit`.
 pub(super) fn kind(error: &LoopError) -> String {
     match (error.kind(), error.innermost_kind()) {
         (kind, inner) if kind == inner => kind.to_owned(),
@@ -10,7 +10,7 @@ pub(super) fn kind(error: &LoopError) -> String {
     }
 }
 
-/// How what ended with an error ended, in one word.
+/// Returns the outcome of a run or call that ended with an error, in one word.
 pub(super) fn outcome(error: &LoopError) -> &'static str {
     if error.is_waiting() { "waiting" } else { "error" }
 }

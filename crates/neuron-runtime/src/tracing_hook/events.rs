@@ -1,4 +1,4 @@
-//! One line for each event of a run: its name, its level and its fields.
+//! The log line of each event of a run, with its name, level and fields.
 
 use neuron_types::{
     AgentResult, CompletionResponse, HookEvent, HookScope, LoopError, Message, RequestRef,
@@ -7,8 +7,8 @@ use neuron_types::{
 
 use super::{TracingHook, errors};
 
-/// Tells one event: as an event of tracing and, unless the hook leaves it out, as a span that ends at
-/// once. Both have the fields of `where` and those given.
+/// Records an event as an event of tracing and, unless the hook disables it, as a span that ends at once. Both have
+/// the fields of `where` and the given fields.
 macro_rules! tell {
     ($hook:expr, $level:ident, $name:literal, $scope:expr, { $($fields:tt)* }) => {{
         let scope: &HookScope<'_> = $scope;
@@ -209,7 +209,7 @@ impl TracingHook {
     }
 }
 
-/// What is known: an empty text is left out.
+/// Returns a text unless it is empty.
 pub(super) fn told(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }

@@ -1,4 +1,4 @@
-//! On other systems than Linux on a 64-bit processor: nothing can be confined, and all is refused.
+//! The sandbox on systems other than 64-bit Linux, which refuses every program.
 
 use std::convert::Infallible;
 

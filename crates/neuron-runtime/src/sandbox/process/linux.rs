@@ -1,5 +1,5 @@
-//! How programs are confined on Linux, without `unsafe`: a thread confines itself and starts the
-//! program, which inherits that, and everything that the program starts.
+//! Confinement of programs on Linux without `unsafe`. A thread confines itself and starts the program, which
+//! inherits the confinement, as does everything that the program starts.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ mod watch;
 
 pub(super) use run::Ready;
 
-/// A failure to set something up, with what was tried.
+/// Returns an error of the setup with the failed operation.
 fn setup_failed(what: impl fmt::Display, error: impl fmt::Display) -> SandboxError {
     SandboxError::SetupFailed(format!("{what}: {error}"))
 }

@@ -1,4 +1,4 @@
-//! [`Cgroup`]: a control group for the processes of one program, in which the kernel counts them and their memory.
+//! A control group for the processes of one program, in which the kernel counts them and their memory ([`Cgroup`]).
 
 use std::fmt::Display;
 use std::fs;
@@ -15,8 +15,9 @@ use super::{Limits, setup_failed};
 /// The beginning of the names of our control groups.
 const PREFIX: &str = "neuron-sandbox-";
 
-/// The age after which an empty control group whose process does not exist is one that a killed process left. A process
-/// in another namespace, which does not seem to exist, has moved its program into a younger one by then.
+/// Age after which an empty control group of a process that does not exist is removed, because a killed process
+/// left it. A process in another namespace seems not to exist, but has moved its program into a younger group by
+/// then.
 const LEFT_BEHIND: Duration = Duration::from_secs(60);
 
 /// The longest wait for a control group to become empty.

@@ -1,5 +1,5 @@
-//! What the kernel enforces on a thread and on all that is started from it: no capabilities, files by
-//! Landlock, system calls by seccomp.
+//! The rules that the kernel enforces on a thread and on everything that it starts, by dropped capabilities,
+//! Landlock and seccomp.
 
 use std::path::{Path, PathBuf};
 
@@ -18,9 +18,9 @@ use super::{Settings, setup_failed};
 /// The version of Landlock that a full confinement needs. It is the first that confines signals.
 pub(super) const FULL: ABI = ABI::V6;
 
-/// What programs run from by default.
+/// Default paths of programs and libraries.
 const SYSTEM_EXECUTE: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
-/// What libraries read by default. Nothing here is a secret.
+/// Default paths that libraries read. None of them is secret.
 const SYSTEM_READ: [&str; 12] = [
     "/etc/alternatives",
     "/etc/ca-certificates",
@@ -38,13 +38,13 @@ const SYSTEM_READ: [&str; 12] = [
 /// Devices that hold nothing.
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// How much programs give way to others, this process among them.
+/// Niceness of programs, so that other processes, including this one, come first.
 const NICENESS: i32 = 10;
 
 /// The rules of a sandbox, ready to be put on threads.
 pub(super) struct Rules {
     files: RulesetCreated,
-    /// How firmly the kernel enforces the rules.
+    /// The strength with which the kernel enforces the rules.
     pub(super) confinement: Confinement,
     has_network: bool,
     may_change_attributes: bool,
@@ -88,7 +88,7 @@ pub(super) struct ThreadRules {
 }
 
 impl ThreadRules {
-    /// Confines the calling thread for the rest of its life, and what is started from it.
+    /// Confines the calling thread for the rest of its life, and everything that it starts.
     pub(super) fn enforce(self) -> Result<(), SandboxError> {
         // Whoever watches must get a processor also when all want one.
         rustix::process::nice(NICENESS)

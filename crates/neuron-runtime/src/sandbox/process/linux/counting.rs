@@ -1,4 +1,4 @@
-//! [`Counting`]: what makes the kernel hold a program to its number of processes.
+//! The mechanism by which the kernel enforces the number of a program's processes ([`Counting`]).
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -14,7 +14,7 @@ use super::gate::Gate;
 /// The inode of the first user namespace, by `PROC_USER_INIT_INO` of the kernel.
 const FIRST_NAMESPACE: u64 = 0xEFFF_FFFD;
 
-/// How the kernel counts the processes of a program.
+/// The mechanism by which the kernel counts the processes of a program.
 #[derive(Debug, Clone)]
 pub(super) enum Counting {
     Cgroup(Hierarchy),
@@ -60,7 +60,7 @@ impl Counting {
         }
     }
 
-    /// Limits what a program that waits in its gate may start.
+    /// Limits the processes of a program that waits in its gate.
     pub(super) fn hold(
         &self,
         gate: &Gate,
@@ -92,8 +92,8 @@ fn is_limited_user() -> bool {
     }
 }
 
-/// Returns the number of a user outside of its namespace, by lines of three numbers: the first inside, the first
-/// outside, and how many follow.
+/// Returns the number of a user outside of its namespace. Each line of the map has three numbers, the first inside,
+/// the first outside, and the length.
 fn outside(map: &str, user: u32) -> Option<u32> {
     map.lines().find_map(|line| {
         let mut numbers = line.split_whitespace().map_while(|number| number.parse::<u32>().ok());

@@ -1,4 +1,4 @@
-//! How long the processes of a group kept processors busy.
+//! Processor time of the processes of a group.
 //!
 //! The kernel adds a process's time to that of the parent which waits for it. Where none waits, it is
 //! known only while the process lives, in steps of some milliseconds: many that live shorter would cost
@@ -14,7 +14,7 @@ use rustix::process::Pid;
 
 use super::members::Process;
 
-/// How many looks a process is sampled in; what it used later hardly differs from what is seen of it.
+/// Number of looks in which a process is sampled. Later the kernel's own figure of its time is close enough.
 const SAMPLES: u32 = 4;
 /// For how long one sample stands at most, if this process could not look for long.
 const LONGEST_SAMPLE: Duration = Duration::from_millis(100);
@@ -23,7 +23,7 @@ const LONGEST_SAMPLE: Duration = Duration::from_millis(100);
 pub(super) struct CpuTimes {
     /// By number and start.
     living: HashMap<(Pid, u64), Seen>,
-    /// Of those that are there no more.
+    /// Time of processes that have ended.
     gone: Duration,
     /// Of orphans that this process had to wait for, and of their children.
     adopted: Duration,

@@ -1,4 +1,4 @@
-//! [`Disks`]: the free space where programs may write.
+//! The free space on the disks to which programs may write ([`Disks`]).
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;

@@ -15,7 +15,7 @@ use seccompiler::{
 
 use super::super::Confinement;
 
-/// For all architectures, numbers from 424 on are the same; this one and all above are unknown.
+/// The first unknown number of a call. Numbers from 424 on are the same on all architectures.
 const FIRST_UNKNOWN: u32 = 470;
 // Names that the libc crate does not have everywhere yet.
 const FCHMODAT2: c_long = 452;
@@ -148,7 +148,7 @@ const ATTRIBUTES_HERE: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const ATTRIBUTES_HERE: &[c_long] = &[];
 
-/// Refused as if the kernel did not have them: libraries then take an older way.
+/// Calls that are refused as unknown to the kernel, so that libraries use an older call.
 const ABSENT: &[c_long] = &[
     // Its flags lie behind a pointer, where no filter sees them.
     libc::SYS_clone3,
@@ -164,14 +164,14 @@ const ABSENT: &[c_long] = &[
 /// The same on kernels whose Landlock does not confine how files are cut. The flags of the first lie behind a pointer.
 const ABSENT_ON_OLDER: &[c_long] = &[libc::SYS_openat2];
 
-/// Requests to file systems, by the kind in their second byte, and those that are let through.
+/// Requests to file systems, by the kind in their second byte, with the allowed requests.
 type Requests = (u64, &'static [u64]);
-/// Those that make, move and remove directories, which Landlock does not see: of btrfs and bcachefs. All
-/// file systems have `FICLONE`, `FICLONERANGE` and `FIDEDUPERANGE`.
+/// Requests of btrfs and bcachefs that create, move and remove directories, which Landlock does not see. All file
+/// systems have `FICLONE`, `FICLONERANGE` and `FIDEDUPERANGE`.
 const TREE_REQUESTS: [Requests; 2] =
     [(0x94, &[0x4004_9409, 0x4020_940d, 0xc018_9436]), (0xbc, &[])];
-/// Those that change attributes, encrypt or seal, also through a file that is open for reading: all but
-/// `FS_IOC_GETFLAGS`, in 64 and 32 bits, `FS_IOC_FIEMAP`, `FS_IOC_GETVERSION`, `FS_IOC_FSGETXATTR`.
+/// Requests that change attributes, encrypt or seal, also through a file that is open for reading. Allowed are
+/// `FS_IOC_GETFLAGS` in 64 and 32 bits, `FS_IOC_FIEMAP`, `FS_IOC_GETVERSION` and `FS_IOC_FSGETXATTR`.
 const ATTRIBUTE_REQUESTS: [Requests; 3] = [
     (0x66, &[0x8008_6601, 0x8004_6601, 0xc020_660b]),
     (0x76, &[0x8008_7601, 0x8004_7601]),
@@ -179,7 +179,7 @@ const ATTRIBUTE_REQUESTS: [Requests; 3] = [
 ];
 /// `FAT_IOCTL_SET_ATTRIBUTES`, whose kind has more that programs need.
 const FAT_ATTRIBUTES: u64 = 0x4004_7211;
-/// The requests that write to a terminal as its user: `TIOCSTI`, `TIOCLINUX`.
+/// Requests that write to a terminal as its user, `TIOCSTI` and `TIOCLINUX`.
 const TERMINAL_REQUESTS: [u64; 2] = [0x5412, 0x541c];
 /// The flags of new namespaces, and `CLONE_PARENT`, which makes a child of this process.
 const CLONE_FLAGS: [u64; 9] = [
@@ -194,7 +194,7 @@ const CLONE_FLAGS: [u64; 9] = [
     0x4000_0000,
 ];
 
-/// Two filters, of which the kernel takes what is stricter: each has one way to refuse.
+/// Two filters, each with one way to refuse. The kernel applies the stricter verdict.
 pub(super) struct Filters {
     refused: BpfProgram,
     absent: BpfProgram,
@@ -235,15 +235,15 @@ impl Filters {
         })
     }
 
-    /// Filters what the calling thread does, and what is started from it.
+    /// Filters the calls of the calling thread and of everything that it starts.
     pub(super) fn apply(&self) -> Result<(), Error> {
         seccompiler::apply_filter(&self.absent)?;
         seccompiler::apply_filter(&self.refused)
     }
 }
 
-/// Calls that are refused by their arguments: if all conditions of one of the lists hold, and always if
-/// there is no list.
+/// Calls that are refused by their arguments. A call is refused if all conditions of one list hold, or if it has no
+/// list.
 type Conditional = Vec<(c_long, Vec<Vec<SeccompCondition>>)>;
 
 fn conditional(
@@ -310,7 +310,7 @@ fn cutting() -> Result<Conditional, BackendError> {
     Ok(calls)
 }
 
-/// Matches the requests of a kind but those that are let through.
+/// Matches the requests of a kind except the allowed requests.
 fn all_but((kind, allowed): Requests) -> Result<Vec<SeccompCondition>, BackendError> {
     let mut conditions = vec![masked(1, 0xff00, kind << 8)?];
     for request in allowed {
@@ -343,8 +343,8 @@ fn compile(
     SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)?.try_into()
 }
 
-/// Puts in front of a filter that numbers from [`FIRST_UNKNOWN`] on do not exist: newer calls than
-/// this file knows, and those of x32, which are calls of x86-64 with another number.
+/// Adds instructions before a filter that refuse numbers from [`FIRST_UNKNOWN`] on as unknown. These are newer
+/// calls, and calls of x32, which are calls of x86-64 with another number.
 fn without_unknown(filter: BpfProgram) -> BpfProgram {
     let statement =
         |code: u32, k: u32, jt: u8, jf: u8| sock_filter { code: code as u16, jt, jf, k };

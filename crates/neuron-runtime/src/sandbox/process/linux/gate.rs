@@ -1,5 +1,4 @@
-//! The gate before a program: a shell that is confined already, and becomes the program when it is
-//! told to.
+//! The gate before a program. It is a confined shell that becomes the program on a signal from this process.
 //!
 //! Between a start and the first instruction of a program nothing of ours can run in its process: that
 //! needs `unsafe`. So a shell starts in its place, with an empty environment, from a thread that is
@@ -45,13 +44,13 @@ exec "$@"
 
 /// The shell of every system. Some can close only files with one digit.
 const SHELL: &str = "/bin/sh";
-/// One that can close all.
+/// A shell that can close descriptors with two digits.
 const LARGER_SHELL: &str = "/bin/bash";
 
-/// How many files a process may have open.
+/// Maximum number of open files of a process.
 const OPEN_FILES: u64 = 1024;
 
-/// How many signals and timers may wait.
+/// Maximum number of pending signals and timers.
 const WAITING_SIGNALS: u64 = 1024;
 
 /// A shell that waits.
@@ -83,8 +82,8 @@ impl Gate {
         Ok(Self { child, pid })
     }
 
-    /// Waits until the shell is there, and lets it close what it should not have inherited: files that
-    /// were opened in this process without the flag that closes them at a new program.
+    /// Waits for the shell, and makes it close the files that it should not have inherited. They were opened in
+    /// this process without the close-on-exec flag.
     pub(super) fn close_files(&mut self) -> Result<(), SandboxError> {
         self.wait()?;
         let closing: String = self.files()?.iter().map(|number| format!(" {number}>&-")).collect();
@@ -115,7 +114,7 @@ impl Gate {
         }
     }
 
-    /// What the shell said before it ended.
+    /// Returns the error text of the shell after it has ended.
     fn complaint(&mut self) -> String {
         let mut text = Vec::new();
         if let Some(stderr) = self.child.stderr.as_mut() {
@@ -184,8 +183,8 @@ fn descriptors(folder: &str) -> io::Result<Vec<u32>> {
     Ok(numbers)
 }
 
-/// Whether a file of this process with two digits would be inherited. What is opened meanwhile is
-/// found when the shell is there.
+/// Returns `true` if a descriptor of this process with two digits would be inherited. Files that are opened
+/// meanwhile are found when the shell has started.
 fn has_large_descriptor() -> bool {
     let is_inherited = |number: &u32| {
         let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}"));
@@ -203,7 +202,7 @@ fn same(resource: Resource, limit: u64) -> (Resource, u64, u64) {
     (resource, limit, limit)
 }
 
-/// Confines a thread and lets it end: what the kernel cannot enforce is known then.
+/// Confines a thread that then ends, to find out which rules the kernel cannot enforce.
 pub(super) fn try_confinement(rules: ThreadRules) -> Result<(), SandboxError> {
     on_a_thread(move || rules.enforce())?
 }
@@ -217,7 +216,7 @@ fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, SandboxErr
     })
 }
 
-/// What the gate reads: the environment as a script, then what the program reads.
+/// Returns the input of the gate, which is the environment as a script and then the input of the program.
 pub(super) fn input(program: &mut Program) -> Vec<u8> {
     let mut script = Vec::new();
     for (name, value) in &program.env {

@@ -1,4 +1,4 @@
-//! The process group of a program: one handle by which all of it can be killed, whatever it does.
+//! The process group of a program, by which all of its processes can be killed.
 //!
 //! A small shell leads the group, outside the confinement. The program's processes join it and cannot
 //! leave; they cannot signal the leader either. The number stays the group's until the leader has been
@@ -16,10 +16,10 @@ use rustix::process::{Pid, Signal};
 use super::members::Members;
 use super::{requirements, setup_failed};
 
-/// How long to wait for the end of processes that were killed: what a dead file server holds in the
-/// kernel does not end.
+/// Maximum wait for the end of killed processes. A process that waits in the kernel for a dead file server does not
+/// end.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long to wait between two looks at who is left.
+/// Interval between two looks at the remaining processes.
 const BREATH: Duration = Duration::from_millis(1);
 
 /// Waits for the end of its input. It is deaf to what the kernel itself sends to a group: one with a
@@ -52,7 +52,7 @@ impl Group {
         }
     }
 
-    /// The number of the group, which is that of its leader.
+    /// Returns the id of the group, which is the id of its leader.
     pub(super) fn id(&self) -> Pid {
         self.id
     }

@@ -10,8 +10,8 @@ use rustix::process::{Pid, Signal, WaitOptions};
 /// Lists the processes of a group but its leader, again and again.
 pub(super) struct Members {
     group: Pid,
-    /// Processes that belong to other groups, and are still there: nobody joins from outside, so they
-    /// need not be read again.
+    /// Existing processes of other groups. They are not read again, because no process joins the group from
+    /// outside.
     others: HashSet<Pid>,
     last_look: Instant,
 }
@@ -31,8 +31,8 @@ impl Members {
         let _ = rustix::process::kill_process_group(self.group, signal);
     }
 
-    /// Lists the processes, dead ones included, up to that many: where they become more and more, a list
-    /// of all would take longer and longer.
+    /// Lists at most `most` processes, including dead ones. A complete list would take longer and longer while
+    /// processes multiply.
     pub(super) fn list(&mut self, most: usize) -> io::Result<Vec<Process>> {
         if self.last_look.elapsed() > MEMORY {
             self.others.clear();
@@ -84,9 +84,9 @@ pub(super) struct Process {
     pub(super) is_dead: bool,
     /// Its first thread has a processor or waits for one.
     is_running: bool,
-    /// How many threads it has.
+    /// Number of threads.
     pub(super) tasks: u64,
-    /// When it started, in ticks: a number comes back, both do not.
+    /// Start time in ticks. An id may be used again, but not with the same start time.
     pub(super) start: u64,
     pub(super) cpu_time: Duration,
     /// Of children that it has waited for.
@@ -96,7 +96,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Whether it is a child of this process.
+    /// Returns `true` if it is a child of this process.
     pub(super) fn is_child(&self) -> bool {
         self.parent == rustix::process::getpid().as_raw_nonzero().get()
     }
@@ -106,7 +106,7 @@ impl Process {
         let _ = rustix::process::waitpid(Some(self.pid), WaitOptions::NOHANG);
     }
 
-    /// How much of an interval its threads keep processors busy, by what they do at this moment.
+    /// Returns the processor time of its threads in an interval, estimated from their current state.
     pub(super) fn running(&self, interval: Duration) -> io::Result<Duration> {
         let folder = format!("/proc/{}", self.pid);
         if self.tasks == 1 {
@@ -126,7 +126,7 @@ impl Process {
         Ok(sum)
     }
 
-    /// Its memory, in bytes, without that of files: 0 if it has ended.
+    /// Returns its memory in bytes, without mapped files. 0 if it has ended.
     pub(super) fn memory(&self) -> io::Result<u64> {
         let folder = format!("/proc/{}", self.pid);
         if let Some(bytes) = memory_in(Path::new(&folder))? {
@@ -185,8 +185,8 @@ fn memory_in(folder: &Path) -> io::Result<Option<u64>> {
     Ok(sum.map(|kilobytes| kilobytes.saturating_mul(1024)))
 }
 
-/// Reads a file of a process; `None` if that has ended. Whatever else fails must not look like that, a
-/// lack of file descriptors for instance: the process would be overlooked.
+/// Reads a file of a process. `None` if the process has ended. Any other failure, such as a lack of file
+/// descriptors, is an error, because the process would be overlooked.
 fn read(path: impl AsRef<Path>) -> io::Result<Option<String>> {
     match std::fs::read(path) {
         Ok(text) => Ok(Some(String::from_utf8_lossy(&text).into_owned())),

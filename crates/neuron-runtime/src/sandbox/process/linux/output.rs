@@ -1,4 +1,4 @@
-//! What a program writes, kept up to a limit. The rest is read and counted, so that it is not blocked.
+//! The output of a program up to a limit. The rest is read and counted, so that the program is not blocked.
 
 use std::io;
 
@@ -14,8 +14,7 @@ impl Captured {
         Self { limit, bytes: Vec::new(), dropped: 0 }
     }
 
-    /// Takes what is there without waiting, until it is that many bytes, and returns whether more may
-    /// come.
+    /// Reads available bytes without waiting, at most `most`. Returns `true` if more may come.
     pub(super) fn read(&mut self, mut from: impl io::Read, most: usize) -> io::Result<bool> {
         let mut buffer = [0; 16 * 1024];
         let mut taken = 0_usize;

@@ -1,5 +1,4 @@
-//! What a command means in a sandbox: which file is its program, in which directory, with which
-//! environment.
+//! The program file, the directory and the environment of a command in a sandbox.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -13,8 +12,8 @@ use super::Settings;
 
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Variables that a shell keeps for itself: some would have another value for the program, and with some
-/// shells it would not be started at all.
+/// Variables that a shell uses itself. Some would have another value for the program, and some shells would not
+/// start the program.
 const OWN_NAMES: [&str; 19] = [
     "_",
     "BASHOPTS",
@@ -88,7 +87,7 @@ impl Program {
     }
 }
 
-/// What is set later counts: the sandbox's, then what is passed on, then the command's own.
+/// Builds the environment. Later values override earlier ones, in the order sandbox, inherited, command.
 fn environment(
     command: &ToolCommand,
     settings: &Settings,
@@ -114,7 +113,7 @@ fn is_name(name: &OsStr) -> bool {
     }
 }
 
-/// Where a program of this name may be.
+/// Returns the possible paths of a program.
 fn candidates(name: &Path, directory: &Path, path: Option<&OsString>) -> Vec<PathBuf> {
     if name.as_os_str().as_bytes().contains(&b'/') {
         return vec![directory.join(name)];

@@ -1,5 +1,4 @@
-//! What must hold in this process and of `/proc`, so that a program's processes are seen and can be
-//! killed.
+//! The requirements on this process and on `/proc` for seeing and killing the processes of a program.
 
 use std::fs;
 
@@ -10,8 +9,8 @@ use super::setup_failed;
 /// The bit of `SIGCHLD` in the masks of `/proc/self/status`.
 const CHILD_SIGNAL: u64 = 1 << (libc::SIGCHLD - 1);
 
-/// Sees that `/proc` shows all processes: some systems hide those that this process may not trace, and a
-/// program can make itself one of them.
+/// Checks that `/proc` shows all processes. Some systems hide processes that this process may not trace, and a
+/// program can make itself such a process.
 pub(super) fn check_processes_are_seen() -> Result<(), SandboxError> {
     let mounts = fs::read_to_string("/proc/self/mountinfo");
     let mounts = mounts.map_err(|error| setup_failed("/proc/self/mountinfo", error))?;
@@ -41,7 +40,7 @@ pub(super) fn check_ends_are_kept() -> Result<(), SandboxError> {
     }
 }
 
-/// Reads `/proc/self/mountinfo`: the last mount of a directory is the one that is seen.
+/// Reads `/proc/self/mountinfo`, in which the last mount of a directory is the visible one.
 fn hides_processes(mounts: &str) -> bool {
     let option = mounts.lines().rev().find_map(|line| {
         let (mount, file_system) = line.split_once(" - ")?;

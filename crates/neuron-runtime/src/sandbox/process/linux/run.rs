@@ -1,4 +1,4 @@
-//! One run of a program, from its start to the end of all its processes.
+//! A run of a program, from its start to the end of all its processes.
 
 use std::ffi::OsString;
 use std::io::{self, PipeReader, Write as _};
@@ -30,8 +30,8 @@ use super::program::Program;
 use super::watch::Watch;
 use super::{Limits, Settings, requirements, setup_failed};
 
-/// How much of an output is read before the limits are looked at again: a program may write without
-/// end.
+/// Number of bytes of an output that are read before the limits are checked again, because a program may write
+/// without end.
 const AT_ONCE: usize = 256 * 1024;
 
 /// A sandbox whose paths are open. Clones share it.
@@ -193,10 +193,10 @@ enum End {
     Cancelled,
 }
 
-/// The standard input and outputs of a program; those that are closed are `None`.
+/// The standard input and outputs of a program. A closed one is `None`.
 struct Pipes {
     stdin: Option<ChildStdin>,
-    /// What is still to be written.
+    /// Input that is not written yet.
     input: io::Cursor<Vec<u8>>,
     stdout: Option<ChildStdout>,
     stdout_bytes: Captured,
@@ -311,8 +311,7 @@ impl Pipes {
         }
     }
 
-    /// Reads what is there, up to a number of bytes of each. An output that cannot be read any more has
-    /// ended.
+    /// Reads available bytes, at most `most` from each output. An output that cannot be read has ended.
     fn read(&mut self, most: usize) {
         if let Some(stdout) = &mut self.stdout
             && !self.stdout_bytes.read(stdout, most).unwrap_or(false)

@@ -1,5 +1,5 @@
-//! Whether a process group exceeds its limits: the kernel's own are those of one process, or of all of
-//! a user.
+//! The check of a process group's limits. The kernel's own limits are for one process or for all processes of a
+//! user.
 
 use std::io;
 use std::time::{Duration, Instant};

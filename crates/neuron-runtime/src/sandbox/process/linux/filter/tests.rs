@@ -1,4 +1,5 @@
-//! The filters, run by an interpreter of their instructions: also for kernels and calls that are not here.
+//! Tests that run the filters in an interpreter of their instructions, also for other kernels and calls than those
+//! of this machine.
 
 use super::*;
 
@@ -6,7 +7,8 @@ const ALLOWED: u32 = libc::SECCOMP_RET_ALLOW;
 const NOT_PERMITTED: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
 const NOT_THERE: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 
-/// What the kernel does with a filter: the instructions that ours have. Memory is a `seccomp_data`.
+/// Returns the kernel's verdict for a filter, with the instructions that our filters use. `memory` is a
+/// `seccomp_data`.
 fn verdict(program: &[sock_filter], memory: &[u32; 16]) -> u32 {
     let (mut at, mut value) = (0_usize, 0_u32);
     loop {
@@ -27,7 +29,7 @@ fn verdict(program: &[sock_filter], memory: &[u32; 16]) -> u32 {
     }
 }
 
-/// What becomes of a call of this architecture, by all filters.
+/// Checks the verdict of all filters for a call of this architecture.
 #[track_caller]
 fn check(filters: &Filters, number: c_long, args: &[u64], expected: u32) {
     let mut memory = [0; 16];
@@ -148,7 +150,7 @@ fn files_are_cut_on_older_kernels_only_through_a_file_that_is_written() {
     }
 }
 
-/// The kernel takes 32 bits of these arguments: what stands above must not help.
+/// The kernel takes 32 bits of these arguments, so the upper bits must not change the verdict.
 #[test]
 fn arguments_decide_by_the_bits_that_the_kernel_takes() {
     let high = 1 << 32;

@@ -5,7 +5,7 @@ use std::fs;
 use super::*;
 use crate::ProcessSandbox;
 
-/// A file that a program may read, one that it may not, and a folder to write in.
+/// Creates a readable file, a forbidden file, and a writable folder.
 fn files() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for name in ["own", "own/a", "own/b"] {
