@@ -1,4 +1,4 @@
-//! [`SqliteDurableContext`]: a durable context whose journal is a SQLite database.
+//! A durable context with a journal in a SQLite database ([`SqliteDurableContext`]).
 
 use std::fmt;
 use std::path::Path;
@@ -28,8 +28,8 @@ use crate::{JournalError, SqliteRuns};
 /// Number of steps after which a run that is driven continues as new.
 const DEFAULT_CONTINUE_AFTER: usize = 1000;
 
-/// A [`DurableContext`] that journals a run's steps in a SQLite database, so that the run goes on where it was
-/// when the process is killed and started again.
+/// A [`DurableContext`] that journals a run's steps in a SQLite database, so that the run continues if the process
+/// is killed and started again.
 ///
 /// While it lives it holds the run: nobody else can open it, in this process or another one. Clones share the
 /// run. The run is free again when [`drive`](Self::drive) has stored its end, the last of them is dropped, or the process
@@ -130,8 +130,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         Self { shared: Arc::new(Shared { journal, work, tools, options, requests, effects }) }
     }
 
-    /// Returns what the agent is to run from: a run of an agent takes it. The steps that follow are
-    /// replayed from there.
+    /// Returns the start for a run of an agent. The steps that follow are replayed from there.
     ///
     /// That is `start` for a run that has none yet, which is stored; else what the run began with; else, if it
     /// was continued as new, the state that it left.
@@ -244,7 +243,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         &self.shared.options
     }
 
-    /// Fails in the journal of an agent inside a tool call: the run around it waits.
+    /// Returns an error in the journal of an agent inside a tool call, because the run around it waits.
     fn check_may_wait(&self) -> Result<(), DurableError> {
         match self.journal().is_nested() {
             true => Err(other("an agent inside a tool call cannot wait for a signal".into())),
@@ -261,7 +260,7 @@ impl<P: Provider> SqliteDurableContext<P> {
     }
 }
 
-/// See the type for what is stored of each step.
+/// The type's documentation lists the stored parts of each step.
 impl<P: Provider> DurableContext for SqliteDurableContext<P> {
     async fn execute_llm_call(
         &self,
@@ -330,14 +329,14 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         self.shared.effects.to_stored()
     }
 
-    /// A wait that cannot be stored fails with the next step: it has no error of its own.
+    /// Waits. If the wait cannot be stored, the next step returns the error, because this method has none.
     async fn sleep(&self, duration: Duration) {
         if let Err(error) = self.sleep_as_step(duration).await {
             self.journal().fail_later(error);
         }
     }
 
-    /// When the last step ended, or the execution began: the same on replay.
+    /// Returns the time at which the last step ended or the execution began, which is the same on replay.
     fn now(&self) -> DateTime<Utc> {
         self.journal().now()
     }
@@ -372,7 +371,7 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         self.shared.effects.run(batch, |batch| self.call_tools(batch, options)).await
     }
 
-    /// Waits for the signal; [`SqliteRuns::inspect`] shows the calls meanwhile.
+    /// Waits for the signal. [`SqliteRuns::inspect`] shows the calls meanwhile.
     async fn wait_for_approval(
         &self,
         pending: &PendingApproval,

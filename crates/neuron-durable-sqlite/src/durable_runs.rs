@@ -1,4 +1,4 @@
-//! [`DurableRuns`] for [`SqliteRuns`]: what all durable engines have in common.
+//! The common interface of all durable engines, [`DurableRuns`], for [`SqliteRuns`].
 
 use neuron_runtime::{DurableRuns, RunsError};
 use neuron_types::ApprovalDecisions;

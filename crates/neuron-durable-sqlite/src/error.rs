@@ -1,4 +1,4 @@
-//! What goes wrong with a database of runs.
+//! Errors of a database of runs.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use neuron_runtime::RunsError;
 use neuron_sqlite::{Abort, SqliteError};
 use neuron_types::{DurableError, LoopError, StorageError, check_session_id};
 
-/// What goes wrong with a database of runs, or with a run in it.
+/// An error of a database of runs, or of a run in it.
 ///
 /// Within a run it is [`DurableError::Other`] with this as its source, and [`DurableError::Cancelled`] for a run that was
 /// cancelled.
@@ -19,7 +19,7 @@ pub enum JournalError {
     InvalidId {
         /// The id, shortened.
         id: String,
-        /// What is wrong with it.
+        /// The damage.
         reason: String,
     },
     /// There is no such run.
@@ -36,8 +36,8 @@ pub enum JournalError {
         /// The run's id.
         id: String,
     },
-    /// Another context has opened the run since: the lease of this context [expired](crate::RunBuilder::lease), or the
-    /// folder of its lock was deleted. This context begins and writes nothing any more.
+    /// Another context has opened the run since. The lease of this context [expired](crate::RunBuilder::lease),
+    /// or the folder of its lock was deleted. This context starts and writes nothing more.
     #[error(
         "the run {id:?} was opened by another context since: this one did not renew its lease in time, or \
          the folder of its lock was deleted"
@@ -83,18 +83,18 @@ pub enum JournalError {
         /// The run's id.
         id: String,
     },
-    /// What is stored of the run is not what was written.
+    /// The stored run was changed or damaged.
     #[error("the run {id:?} is damaged: {reason}")]
     Corrupt {
         /// The run's id.
         id: String,
-        /// What is wrong.
+        /// The damage.
         reason: String,
     },
-    /// Something is longer than what is stored may be.
+    /// A value exceeds the maximum length of a stored value.
     #[error("{what} takes {length} bytes, where {limit} are allowed")]
     TooLong {
-        /// What it is.
+        /// The kind of the value.
         what: String,
         /// Its length in bytes.
         length: usize,
@@ -104,7 +104,7 @@ pub enum JournalError {
     /// A value cannot be JSON, or is nested too deeply.
     #[error("{what} cannot be stored: {source}")]
     NotJson {
-        /// What it is.
+        /// The kind of the value.
         what: &'static str,
         /// Why.
         source: serde_json::Error,
@@ -114,7 +114,7 @@ pub enum JournalError {
     Lock {
         /// The file or its folder.
         path: PathBuf,
-        /// What the file system says.
+        /// The error of the file system.
         source: io::Error,
     },
     /// The database failed.

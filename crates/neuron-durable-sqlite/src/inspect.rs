@@ -17,7 +17,7 @@ use crate::step_row::{StepRow, time};
 
 type Result<T> = std::result::Result<T, Abort<JournalError>>;
 
-/// What of a record matters here.
+/// The fields of a record that are shown.
 #[derive(Deserialize)]
 struct Head {
     #[serde(default)]
@@ -65,7 +65,7 @@ fn summary_of<'a>(
     Ok(summary)
 }
 
-/// Tells all about a run but whether it is held; with its key.
+/// Returns the key and the details of a run, except whether it is held.
 pub(crate) fn details(connection: &Connection, id: &str) -> Result<(i64, RunDetails)> {
     let run = RunRow::get(connection, id)?;
     let steps = StepRow::load(connection, (run.key, id), 0)?;
@@ -81,7 +81,7 @@ pub(crate) fn details(connection: &Connection, id: &str) -> Result<(i64, RunDeta
     Ok((run.key, details))
 }
 
-/// How a run ended, if it did.
+/// Returns the outcome of a run that has ended.
 pub(crate) fn outcome(run: &RunRow) -> Result<Option<RunOutcome>> {
     let outcome = run.outcome.as_deref().map(|json| stored_json::read(json.as_bytes()));
     let damaged = |error| JournalError::corrupt(&run.id, format!("its outcome: {error}"));
@@ -115,7 +115,7 @@ fn step_info(id: &str, step: &StepRow) -> Result<StepInfo> {
     })
 }
 
-/// What a step is; none for what no release writes.
+/// Returns the kind of a step. `None` for a key that no release writes.
 pub(crate) fn kind(step: &StepRow) -> Option<StepKind> {
     match step.key.split('/').next()? {
         "model" => Some(StepKind::Model),

@@ -1,4 +1,4 @@
-//! The journal of one run that this context drives: what it holds, and how it is written to.
+//! The journal of a run that this context drives.
 
 mod ending;
 mod holding;
@@ -37,36 +37,36 @@ pub(crate) struct Journal {
     state: Mutex<State>,
     /// Whoever asks for a step holds it until the step is done.
     asking: tokio::sync::Mutex<()>,
-    /// That of the opened run, also in a nested journal.
+    /// The lock of the opened run, also in a nested journal.
     lock: Arc<Lock>,
     /// Number of drivers that handle a new execution.
     drivers: AtomicUsize,
 }
 
-/// How far this execution is.
+/// The progress of this execution.
 #[derive(Debug)]
 struct State {
     /// The steps that the journal holds and that were not asked for yet.
     recorded: VecDeque<StepRow>,
-    /// Whether `recorded` may be out of date: a step was given up halfway.
+    /// True if `recorded` may be out of date, because a step was dropped halfway.
     is_stale: bool,
     /// The position of the next step.
     position: i64,
-    /// How many steps of each kind there were.
+    /// Numbers of steps of each kind so far.
     counts: Counts,
     /// When the last step ended, or the execution began.
     stamp: i64,
-    /// Whether the run had ended, and nothing was added since.
+    /// True if the run had ended, and nothing was added since.
     has_ended: bool,
     /// Which execution this is.
     execution: i64,
-    /// Whether the run goes on from a state, of which whoever drives it has to hear first.
+    /// True if the run continues from a state that its driver has not received yet.
     needs_start: bool,
     /// Set if a loop of the agent has ended in this execution.
     has_ended_loops: bool,
     /// Why a wait that could not say so failed.
     failure: Option<DurableError>,
-    /// How far the replay is.
+    /// The progress of the replay.
     progress: Progress,
 }
 
@@ -80,12 +80,12 @@ struct Counts {
 }
 
 impl Journal {
-    /// Whether it is the journal of an agent inside a tool call.
+    /// Returns `true` for the journal of an agent inside a tool call.
     pub(crate) fn is_nested(&self) -> bool {
         self.place.run != self.place.opened.run
     }
 
-    /// What the run starts from; the run is replayed from there. Stores it if there is nothing yet.
+    /// Returns the start of the run, from which it is replayed. Stores the given start if there is none yet.
     pub(crate) async fn start(&self, start: Start) -> Result<Start, DurableError> {
         let _asking = self.ask()?;
         let json = to_json("the start of the run", &start)?;
@@ -212,7 +212,8 @@ impl Journal {
         Ok(done)
     }
 
-    /// [`write_step`](Self::write_step)s what a power failure may undo.
+    /// Writes a step, as [`write_step`](Self::write_step) does, but without a sync, so that a power failure may
+    /// undo it.
     pub(crate) async fn write_step_unsynced<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Transaction<'_>, &Place) -> Result<T, Abort<JournalError>> + Send + 'static,
@@ -240,7 +241,7 @@ impl Journal {
         self.state().position
     }
 
-    /// Whether all steps of the journal were asked for.
+    /// Returns `true` if all steps of the journal were replayed.
     pub(crate) fn is_at_end(&self) -> bool {
         self.state().recorded.is_empty()
     }
@@ -269,7 +270,7 @@ impl Journal {
         time(self.state().stamp)
     }
 
-    /// The time for a record: the system's, which does not go back.
+    /// Returns the time for a record. It is the system's time, but never goes back.
     pub(crate) fn stamp(&self) -> i64 {
         millis(Utc::now()).max(self.state().stamp)
     }
@@ -280,7 +281,7 @@ impl Journal {
         has_ended || matches!(self.check_held().await, Err(DurableError::Cancelled))
     }
 
-    /// Whether there is something in the journal that was not asked for yet, or all was there already.
+    /// Returns `true` while the journal has steps that were not replayed yet, or if it had all of them.
     pub(crate) fn is_replaying(&self) -> bool {
         let state = self.state();
         state.has_ended || state.recorded.iter().any(|step| step.record.is_some())

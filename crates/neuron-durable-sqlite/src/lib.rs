@@ -1,4 +1,4 @@
-//! Runs of agents that survive a crash, on one machine: a journal in a SQLite database, without a server.
+//! Runs of agents that survive a crash, on one machine, with a journal in a SQLite database and without a server.
 //!
 //! One line makes an agent durable. Kill the process at any moment and start it again: the run goes on where it
 //! was. No answer of the model that had arrived is paid again, and no tool call that had ended runs again.

@@ -1,4 +1,4 @@
-//! The holder of a run: one context at a time, in this process and in others.
+//! The lock of a run, which one context at a time holds, in this process and in others.
 //!
 //! A run has a lock of the operating system on a file beside the database. A killed process frees its runs at once. A
 //! process that is stopped or hangs keeps the lock of the operating system, so the lock is also a lease: the file has the
@@ -131,7 +131,7 @@ impl Locks {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Renewal {
     InTime,
-    /// The lease may have expired before: another holder may be taking the run over.
+    /// The lease may have expired before, so another holder may be taking over the run.
     Late,
     /// Another holder has taken the run over, or the file of the lock was deleted.
     Lost,
@@ -206,7 +206,8 @@ impl Drop for Lock {
     }
 }
 
-/// To close a file is not enough: a child process inherits the lock between `fork` and `exec`.
+/// Releases the lock. Closing the file is not enough, because a child process inherits the lock between `fork` and
+/// `exec`.
 fn unlock(file: &File) {
     // Whatever fails here, closing does the rest.
     let _ = file.unlock();

@@ -1,4 +1,4 @@
-//! Parking: a run of a pool gives its place back while it waits.
+//! Parking, by which a run of a pool releases its place while it waits.
 
 use std::future::pending;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! [`RunPool`]: drives the runs of a database, so many at a time.
+//! A driver of the runs of a database with a limit of concurrent runs ([`RunPool`]).
 
 mod backoff;
 mod caught;
@@ -160,7 +160,7 @@ impl<P: Provider + 'static, A: DurableAgent> RunPool<P, A> {
         self
     }
 
-    /// Sets the options of each run: its lease, the version of its agent and others.
+    /// Sets the options of each run, such as its lease and the version of its agent.
     pub fn each_run(
         mut self,
         configure: impl for<'r> Fn(RunBuilder<'r>) -> RunBuilder<'r> + Send + Sync + 'static,

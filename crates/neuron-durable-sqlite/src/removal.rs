@@ -11,12 +11,12 @@ use crate::run_row::RunRow;
 use crate::step_row::millis;
 use crate::{JournalError, SqliteRuns};
 
-/// From so many free pages on a deletion gives them back to the file system: 1 MiB. What is less is used for
-/// the next steps.
+/// Minimum number of free pages (1 MiB) that a deletion returns to the file system. Fewer pages are kept for the
+/// next steps.
 const MANY_PAGES: i64 = 256;
 
 impl SqliteRuns {
-    /// Deletes a run, also one that is damaged, with its steps and signals.
+    /// Deletes a run with its steps and signals, even if it is damaged.
     ///
     /// # Errors
     ///

@@ -59,7 +59,7 @@ fn undo(
     Ok(())
 }
 
-/// What steps of one batch have in common.
+/// Returns the common part of the keys of a batch.
 fn batch(step: &StepRow) -> &str {
     match kind(step) {
         Some(StepKind::Tool) => step.key.rsplit_once('/').map_or(&step.key, |(batch, _)| batch),

@@ -18,7 +18,7 @@ use crate::step_row::millis;
 use crate::texts::to_json;
 use crate::{JournalError, SqliteDurableContext, SqliteRuns};
 
-/// Opens a run with options; made by [`SqliteRuns::run`].
+/// Opens a run with options. [`SqliteRuns::run`] creates it.
 #[derive(Debug)]
 #[must_use = "`open` opens the run"]
 pub struct RunBuilder<'a> {
@@ -28,7 +28,7 @@ pub struct RunBuilder<'a> {
     input: Result<Option<String>, JournalError>,
 }
 
-/// How a run is driven.
+/// The options of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct RunOptions {
     pub(crate) record_limit: usize,
@@ -63,14 +63,14 @@ impl<'a> RunBuilder<'a> {
         self
     }
 
-    /// What becomes of a tool call that began, did not end, and must not run twice. By default the model is
-    /// told.
+    /// Sets the handling of a tool call that began, did not end, and must not run twice. By default the model
+    /// receives an error.
     pub fn unknown_outcome(mut self, unknown_outcome: UnknownOutcome) -> Self {
         self.options.unknown_outcome = unknown_outcome;
         self
     }
 
-    /// Lets the run continue as a new execution after so many steps: its state is stored, and the steps are
+    /// Continues the run as a new execution after `steps` steps. Its state is stored, and the steps are
     /// removed. A replay reads all steps of an execution, and the state has the whole conversation.
     ///
     /// The default is 1,000 for a run that [`drive`](SqliteDurableContext::drive) or a [pool](SqliteRuns::pool) drives,
@@ -85,8 +85,9 @@ impl<'a> RunBuilder<'a> {
         self
     }
 
-    /// What the run does if its prompt, its tools or its model changed since the journal was written. By default it
-    /// stops, and is listed as [stalled](crate::RunStatus::Stalled) with an error that names what changed.
+    /// Sets the reaction to a prompt, tools or a model that changed since the journal was written. By default
+    /// the run stops, and is listed as [stalled](crate::RunStatus::Stalled) with an error that names the
+    /// change.
     pub fn changed_agent(mut self, changed_agent: ChangedAgent) -> Self {
         self.options.changed_agent = changed_agent;
         self
@@ -113,8 +114,8 @@ impl<'a> RunBuilder<'a> {
         self
     }
 
-    /// Stores a value with the run when it is created: what a process needs to build the agent again, which
-    /// [`SqliteRuns::input`] returns. Not used for a run that exists.
+    /// Stores a value with a new run, for example the parameters from which a process builds the agent again.
+    /// [`SqliteRuns::input`] returns it. Ignored for a run that exists.
     pub fn input(mut self, input: &impl Serialize) -> Self {
         self.input = to_json("the input of the run", input).map(Some);
         self

@@ -1,4 +1,4 @@
-//! What can be asked about a run from outside.
+//! Details of a run for operators.
 
 use chrono::{DateTime, Utc};
 pub use neuron_runtime::{RunStatus, RunSummary, WaitEvent, WaitsFor};
@@ -19,29 +19,30 @@ pub struct RunDetails {
     pub steps: Vec<StepInfo>,
     /// The signals that were sent and not received, the oldest first.
     pub signals: Vec<QueuedSignal>,
-    /// How it ended, if it did.
+    /// The outcome, if the run has ended.
     pub outcome: Option<RunOutcome>,
 }
 
-/// A step of a run: a call of the model or of a tool, or a wait.
+/// A step of a run, which is a call of the model or of a tool, or a wait.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct StepInfo {
-    /// Its place: `model/0`, `tools/0/1` (the second call of the first batch), `signal/0`, `sleep/0`, `value/0`.
+    /// Place of the step, such as `model/0`, `tools/0/1` (the second call of the first batch), `signal/0`,
+    /// `sleep/0` or `value/0`.
     pub key: String,
-    /// What it is.
+    /// The kind of the step.
     pub kind: StepKind,
-    /// The model, the tool or the signal; `None` where there is none.
+    /// Name of the model, the tool or the signal. `None` if the step has none.
     pub name: Option<String>,
-    /// What running the tool twice would do.
+    /// The effect of a second run of the tool.
     pub effect: Option<ToolEffect>,
     /// The key that every attempt of a tool call sees.
     pub idempotency_key: Option<String>,
-    /// How often it was begun, by this process and those before.
+    /// Number of times that the step was started, by this process and earlier ones.
     pub attempts: usize,
-    /// When it was begun first; for a call of the model, when its answer was stored.
+    /// Time of the first start. For a call of the model, the time at which its response was stored.
     pub begun_at: DateTime<Utc>,
-    /// When it ended; `None`: it has begun.
+    /// Time of the end. `None` if it has not ended.
     pub ended_at: Option<DateTime<Utc>>,
     /// The stable name of the error that it ended with, if it did.
     pub error: Option<String>,
@@ -49,7 +50,7 @@ pub struct StepInfo {
     pub bytes: usize,
 }
 
-/// What a step is.
+/// The kind of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StepKind {
@@ -75,7 +76,7 @@ pub struct QueuedSignal {
     pub sent_at: DateTime<Utc>,
 }
 
-/// How a run ended.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunOutcome {
@@ -93,7 +94,7 @@ pub struct RunOutcome {
     /// The calls of the model that were answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<usize>,
-    /// The stable name of the error: [`LoopError::kind`].
+    /// Stable name of the error, by [`LoopError::kind`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_kind: Option<String>,
     /// The error's text.
@@ -124,8 +125,8 @@ impl RunOutcome {
         Self { error_kind: Some(kind.to_owned()), error: Some(error), ..Self::NOTHING }
     }
 
-    /// How a run stands after this result, and what is kept of it; none where the run has not ended, but was
-    /// interrupted or goes on as a new execution.
+    /// Returns the status of a run after this result, with the stored outcome. `None` if the run was
+    /// interrupted or continues as a new execution.
     pub(crate) fn of(result: Result<&AgentResult, &LoopError>) -> Option<(RunStatus, Self)> {
         use DurableError as E;
         match result {

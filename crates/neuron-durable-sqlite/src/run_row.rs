@@ -9,10 +9,10 @@ use crate::sum::Sum;
 
 type Result<T> = std::result::Result<T, Abort<JournalError>>;
 
-/// What is stored of a run beside its steps. Times are milliseconds since 1970.
+/// The stored row of a run. Times are milliseconds since 1970.
 #[derive(Debug, Clone)]
 pub(crate) struct RunRow {
-    /// Its key; zero until it is stored.
+    /// Key of the row. Zero until it is stored.
     pub(crate) key: i64,
     /// Its id. That of a nested journal is the id of the journal around it, a slash and the key of the step. No id that a
     /// user chooses has a slash.
@@ -21,15 +21,15 @@ pub(crate) struct RunRow {
     pub(crate) created_at: i64,
     /// When it was created, or when its status changed last.
     pub(crate) changed_at: i64,
-    /// How often it was opened: who opened it last may write.
+    /// Number of times that the run was opened. Only the context that opened it last may write.
     pub(crate) epoch: i64,
-    /// How often it was continued as new.
+    /// Number of times that the run continued as new.
     pub(crate) execution: i64,
     /// When this execution began.
     pub(crate) started_at: i64,
     /// The steps of the executions before.
     pub(crate) earlier_steps: i64,
-    /// What its owner stored with it, as JSON.
+    /// Value that the owner stored with the run, as JSON.
     pub(crate) input: Option<String>,
     /// A `Start`, as JSON.
     pub(crate) start: Option<String>,
@@ -96,7 +96,7 @@ impl RunRow {
         Ok(runs)
     }
 
-    /// Deletes the nested journals of a run: those of agents inside its tool calls.
+    /// Deletes the nested journals of a run, which belong to agents inside its tool calls.
     pub(crate) fn delete_nested(connection: &Connection, key: i64) -> Result<()> {
         // `0` follows `/`.
         connection.execute(

@@ -1,4 +1,4 @@
-//! [`SqliteRuns`]: the database of runs, as those see it who do not drive one.
+//! The database of runs, for processes that do not drive one ([`SqliteRuns`]).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -95,7 +95,7 @@ impl SqliteRuns {
         Ok(self.database.backup(path).await?)
     }
 
-    /// Begins to open a run, or to create it: set options, then [`open`](RunBuilder::open) it.
+    /// Starts to open or create a run. Set options, then [`open`](RunBuilder::open) it.
     ///
     /// An id has 1 to 200 bytes and is a file name on every system:
     /// [`check_session_id`](neuron_types::check_session_id) has the rule.
@@ -127,9 +127,9 @@ impl SqliteRuns {
         self.database.read(|transaction| list(transaction)).await
     }
 
-    /// Returns the ids of the runs that have not ended and are not damaged, the oldest first: what a process opens again when it
-    /// starts. Others may drive some of them; opening those fails with [`JournalError::Held`]. A [pool](Self::pool) opens
-    /// them by itself.
+    /// Returns the ids of the runs that have not ended and are not damaged, oldest first, so that a process
+    /// opens them when it starts. Other processes may drive some of them, and opening these fails with
+    /// [`JournalError::Held`]. A [pool](Self::pool) opens runs by itself.
     ///
     /// # Errors
     ///
@@ -167,7 +167,7 @@ impl SqliteRuns {
         Ok(details)
     }
 
-    /// Returns what was stored with a run when it was created: [`RunBuilder::input`]. None if nothing was.
+    /// Returns the value that [`RunBuilder::input`] stored with a new run. `None` if there is none.
     ///
     /// # Errors
     ///

@@ -61,7 +61,8 @@ const VERSION_1: &str = "
     CREATE INDEX signals_by_name ON signals (run, name);
 ";
 
-/// The sum of a run without a version is that of version 1. Signals that version 1 stored have no sum.
+/// The checksum of a run without a version is the checksum of version 1. Signals that version 1 stored have no
+/// checksum.
 const VERSION_2: &str = "
     ALTER TABLE runs ADD COLUMN agent_version TEXT;
     ALTER TABLE signals ADD COLUMN sum BLOB;

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
     use crate::waits::received;
 
-    /// The first release listed such a run as one that waits.
+    /// The first release listed such a run as waiting.
     #[test]
     fn run_that_an_older_release_stored_as_waiting_has_ended_if_nobody_decided() {
         let mut run = RunRow::new("r".into(), None, 0);

@@ -11,27 +11,27 @@ use crate::sum::Sum;
 
 type Result<T> = std::result::Result<T, Abort<JournalError>>;
 
-/// What is stored of a step. Times are milliseconds since 1970.
+/// The stored row of a step. Times are milliseconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StepRow {
     /// Its place in the execution, from zero.
     pub(crate) position: i64,
-    /// What it is, and the how manieth of its kind.
+    /// Kind of the step, and its number among the steps of this kind.
     pub(crate) key: String,
     /// The model, the tool or the signal.
     pub(crate) name: Option<String>,
-    /// The digest of what it was given.
+    /// Digest of the step's input.
     pub(crate) digest: Option<String>,
-    /// What running a tool twice would do, as it was declared when the step began.
+    /// The effect of a second run of the tool, as it was declared when the step began.
     pub(crate) effect: Option<ToolEffect>,
     pub(crate) idempotency_key: Option<String>,
-    /// How often it was begun.
+    /// Number of times that the step was started.
     pub(crate) attempt: i64,
     pub(crate) begun_at: i64,
-    /// Until when it waits; none when that is later than any date.
+    /// End of the wait. `None` if it is later than any date.
     pub(crate) deadline: Option<i64>,
     pub(crate) ended_at: Option<i64>,
-    /// What it waits for: a `PendingApproval` as JSON, without its conversation.
+    /// The approval that the step waits for, a `PendingApproval` as JSON without its conversation.
     pub(crate) pending: Option<String>,
     /// A `StepRecord` as JSON, once it has ended.
     pub(crate) record: Option<String>,
@@ -41,7 +41,7 @@ const COLUMNS: &str = "position, key, name, digest, effect, idempotency_key, att
                        deadline, ended_at, pending, record, sum";
 
 impl StepRow {
-    /// One that begins.
+    /// Creates the row of a step that begins.
     pub(crate) fn new(position: i64, key: String, begun_at: i64) -> Self {
         Self {
             position,
@@ -64,8 +64,8 @@ impl StepRow {
         Self { ended_at: Some(at), record: Some(record), pending: None, ..self }
     }
 
-    /// Reads the steps of a run from a position on, and sees that they are as they were written and that
-    /// none is missing between them.
+    /// Reads the steps of a run from a position on, and checks that they are unchanged and that none is missing
+    /// between them.
     pub(crate) fn load(
         connection: &Connection,
         (run, id): (i64, &str),
@@ -100,7 +100,7 @@ impl StepRow {
         Ok((count, Self::load(connection, (run, id), count.saturating_sub(1))?.pop()))
     }
 
-    /// Sees that the index has the last steps of a run too: what it lost would be done again.
+    /// Checks that the index has the last steps of a run too, because steps that it lost would run again.
     pub(crate) fn check_end(connection: &Connection, (run, id): (i64, &str)) -> Result<()> {
         // A later step has a greater number. It is looked for in a part of the table only, because others may
         // have written much since: the step that follows was written soon after, or is not there.
@@ -226,8 +226,8 @@ impl StepRow {
     }
 }
 
-/// The name of an effect, which is also that of its serde form. One that is not known yet is as careful as can
-/// be.
+/// Returns the name of an effect, which is also the name in its serde form. An effect that this release does not
+/// know gets the most careful name.
 pub(crate) fn effect_name(effect: ToolEffect) -> &'static str {
     match effect {
         ToolEffect::Pure => "pure",

@@ -1,4 +1,4 @@
-//! The sum of a row: what tells that it is still as it was written.
+//! The checksum of a row.
 
 use neuron_sqlite::rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use sha2::{Digest as _, Sha256};
@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 pub(crate) struct Sum([u8; 16]);
 
 impl Sum {
-    /// Adds up numbers and texts; what is missing differs from what is empty.
+    /// Returns the checksum of numbers and texts. A missing value differs from an empty one.
     pub(crate) fn of(numbers: &[Option<i64>], texts: &[Option<&str>]) -> Self {
         let mut sum = Sha256::new();
         for number in numbers {

@@ -140,7 +140,7 @@ pub(crate) fn run(path: &Path, sql: &str) {
     Connection::open(path).unwrap().execute_batch(sql).unwrap();
 }
 
-/// Looks into a database from outside: one number.
+/// Reads a number from a database by another connection.
 pub(crate) fn look(path: &Path, sql: &str) -> i64 {
     Connection::open(path).unwrap().query_row(sql, [], |row| row.get(0)).unwrap()
 }

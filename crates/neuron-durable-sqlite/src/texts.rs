@@ -10,7 +10,7 @@ pub(crate) fn text(json: Vec<u8>) -> Result<String, DurableError> {
     String::from_utf8(json).map_err(|error| DurableError::Other(Box::new(error)))
 }
 
-/// Writes a value; `what` it is stands in the error.
+/// Serialises a value. The error names it as `what`.
 pub(crate) fn to_json(what: &'static str, value: &impl Serialize) -> Result<String, JournalError> {
     stored_json::to_string(value).map_err(|source| JournalError::NotJson { what, source })
 }

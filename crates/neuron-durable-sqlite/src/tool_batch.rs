@@ -25,7 +25,7 @@ struct Call {
     agent: Option<Arc<dyn ToolDyn>>,
 }
 
-/// What is written before anything runs.
+/// The intent that is written before a call runs.
 enum Intent {
     Insert(StepRow),
     Update(StepRow),
@@ -142,7 +142,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         Ok((calls, intents))
     }
 
-    /// What becomes of a call that had begun.
+    /// Decides on a call that had begun before.
     fn begin_again(
         &self,
         mut step: StepRow,
@@ -159,7 +159,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         Ok(step.ended(text(record.to_json()?)?, now))
     }
 
-    /// Runs one call, or reads what it gave. Beside the result: when it ended, if it has.
+    /// Runs a call, or reads its result. Returns the time of its end beside the result, if it has ended.
     async fn call_tool(
         &self,
         call: Call,
@@ -239,7 +239,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         }
     }
 
-    /// Stores what a call gave.
+    /// Stores the result of a call.
     async fn store(
         &self,
         name: &str,

@@ -11,7 +11,7 @@ use crate::step_row::StepRow;
 use crate::waits::received;
 
 impl<P: Provider> SqliteDurableContext<P> {
-    /// Stores a value, or returns the one that the journal has.
+    /// Stores a value, or returns the value in the journal.
     pub(crate) async fn record_as_step(
         &self,
         name: &str,

@@ -13,7 +13,7 @@ use crate::texts::to_json;
 /// Kind of the error of a run that was opened with another version.
 const KIND: &str = "AgentVersion";
 
-/// The comparison of a run's version with that of the agent which opens it.
+/// The result of comparing the version of a run with the version of its agent.
 pub(crate) enum Pin {
     /// The run may go on.
     Fits,
@@ -21,7 +21,7 @@ pub(crate) enum Pin {
     Differs(JournalError),
 }
 
-/// Compares the version of a run with that of the agent, and pins a run that has none.
+/// Compares the version of a run with the version of the agent, and pins a run that has none.
 pub(crate) fn pin(run: &mut RunRow, options: &RunOptions) -> Result<Pin, Abort<JournalError>> {
     let Some(opened) = &options.agent_version else {
         return Ok(Pin::Fits);

@@ -1,4 +1,4 @@
-//! Databases of every version that was released: read, replayed, and written alike.
+//! Tests with databases of every released version, which are read, replayed and written.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use serde_json::{Value, json};
 use crate::test_support::{Echo, forget, invocation, look, place};
 use crate::{RunStatus, SqliteDurableContext, SqliteRuns};
 
-/// A database of version 1, as the first release that had one wrote it: [`perform`], with its last call forgotten, a signal that
-/// nobody received and a second run that ended.
+/// A database of version 1, as the first release with a version wrote it. It has the steps of [`perform`] without
+/// its last call, a signal that was not received, and a second run that ended.
 const VERSION_1: &[u8] = include_bytes!("../tests/fixtures/version-1.db");
 
-/// One step of each kind, and what each gave, in words.
+/// Performs one step of each kind, and returns the results as texts.
 async fn perform(durable: &SqliteDurableContext<ScriptedProvider>) -> Vec<String> {
     let options = ActivityOptions::default;
     let mut gave = Vec::new();

@@ -20,12 +20,12 @@ use crate::step_row::{StepRow, millis, time};
 use crate::texts::{text, to_json};
 use crate::{JournalError, SqliteDurableContext};
 
-/// How soon, at first and at the latest, it is looked whether another process sent a signal.
+/// Interval between two looks for a signal of another process.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 const LATEST_LOOK: Duration = Duration::from_secs(1);
 
 impl<P: Provider> SqliteDurableContext<P> {
-    /// Waits for the oldest signal of a name; none when none came in time.
+    /// Waits for the oldest signal of a name. `None` if there is none in time.
     pub(crate) async fn receive(
         &self,
         name: &str,
@@ -156,8 +156,8 @@ impl<P: Provider> SqliteDurableContext<P> {
     }
 }
 
-/// Takes the oldest signal of a step's name out of the queue into its record, at once; if there is none and the
-/// time is over, the record says so. A step that is new is stored in any case.
+/// Moves the oldest signal of a step's name from the queue into its record. If there is none and the time is over,
+/// the record has no signal. A new step is stored in any case.
 async fn take_signal(
     journal: &Journal,
     step: StepRow,
@@ -198,7 +198,8 @@ async fn take_signal(
     take.await
 }
 
-/// A signal as it waits in the queue: only what its record can hold too, or the run could never go on.
+/// Serialises a signal for the queue. It must fit into its record too, because otherwise the run could never
+/// continue.
 pub(crate) fn queued(signal: &impl Serialize) -> Result<String, JournalError> {
     // As deep as it stands in the record.
     to_json("the signal", &[[signal]])?;
@@ -218,21 +219,21 @@ async fn is_there(journal: &Journal, name: &str) -> Result<bool, DurableError> {
     looked.await.map_err(|error: JournalError| error.into())
 }
 
-/// The record of a wait: of the signal that came, or of none.
+/// Creates the record of a wait, with the signal if one came.
 pub(crate) fn received(signal: Option<Value>, at: i64) -> Result<String, DurableError> {
     let signals: Vec<Value> = signal.into_iter().collect();
     text(StepRecord::of_value(signals, time(at)).to_json()?)
 }
 
-/// The end of a wait; none when that is later than dates go. It is by the system's clock, also where that has
-/// gone back and the journal's has not: by it the wait is measured.
+/// Returns the end of a wait. `None` if it is later than any date. The system's clock measures the wait, even if it
+/// has gone back and the journal's has not.
 fn deadline(begun_at: i64, wait: Duration) -> Option<i64> {
     let now = millis(Utc::now()).min(begun_at);
     let deadline = now.checked_add(i64::try_from(wait.as_millis()).ok()?)?;
     chrono::DateTime::from_timestamp_millis(deadline).map(millis)
 }
 
-/// How long a step still waits, by the system's clock.
+/// Returns the remaining time of a step's wait, by the system's clock.
 fn left(step: &StepRow) -> Duration {
     let Some(deadline) = step.deadline else {
         return Duration::MAX;

@@ -1,4 +1,4 @@
-//! The stored form of a run's steps, which is the same for all engines: records, digests and requests.
+//! The stored form of a run's steps, with its records, digests and requests. It is the same for all engines.
 
 use std::collections::BTreeMap;
 use std::fmt;

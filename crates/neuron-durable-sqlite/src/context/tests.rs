@@ -1,4 +1,5 @@
-//! Agents on the journal: whole runs, dropped at every moment, in several executions, waiting for a person.
+//! Tests of agents on the journal, with whole runs, runs that are dropped at every await, several executions, and
+//! approvals.
 
 use std::future::Future;
 use std::pin::pin;
@@ -106,7 +107,7 @@ impl PermissionPolicy for Policy {
     }
 }
 
-/// What a run gives that nothing disturbs.
+/// Returns the result of an undisturbed run.
 async fn undisturbed() -> AgentResult {
     let agent = Agent::new();
     let local =
@@ -114,7 +115,7 @@ async fn undisturbed() -> AgentResult {
     agent.run_in("go".into(), Durability::new(local)).await.unwrap()
 }
 
-/// Polls a future so often, and drops it; none if it did not end.
+/// Polls a future `times` times, and drops it. `None` if it did not end.
 async fn polled<T>(future: impl Future<Output = T>, times: usize) -> Option<T> {
     let mut future = pin!(future);
     let mut left = times;

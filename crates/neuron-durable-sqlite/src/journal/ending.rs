@@ -10,7 +10,7 @@ use crate::texts::to_json;
 use crate::{inspect, standing};
 
 impl Journal {
-    /// Ends this execution; the next one starts from a state.
+    /// Ends this execution. The next one starts from a state.
     pub(crate) async fn continue_as_new(&self, start: Start) -> Result<i64, DurableError> {
         let turn = self.turn().await?;
         turn.expect_end("a new execution")?;

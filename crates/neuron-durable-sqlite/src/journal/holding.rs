@@ -1,4 +1,4 @@
-//! Holding a run: the proof that no other context has opened it since, and work that goes on only with that proof.
+//! The proof that no other context has opened a run since, and work that is polled only with that proof.
 
 use std::future::Future;
 use std::pin::pin;
@@ -27,7 +27,8 @@ pub(crate) struct Place {
     pub(super) opened: Opened,
 }
 
-/// The run that was opened, and how often: who opened it last may write. It is also that of the journals inside it.
+/// The opened run with its number of openings. Only the context that opened it last may write. Nested journals
+/// share it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Opened {
     pub(super) run: i64,

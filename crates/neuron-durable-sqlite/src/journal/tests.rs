@@ -1,4 +1,4 @@
-//! One step at a time, in one order, across crashes and executions.
+//! Tests of the order of steps, across crashes and executions.
 
 use std::future::Future;
 use std::task::Poll;
@@ -186,8 +186,8 @@ async fn a_new_execution_starts_from_the_state_and_without_the_steps() {
     assert_eq!((summary.steps, summary.execution), (Some(3), Some(1)));
 }
 
-/// It was stored, and the context that had been dropped meanwhile went on counting the steps of the old
-/// execution: those of the new one had a gap before them, and could not be read any more.
+/// The end was stored, but the context that had been dropped meanwhile continued to count the steps of the old
+/// execution. The steps of the new one had a gap before them and could not be read.
 #[tokio::test]
 async fn an_execution_that_was_dropped_as_it_ended_has_ended() {
     let (_folder, path) = place();

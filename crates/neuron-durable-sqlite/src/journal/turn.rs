@@ -6,7 +6,7 @@ use tokio::sync::MutexGuard as AsyncGuard;
 use super::{Journal, differs};
 use crate::step_row::StepRow;
 
-/// What is asked for next.
+/// The kind of the next step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kind {
     Model,
@@ -16,7 +16,7 @@ pub(crate) enum Kind {
     Value,
 }
 
-/// One step being asked for. Dropped before it is done, it leaves the journal to be read again.
+/// A step in progress. If it is dropped before it is done, the journal is read again.
 pub(crate) struct Turn<'a> {
     journal: &'a Journal,
     _asking: AsyncGuard<'a, ()>,
@@ -28,7 +28,7 @@ impl<'a> Turn<'a> {
         Self { journal, _asking: asking, is_done: false }
     }
 
-    /// Nothing of the journal is out of date.
+    /// Ends the turn with an up-to-date journal.
     pub(super) fn finish(mut self) {
         self.is_done = true;
     }
@@ -45,7 +45,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// What the journal holds at the next position; none at its end.
+    /// Returns the step at the next position of the journal. `None` at its end.
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// The steps that the journal holds of a batch of so many calls: none, or all.
+    /// Returns the steps of a batch in the journal, either none or all.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl<'a> Turn<'a> {
         self.journal.state().position
     }
 
-    /// Goes on behind a step, or behind all of a batch: all of them have ended. `at`: when.
+    /// Moves behind a step or a whole batch whose calls have all ended. `at` is the time of the end.
     pub(crate) fn done(self, kind: Kind, steps: usize, at: i64) {
         let mut state = self.journal.state();
         *state.count(kind) += 1;

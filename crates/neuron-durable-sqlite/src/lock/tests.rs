@@ -10,8 +10,8 @@ fn places() -> (tempfile::TempDir, [Locks; 2]) {
     (folder, [in_files, Locks { folder: None, held: Arc::default() }])
 }
 
-/// A run that ended could not be opened again at once where a tool of another run started a program at this
-/// moment: the new process had all our files, the locks with them, until its program began.
+/// A run that ended could not be opened again at once if a tool of another run started a program at this moment.
+/// The new process had all our files, including the locks, until its program began.
 #[test]
 fn a_lock_ends_with_its_holder_though_a_process_that_starts_has_the_file() {
     let (_folder, [locks, _]) = places();

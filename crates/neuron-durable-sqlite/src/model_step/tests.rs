@@ -75,7 +75,7 @@ async fn another_request_is_noticed_and_nothing_is_called() {
     assert_eq!(one.message.text(), "one");
 }
 
-/// What a reader of a stream saw.
+/// The events that a reader of a stream received.
 #[derive(Default)]
 struct Seen(Mutex<Vec<StreamEvent>>);
 

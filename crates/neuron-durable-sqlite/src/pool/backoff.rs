@@ -9,7 +9,7 @@ use super::due::Due;
 
 /// First pause of a run that failed without an end.
 const FIRST: Duration = Duration::from_secs(1);
-/// First pause of a run that stands still: it goes on when its agent or its journal has changed.
+/// First pause of a stalled run, which continues when its agent or its journal has changed.
 const STALLED: Duration = Duration::from_secs(60);
 const LONGEST: Duration = Duration::from_secs(3600);
 

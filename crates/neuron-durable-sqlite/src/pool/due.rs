@@ -38,8 +38,8 @@ const DUE: &str = "
         AND (run.start IS NOT NULL OR run.input IS NOT NULL)
     ORDER BY run.key";
 
-/// Lists the runs that have not ended and know what they start from, the oldest first. Checksums are compared when a run is
-/// opened: a damaged run hides no other.
+/// Lists the runs that have not ended and have a start, oldest first. Checksums are compared only when a run is
+/// opened, so that a damaged run hides no other.
 pub(super) fn due(connection: &Connection) -> Result<Vec<Due>, Abort<JournalError>> {
     let mut select = connection.prepare_cached(DUE)?;
     let now = millis(Utc::now());

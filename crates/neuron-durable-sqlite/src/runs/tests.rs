@@ -1,4 +1,4 @@
-//! What can be asked and done from outside, and who may drive a run.
+//! Tests of the operations for operators, and of the holder of a run.
 
 use std::time::Duration;
 
@@ -304,8 +304,8 @@ async fn a_failed_run_can_try_its_last_step_again() {
     assert_eq!(answer.message.text(), "fine");
 }
 
-/// A call that had failed, of which the model was to hear, was begun anew although a limit had ended the run: of
-/// one that must not run twice the model heard that its outcome was unknown.
+/// A failed call whose error the model was to receive ran again although a limit had ended the run. If it must not
+/// run twice, the model received the error that its outcome was unknown.
 #[tokio::test]
 async fn a_call_that_did_not_end_the_run_keeps_its_result() {
     let (_folder, path) = place();

@@ -1,4 +1,4 @@
-//! What runs, what runs again, and what does not.
+//! Tests of the calls that run, run again, or do not run.
 
 mod scopes;
 

@@ -1,4 +1,4 @@
-//! Signals and timers: what is received, by whom, and until when.
+//! Tests of signals and timers.
 
 use std::time::Duration;
 
@@ -58,8 +58,8 @@ async fn a_signal_to_no_run_or_that_cannot_be_stored_is_an_error() {
     assert_eq!(look(&path, "SELECT count(*) FROM signals"), 0);
 }
 
-/// Signals of 255 and 256 levels were taken, and could not be received: each time that the run was resumed it
-/// ended with an error.
+/// Signals of 255 and 256 levels were accepted but could not be received, so each resumption of the run ended with
+/// an error.
 #[tokio::test]
 async fn what_can_be_sent_can_be_received() {
     let (_folder, path) = place();
@@ -134,8 +134,8 @@ async fn a_deadline_is_that_of_the_first_wait() {
     assert_eq!(wait(HOUR).await, Duration::ZERO);
 }
 
-/// A wait began by the journal's clock and was measured by the system's, so that it took as much longer as the
-/// system's clock had gone back.
+/// A wait began by the journal's clock and was measured by the system's, so it took longer if the system's clock
+/// had gone back.
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_went_back_makes_no_wait_longer() {
     let (_folder, path) = place();

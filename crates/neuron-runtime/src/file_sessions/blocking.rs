@@ -6,12 +6,12 @@ use std::sync::{Arc, Weak};
 use neuron_types::StorageError;
 use tokio::runtime::Handle;
 
-/// Who waits for the work.
+/// The caller that waits for the work.
 pub(super) struct Caller(Weak<()>);
 
 impl Caller {
-    /// Fails if nobody waits any more: then nothing may change. The work may come late, after others that the same caller
-    /// began since.
+    /// Returns an error if the caller is gone. Then nothing may change, because the work may come after later
+    /// work of the same caller.
     pub(super) fn check(&self) -> Result<(), StorageError> {
         let text = "nobody waits for this write any more";
         match self.0.strong_count() {

@@ -1,4 +1,4 @@
-//! Checksums in a session's file: each is a line that covers all bytes before it.
+//! Checksum lines in a session's file, each of which covers all bytes before it.
 
 use sha2::{Digest, Sha256};
 

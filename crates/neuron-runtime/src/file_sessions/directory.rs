@@ -1,4 +1,4 @@
-//! The directory of the sessions: which file is whose.
+//! The directory of the sessions, and the names of their files.
 
 use std::fs;
 use std::io::{self, Read};
@@ -36,7 +36,7 @@ impl Directory {
         self.path.join(format!("{id}.json"))
     }
 
-    /// Reads a session; none when there is no file.
+    /// Reads a session. `None` if there is no file.
     pub(super) fn load(
         &self,
         id: &str,
@@ -50,7 +50,7 @@ impl Directory {
         document::read(&json, id, &path).map(Some)
     }
 
-    /// Reads a session without its messages; none when there is no such session.
+    /// Reads a session without its messages. `None` if there is no such session.
     pub(super) fn outline(&self, id: &str) -> Result<Option<Outline>, StorageError> {
         outline::read(&self.file(id), id)
     }

@@ -1,4 +1,4 @@
-//! A session as JSON: the form of the files.
+//! The JSON form of a session in a file.
 //!
 //! What describes the session comes first, one field a line, then its messages, one a line:
 //!
@@ -35,7 +35,7 @@ use serde::Deserialize;
 
 use super::checksum::{HEAD, WHOLE};
 
-/// What files say that they are.
+/// The value of the field `format` in all files.
 pub(super) const FORMAT: &str = "neuron session";
 
 /// The version that is written, and the newest that is read.
@@ -44,15 +44,15 @@ pub(super) const VERSION: u64 = 2;
 /// The newest version without checksums.
 const WITHOUT_CHECKSUM: u64 = 1;
 
-/// How the messages begin, and how they end: both are lines that stand nowhere else, because no
-/// line of a message begins with less than four spaces.
+/// The first and the last line of the messages. No other line is equal to them, because each line of a message
+/// starts with at least four spaces.
 pub(super) const MESSAGES: &str = "  \"messages\": [\n";
 const MESSAGES_END: &str = "  ],\n";
 
-/// How a file of version 1 ends.
+/// The end of a file of version 1.
 const END_1: &str = "  ]\n}\n";
 
-/// How many bytes at the end [`is_end`] needs.
+/// Number of bytes at the end that [`is_end`] needs.
 pub(super) const END_LENGTH: usize = MESSAGES_END.len() + WHOLE.len();
 
 #[derive(Deserialize)]
@@ -68,7 +68,7 @@ struct Document {
     messages: Vec<Message>,
 }
 
-/// What every version has.
+/// The fields that every version has.
 #[derive(Deserialize)]
 pub(super) struct Kind {
     pub(super) format: String,
@@ -180,7 +180,7 @@ fn changed(path: &Path) -> StorageError {
     corrupt(path, reason.into())
 }
 
-/// Whether this is a session, of a version that can be read.
+/// Checks that a file is a session of a supported version.
 pub(super) fn check_kind(format: &str, version: u64, path: &Path) -> Result<(), StorageError> {
     if format != FORMAT || version == 0 {
         return Err(corrupt(path, format!("its format is {format:?}, version {version}")));
@@ -195,8 +195,7 @@ pub(super) fn check_kind(format: &str, version: u64, path: &Path) -> Result<(), 
     }
 }
 
-/// Whether the session is the one that the file is named after: file systems may take two names for
-/// one.
+/// Checks that the session has the id in the name of the file, because file systems may take two names for one.
 pub(super) fn check_id(found: &str, id: &str, path: &Path) -> Result<(), StorageError> {
     match found == id {
         true => Ok(()),

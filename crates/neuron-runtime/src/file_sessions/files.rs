@@ -27,7 +27,7 @@ impl LockedFile {
         Self { id, directory, path, lock, _turn: turn }
     }
 
-    /// Reads what is there: none, or a whole session, which may be overwritten.
+    /// Reads the session. `None` if there is none. A whole session may be overwritten.
     pub(super) fn load(&self) -> Result<Option<(Session, SessionRevision)>, StorageError> {
         self.directory.load(&self.id)
     }
@@ -46,7 +46,7 @@ impl LockedFile {
         }
     }
 
-    /// Puts a file in place of what is there, whole or not at all. Not at all if the caller is gone before.
+    /// Replaces the file as a whole or not at all. It is not replaced if the caller is gone.
     pub(super) fn replace(&self, json: &[u8], caller: &Caller) -> Result<(), StorageError> {
         let unfinished = self.lock.unfinished();
         let written = self.write(&unfinished, json).map_err(naming("write", &self.path));
@@ -89,7 +89,7 @@ impl LockedFile {
     }
 }
 
-/// Opens a session's file to read it; none when there is no file.
+/// Opens a session's file for reading. `None` if there is no file.
 ///
 /// What is no file is refused unopened: a pipe would let a reader wait for ever, and a device may have no
 /// end.

@@ -1,4 +1,4 @@
-//! Who may write a session: one at a time, in this process and in others.
+//! Locks for writers, so that one at a time writes a session, in this process and in others.
 //!
 //! Those of one process come in the order in which they asked, and wait without a thread. The first of
 //! them waits for other processes: at once where the lock is free, else on a thread of its own, which a
@@ -16,8 +16,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
 
 use super::path_error::naming;
 
-/// How many locks there are. Sessions share them, so that locks of sessions that are gone need not be
-/// cleared away.
+/// Number of locks. Sessions share them, so that locks of deleted sessions need not be removed.
 const LOCKS: usize = 64;
 
 /// The queues of this process, one for each lock.
@@ -75,7 +74,7 @@ impl Lock {
         }
     }
 
-    /// Whether it is held.
+    /// Returns `true` if the lock is held.
     pub(super) fn is_held(&self) -> bool {
         self.is_held
     }
@@ -103,14 +102,14 @@ impl Lock {
         receiver.await.unwrap_or_else(|error| Err(StorageError::Other(error.into())))
     }
 
-    /// Where a file is written until it is whole. Only who holds the lock uses it, so that what a
-    /// killed process left there is in nobody's way, and goes with the next write.
+    /// Returns the path at which a file is written until it is complete. Only the holder of the lock uses it,
+    /// so the next write removes the file of a killed process.
     pub(super) fn unfinished(&self) -> PathBuf {
         self.path.with_extension("unfinished")
     }
 
-    /// Whether this is still the file with the lock's name. If the directory was deleted, and made again
-    /// by somebody else, holding it means nothing: they hold another one.
+    /// Returns `true` if the path of the lock still names this file. If the directory was deleted and created
+    /// again, other processes hold another file.
     #[cfg(unix)]
     fn is_there(&self) -> bool {
         use std::os::unix::fs::MetadataExt;
@@ -127,8 +126,8 @@ impl Lock {
     }
 }
 
-/// The number of the lock of a session: always the same, whoever asks (FNV-1a). Ids that differ in
-/// case may be one file, and so have one lock.
+/// Returns the number of a session's lock by FNV-1a, which is the same in every process. Ids that differ only in
+/// case may be one file, and share a lock.
 fn lock_of(id: &str) -> usize {
     let hash = id.to_lowercase().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,4 +1,4 @@
-//! What a file says of its session, without building the messages.
+//! The fields of a session's file without its messages.
 
 use std::fmt;
 use std::fs::File;
@@ -17,7 +17,7 @@ use super::document::{
 use super::files::open;
 use super::path_error::naming;
 
-/// How long the beginning of a file may be that is read for itself.
+/// Maximum length of the beginning of a file that is read alone.
 const LONGEST_BEGINNING: u64 = 1 << 20;
 
 /// A session without its messages.
@@ -40,7 +40,7 @@ struct Fields {
     messages: Option<Count>,
 }
 
-/// Reads the outline of a session's file; none when there is no file.
+/// Reads the outline of a session's file. `None` if there is no file.
 ///
 /// Of a file that is as we write it, only the beginning and the last bytes are read; any other is read
 /// to its end.
@@ -118,7 +118,7 @@ fn as_object(mut lines: Vec<u8>) -> Vec<u8> {
     lines
 }
 
-/// How many elements a sequence has. None of them is built.
+/// Number of elements of a sequence, none of which is built.
 struct Count(usize);
 
 impl<'de> Deserialize<'de> for Count {

@@ -30,7 +30,7 @@ impl Finding {
         }
     }
 
-    /// Combines two conditions of which one must hold. A condition that holds decides.
+    /// Combines two conditions of which at least one must hold. A condition that holds decides.
     pub(super) fn or(self, other: impl FnOnce() -> Self) -> Self {
         match self {
             Self::Yes => Self::Yes,

@@ -247,7 +247,7 @@ impl ProcessSandboxBuilder {
         self
     }
 
-    /// Removes the default access of programs, which is reading and running files below `/usr`, `/bin`, `/sbin`
+    /// Removes the default access of programs. This is reading and running files below `/usr`, `/bin`, `/sbin`
     /// and `/lib*`, and reading a few files below `/etc` for loading libraries, time zones, host names and
     /// certificates.
     ///

@@ -25,7 +25,7 @@ impl Scoping {
         self.0.lock().unwrap().push(line);
     }
 
-    /// Who entered scopes since the last time, each once.
+    /// Returns the names of the scopes that were entered since the last call.
     fn entered(&self) -> BTreeSet<String> {
         std::mem::take(&mut *self.0.lock().unwrap()).into_iter().collect()
     }

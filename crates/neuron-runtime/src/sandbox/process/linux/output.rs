@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// One output of a program.
+/// An output of a program.
 pub(super) struct Captured {
     limit: usize,
     pub(super) bytes: Vec<u8>,
