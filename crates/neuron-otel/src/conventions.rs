@@ -41,7 +41,7 @@ impl SemanticConventions {
     }
 
     /// Returns the finish reason in captured responses. Since 1.41 only the span has it.
-    pub(crate) fn reason_in_answer(self, reason: &StopReason) -> Option<&str> {
+    pub(crate) fn finish_reason_in_response(self, reason: &StopReason) -> Option<&str> {
         (!self.is_latest()).then(|| finish_reason(reason))
     }
 }
