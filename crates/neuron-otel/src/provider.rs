@@ -170,7 +170,7 @@ impl futures_core::Stream for ScopedStream {
         let next = poll_fn(|cx| {
             let polled = Pin::new(&mut *events).poll_next(cx);
             if let Poll::Ready(Some(event)) = &polled
-                // An error before the first chunk is not a chunk.
+                // An error is not a chunk of the response.
                 && !matches!(event, StreamEvent::Error(_))
             {
                 Activity::record_first_chunk();

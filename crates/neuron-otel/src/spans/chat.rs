@@ -221,7 +221,7 @@ impl ChatRecorder {
         failure: Option<&Failure>,
         seconds: f64,
     ) {
-        // The first chunk is only defined for streamed calls.
+        // Only streamed calls have a time to the first chunk.
         let first_chunk = self.call.first_chunk_after().filter(|_| self.streaming);
         if let Some(record) = Record::of(span).filter(Record::is_recorded) {
             self.record(&record, answer, failure, first_chunk);
