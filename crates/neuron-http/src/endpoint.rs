@@ -170,7 +170,7 @@ impl Endpoint {
 
     /// Posts a body to a path below the base URL. Returns the response as soon as its headers have arrived.
     ///
-    /// `reject` converts a response whose status is not a success into an error. The key is removed from that response.
+    /// `reject` converts a response whose status is not a success into an error. The key is removed from its body.
     ///
     /// A server may close an idle connection while a request is sent on it. The request is then sent once more on a new
     /// connection. So the server may receive it twice, and in rare cases the model is paid twice. A request on a new

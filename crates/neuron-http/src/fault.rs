@@ -206,8 +206,8 @@ impl Fault {
     pub(crate) fn of(words: &[&str], message: &str, status: Status) -> Option<Self> {
         let message = without_quotation(message);
         let code = words.iter().find_map(|word| find(CODES, word));
-        match code.or_else(|| Self::of_wording(words, &message, status)) {
-            Some(Self::TooLong) if is_limit_alone(&message) => Some(Self::Request),
+        match code.or_else(|| Self::of_message(words, &message, status)) {
+            Some(Self::TooLong) if output_limit_exceeds_window(&message) => Some(Self::Request),
             None if status.is_none() && words.iter().any(|word| WEAK_CODES.contains(word)) => {
                 Some(Self::Request)
             }
@@ -215,7 +215,7 @@ impl Fault {
         }
     }
 
-    fn of_wording(words: &[&str], message: &str, status: Status) -> Option<Self> {
+    fn of_message(words: &[&str], message: &str, status: Status) -> Option<Self> {
         let is_missing = status == Some(404)
             || status.is_none()
                 && (words.iter().any(|word| NOT_FOUND.contains(word))
@@ -307,7 +307,7 @@ const WINDOW: &[&str] = &[
 ];
 
 /// Returns `true` if the output limit alone exceeds the context window. Then a shorter conversation does not help.
-fn is_limit_alone(message: &str) -> bool {
+fn output_limit_exceeds_window(message: &str) -> bool {
     match (number(message, ANSWER_LIMIT), number(message, WINDOW)) {
         (Some(limit), Some(window)) => limit >= window,
         _ => false,

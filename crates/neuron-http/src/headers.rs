@@ -17,11 +17,11 @@ pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
         return Some(delay);
     }
     let text = header(headers, "retry-after")?;
-    seconds(text, 1.0).or_else(|| until(text, Utc::now()))
+    seconds(text, 1.0).or_else(|| time_until(text, Utc::now()))
 }
 
 /// Returns the time until an HTTP date. Zero if the date is past.
-fn until(date: &str, now: DateTime<Utc>) -> Option<Duration> {
+fn time_until(date: &str, now: DateTime<Utc>) -> Option<Duration> {
     let date = DateTime::parse_from_rfc2822(date.trim()).ok()?;
     Some((date.with_timezone(&Utc) - now).to_std().unwrap_or_default())
 }
@@ -110,9 +110,9 @@ mod tests {
             assert_eq!(delay(&[("retry-after", nonsense)]), None, "{nonsense}");
         }
         let now = DateTime::parse_from_rfc3339("2026-11-21T10:00:00Z").unwrap().to_utc();
-        let until = |date| until(date, now);
-        assert_eq!(until("Sat, 21 Nov 2026 10:00:30 GMT"), Some(Duration::from_secs(30)));
-        assert_eq!(until("Sat, 21 Nov 2026 09:00:00 GMT"), Some(Duration::ZERO));
-        assert_eq!(until("tomorrow"), None);
+        let time_until = |date| time_until(date, now);
+        assert_eq!(time_until("Sat, 21 Nov 2026 10:00:30 GMT"), Some(Duration::from_secs(30)));
+        assert_eq!(time_until("Sat, 21 Nov 2026 09:00:00 GMT"), Some(Duration::ZERO));
+        assert_eq!(time_until("tomorrow"), None);
     }
 }

@@ -36,16 +36,16 @@ fn message(message: &Message) -> Value {
 
 /// Returns `gen_ai.output.messages` of a model call, with the conventions' finish reason.
 pub(crate) fn output_messages(response: &CompletionResponse, finish_reason: Option<&str>) -> Value {
-    said(part::blocks(&response.message.content), finish_reason)
+    assistant_message(part::blocks(&response.message.content), finish_reason)
 }
 
 /// Returns `gen_ai.output.messages` of a run, with its text and the conventions' finish reason.
-pub(crate) fn answer(text: &str, finish_reason: Option<&str>) -> Value {
-    said(json!([part::text(text)]), finish_reason)
+pub(crate) fn run_output(text: &str, finish_reason: Option<&str>) -> Value {
+    assistant_message(json!([part::text(text)]), finish_reason)
 }
 
 /// Returns an assistant message.
-fn said(parts: impl Into<Value>, finish_reason: Option<&str>) -> Value {
+fn assistant_message(parts: impl Into<Value>, finish_reason: Option<&str>) -> Value {
     let mut message = json!({ "role": "assistant", "parts": parts.into() });
     if let (Some(reason), Some(fields)) = (finish_reason, message.as_object_mut()) {
         fields.insert("finish_reason".to_owned(), reason.into());

@@ -16,7 +16,7 @@ pub enum SemanticConventions {
     ///
     /// The variable `OTEL_SEMCONV_STABILITY_OPT_IN` selects this version if it contains `gen_ai_latest_experimental`.
     Latest,
-    /// The names of neuron's book, such as `gen_ai.chat`, `gen_ai.execute_tool`, `gen_ai.loop.iteration`,
+    /// The names of neuron's book. These are `gen_ai.chat`, `gen_ai.execute_tool`, `gen_ai.loop.iteration`,
     /// `gen_ai.context.compaction`, `gen_ai.system`, `gen_ai.response.stop_reason` and `gen_ai.tool.is_error`. The
     /// metrics are the same as in 1.41.
     Book,
@@ -41,7 +41,7 @@ impl SemanticConventions {
     }
 
     /// Returns the finish reason in captured responses. Since 1.41 only the span has it.
-    pub(crate) fn reason_in_answer(self, reason: &StopReason) -> Option<&str> {
+    pub(crate) fn finish_reason_in_response(self, reason: &StopReason) -> Option<&str> {
         (!self.is_latest()).then(|| finish_reason(reason))
     }
 }

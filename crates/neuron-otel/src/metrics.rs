@@ -118,8 +118,8 @@ pub(crate) struct CreatedInstruments {
 
 #[derive(Debug)]
 enum Tokens {
-    Together(Histogram<u64>),
-    Apart(Box<TokenCounters>),
+    Combined(Histogram<u64>),
+    Separate(Box<TokenCounters>),
 }
 
 #[derive(Debug)]
@@ -172,7 +172,7 @@ impl CreatedInstruments {
                     "gen_ai.client.operation.time_to_first_chunk",
                     "How long streamed answers take until their first part comes",
                 ),
-                tokens: Tokens::Together(tokens(
+                tokens: Tokens::Combined(tokens(
                     "gen_ai.client.token.usage",
                     "How many tokens operations take",
                 )),
@@ -185,7 +185,7 @@ impl CreatedInstruments {
                 "gen_ai.client.inference.time_to_first_chunk",
                 "How long streamed answers take until their first part comes",
             ),
-            tokens: Tokens::Apart(Box::new(TokenCounters {
+            tokens: Tokens::Separate(Box::new(TokenCounters {
                 input: counter("gen_ai.client.inference.usage.input_tokens", "Tokens of prompts"),
                 output: counter("gen_ai.client.inference.usage.output_tokens", "Tokens of answers"),
                 cache_read: counter(
@@ -243,7 +243,7 @@ impl CreatedInstruments {
         mut call: Attributes,
     ) {
         let duration = self.latest.as_ref().map_or(&self.operation, |latest| &latest.inference);
-        with(&mut call, failure.map(error_type), |ended| duration.record(seconds, ended));
+        with_attribute(&mut call, failure.map(error_type), |ended| duration.record(seconds, ended));
         if let Some(seconds) = first_chunk {
             self.first_chunk.record(seconds, &call);
         }
@@ -260,10 +260,14 @@ impl CreatedInstruments {
         failure: Option<&Failure>,
         call: &mut Attributes,
     ) {
-        with(call, failure.map(error_type), |ended| self.operation.record(seconds, ended));
+        with_attribute(call, failure.map(error_type), |ended| {
+            self.operation.record(seconds, ended)
+        });
         // Since 1.41 no metric counts the tokens of embeddings.
-        if let (Tokens::Together(histogram), Some(tokens)) = (&self.tokens, tokens) {
-            with(call, Some(token_type("input")), |call| histogram.record(wide(tokens), call));
+        if let (Tokens::Combined(histogram), Some(tokens)) = (&self.tokens, tokens) {
+            with_attribute(call, Some(token_type("input")), |call| {
+                histogram.record(wide(tokens), call)
+            });
         }
     }
 
@@ -302,19 +306,21 @@ impl Tokens {
     /// Records the tokens of a model call.
     fn count(&self, usage: &TokenUsage, call: &mut Attributes) {
         match self {
-            Self::Together(tokens) => {
+            Self::Combined(tokens) => {
                 for (kind, count) in
                     [("input", usage.input_tokens), ("output", usage.output_tokens)]
                 {
-                    with(call, Some(token_type(kind)), |call| tokens.record(wide(count), call));
+                    with_attribute(call, Some(token_type(kind)), |call| {
+                        tokens.record(wide(count), call)
+                    });
                 }
             }
-            Self::Apart(tokens) => {
+            Self::Separate(tokens) => {
                 tokens.input_of_operation.record(wide(usage.input_tokens), call);
                 tokens.output_of_operation.record(wide(usage.output_tokens), call);
                 // No provider reports all its counts by modality.
                 let unknown = KeyValue::new("gen_ai.token.modality", "unknown");
-                with(call, Some(unknown), |call| tokens.add(usage, call));
+                with_attribute(call, Some(unknown), |call| tokens.add(usage, call));
             }
         }
     }
@@ -339,7 +345,11 @@ impl TokenCounters {
 
 /// Records with an additional attribute, and removes it again. Copying the attributes for each measurement would cost
 /// more than the measurement.
-fn with(attributes: &mut Attributes, more: Option<KeyValue>, measure: impl FnOnce(&[KeyValue])) {
+fn with_attribute(
+    attributes: &mut Attributes,
+    more: Option<KeyValue>,
+    measure: impl FnOnce(&[KeyValue]),
+) {
     let count = attributes.len();
     attributes.extend(more);
     measure(attributes);

@@ -67,10 +67,10 @@ impl<P> fmt::Debug for OtelProvider<P> {
 
 impl<P: Provider> OtelProvider<P> {
     fn open(&self, request: RequestRef<'_>, streaming: bool) -> Scopes {
-        // A run that is replaying is not recorded, so a model call within it is not recorded either.
         let config = &self.hook.config;
-        let is_repeated = RunState::current(config).is_some_and(|run| run.begun().is_none());
-        if is_repeated || Activity::is_model_call(config) {
+        // A run that is replaying is not recorded, so a model call within it is not recorded either.
+        let is_replaying = RunState::current(config).is_some_and(|run| run.begun().is_none());
+        if is_replaying || Activity::is_model_call(config) {
             return Scopes::default();
         }
         let info = self.provider.info();
@@ -106,7 +106,8 @@ async fn stream(
     match scopes.run(call).await {
         Ok(handle) => {
             let events = handle.receiver;
-            let answer = Answer { events, scopes: Some(scopes), end: Some(ResponseEnd::default()) };
+            let answer =
+                ScopedStream { events, scopes: Some(scopes), end: Some(ResponseEnd::default()) };
             Ok(StreamReceiver::new(answer).into())
         }
         Err(error) => {
@@ -151,13 +152,13 @@ impl<P: Provider> Provider for OtelProvider<P> {
 }
 
 /// A streamed response inside its scopes, which end with the stream.
-struct Answer {
+struct ScopedStream {
     events: StreamReceiver,
     scopes: Option<Scopes>,
     end: Option<ResponseEnd>,
 }
 
-impl futures_core::Stream for Answer {
+impl futures_core::Stream for ScopedStream {
     type Item = StreamEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
@@ -169,7 +170,7 @@ impl futures_core::Stream for Answer {
         let next = poll_fn(|cx| {
             let polled = Pin::new(&mut *events).poll_next(cx);
             if let Poll::Ready(Some(event)) = &polled
-                // An error before the first chunk is not a chunk.
+                // An error is not a chunk of the response.
                 && !matches!(event, StreamEvent::Error(_))
             {
                 Activity::record_first_chunk();
@@ -184,7 +185,7 @@ impl futures_core::Stream for Answer {
     }
 }
 
-impl Answer {
+impl ScopedStream {
     /// Ends the scopes if the event is the last one.
     fn end_on_last_event(&mut self, event: Option<&StreamEvent>) {
         // Only the last event has the result.

@@ -63,10 +63,15 @@ impl<'a> Record<'a> {
     }
 
     /// Records token counts. The conventions define which details an operation has.
-    pub(crate) fn usage(&self, usage: &TokenUsage, conventions: SemanticConventions, parts: Parts) {
+    pub(crate) fn usage(
+        &self,
+        usage: &TokenUsage,
+        conventions: SemanticConventions,
+        parts: UsageDetails,
+    ) {
         self.count("gen_ai.usage.input_tokens", usage.input_tokens);
         self.count("gen_ai.usage.output_tokens", usage.output_tokens);
-        let cache = parts != Parts::None;
+        let cache = parts != UsageDetails::None;
         if let Some(tokens) = usage.cache_read_tokens.filter(|_| cache) {
             self.count("gen_ai.usage.cache_read.input_tokens", tokens);
         }
@@ -79,7 +84,7 @@ impl<'a> Record<'a> {
                 tokens,
             );
         }
-        if let Some(tokens) = usage.reasoning_tokens.filter(|_| parts == Parts::All) {
+        if let Some(tokens) = usage.reasoning_tokens.filter(|_| parts == UsageDetails::All) {
             self.count("gen_ai.usage.reasoning.output_tokens", tokens);
         }
     }
@@ -96,7 +101,7 @@ impl<'a> Record<'a> {
 
 /// The details of token counts that are recorded.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Parts {
+pub(crate) enum UsageDetails {
     None,
     Cache,
     All,

@@ -29,7 +29,9 @@ pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
         message = format!("{message}; sign in at {url}");
     }
     match rejection.error_of(&error, &message) {
-        ProviderError::ModelNotFound(text) => ProviderError::ModelNotFound(with_fix(&text)),
+        ProviderError::ModelNotFound(text) => {
+            ProviderError::ModelNotFound(with_pull_command(&text))
+        }
         ProviderError::ServiceUnavailable(text) if is_out_of_memory(&error) => {
             ProviderError::InsufficientResources(text)
         }
@@ -54,7 +56,9 @@ pub(crate) fn from_answer(error: &Value) -> ProviderError {
 fn within(place: &str, error: &Value) -> ProviderError {
     let error = read(error);
     match error.within(place, None, ProviderError::StreamError) {
-        ProviderError::ModelNotFound(text) => ProviderError::ModelNotFound(with_fix(&text)),
+        ProviderError::ModelNotFound(text) => {
+            ProviderError::ModelNotFound(with_pull_command(&text))
+        }
         ProviderError::StreamError(text) if is_out_of_memory(&error) => {
             ProviderError::InsufficientResources(text)
         }
@@ -101,7 +105,7 @@ impl Error for NotRunning {
 }
 
 /// Adds the command that pulls the model that the message names in quotes.
-fn with_fix(message: &str) -> String {
+fn with_pull_command(message: &str) -> String {
     let mut parts = message.splitn(3, ['\'', '"', '`']);
     match (parts.next(), parts.next(), parts.next()) {
         (_, Some(model), Some(_)) if !model.is_empty() => {

@@ -31,7 +31,7 @@ impl Serialize for Messages<'_> {
         for (index, message) in self.messages.iter().enumerate() {
             let before = self.messages.get(..index).unwrap_or_default();
             // Tool results precede the user's text of the same message, because they answer the previous message.
-            for block in message.content.iter().filter_map(sent) {
+            for block in message.content.iter().filter_map(portable_block) {
                 if let ContentBlock::ToolResult { tool_use_id, content, is_error } = block {
                     sequence.serialize_element(&ToolMessage {
                         role: "tool",
@@ -154,7 +154,7 @@ impl<'a> OwnMessage<'a> {
     }
 
     fn images(&self) -> Vec<&'a str> {
-        let images = self.blocks().filter_map(sent).filter_map(|block| match block {
+        let images = self.blocks().filter_map(portable_block).filter_map(|block| match block {
             ContentBlock::Image { source } => bare_base64(source),
             _ => None,
         });
@@ -220,10 +220,10 @@ impl Serialize for OwnMessage<'_> {
 }
 
 /// Returns the portable block. `None` for raw JSON of this provider.
-pub(crate) fn sent(block: &ContentBlock) -> Option<&ContentBlock> {
+pub(crate) fn portable_block(block: &ContentBlock) -> Option<&ContentBlock> {
     match block {
         ContentBlock::Raw { provider, .. } if provider == PROVIDER => None,
-        ContentBlock::Raw { portable, .. } => sent(portable.as_deref()?),
+        ContentBlock::Raw { portable, .. } => portable_block(portable.as_deref()?),
         block => Some(block),
     }
 }
@@ -242,7 +242,7 @@ fn is_message(fields: &Map<String, Value>) -> bool {
 }
 
 fn text(block: &ContentBlock) -> Option<&str> {
-    match sent(block)? {
+    match portable_block(block)? {
         ContentBlock::Text(text) => Some(text),
         ContentBlock::Document { source: DocumentSource::PlainText { data } } => Some(data),
         // Another vendor's summary replaces messages that may be missing.
@@ -253,7 +253,7 @@ fn text(block: &ContentBlock) -> Option<&str> {
 
 /// Returns unsigned reasoning. Signed reasoning belongs to another vendor, whose model alone can use it.
 fn thinking(block: &ContentBlock) -> Option<&str> {
-    match sent(block)? {
+    match portable_block(block)? {
         ContentBlock::Thinking { thinking, signature } if signature.is_empty() => Some(thinking),
         _ => None,
     }
@@ -262,8 +262,8 @@ fn thinking(block: &ContentBlock) -> Option<&str> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Call<'a> {
-    AsItCame(&'a Value),
-    Ours { id: &'a str, function: Function<'a> },
+    Raw(&'a Value),
+    Converted { id: &'a str, function: Function<'a> },
 }
 
 #[derive(Serialize)]
@@ -279,11 +279,11 @@ fn call(block: &ContentBlock) -> Option<Call<'_>> {
             |fields: &Map<_, _>| block.as_tool_use().is_some() || !fields.contains_key("function");
         let is_call =
             json.as_object().is_some_and(|fields| !is_message(fields) && is_readable(fields));
-        return is_call.then_some(Call::AsItCame(json));
+        return is_call.then_some(Call::Raw(json));
     }
-    match sent(block)? {
+    match portable_block(block)? {
         ContentBlock::ToolUse { id, name, input } => {
-            Some(Call::Ours { id, function: Function { name, arguments: ObjectInput(input) } })
+            Some(Call::Converted { id, function: Function { name, arguments: ObjectInput(input) } })
         }
         _ => None,
     }

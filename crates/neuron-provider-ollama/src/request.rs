@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::extra::{CHAT_FIELDS, with_options};
-use crate::messages::{Messages, bare_base64, sent};
+use crate::messages::{Messages, bare_base64, portable_block};
 use crate::tools::Tools;
 
 /// Name of the provider in [`ContentBlock::Raw`] and in telemetry.
@@ -109,7 +109,7 @@ fn check(request: RequestRef<'_>) -> Result<(), ProviderError> {
         ));
     }
     let blocks = request.messages.iter().flat_map(|message| &message.content);
-    blocks.filter_map(sent).try_for_each(check_block)
+    blocks.filter_map(portable_block).try_for_each(check_block)
 }
 
 fn check_block(block: &ContentBlock) -> Result<(), ProviderError> {
@@ -184,7 +184,7 @@ fn format(request: RequestRef<'_>) -> Option<Format<'_>> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Think {
-    Whether(bool),
+    Enabled(bool),
     Level(&'static str),
 }
 
@@ -198,12 +198,12 @@ fn think(request: RequestRef<'_>) -> Option<Think> {
     };
     match (request.thinking, level) {
         // Disabled thinking takes precedence over an effort.
-        (Some(ThinkingConfig::Disabled), _) => Some(Think::Whether(false)),
+        (Some(ThinkingConfig::Disabled), _) => Some(Think::Enabled(false)),
         (_, Some(level)) => Some(Think::Level(level)),
         (Some(ThinkingConfig::Enabled { .. } | ThinkingConfig::Adaptive), None) => {
-            Some(Think::Whether(true))
+            Some(Think::Enabled(true))
         }
-        _ if request.reasoning_effort == Some(ReasoningEffort::None) => Some(Think::Whether(false)),
+        _ if request.reasoning_effort == Some(ReasoningEffort::None) => Some(Think::Enabled(false)),
         _ => None,
     }
 }

@@ -37,7 +37,7 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
     if line.done == Some(false) {
         return Err(unreadable("it is not done"));
     }
-    let mut collected = Collected::default();
+    let mut collected = PartialResponse::default();
     collected.take(message);
     Ok(collected.into_response(line))
 }
@@ -85,7 +85,7 @@ pub(crate) struct WireMessage {
 
 /// The parts of a response received so far.
 #[derive(Debug, Default)]
-pub(crate) struct Collected {
+pub(crate) struct PartialResponse {
     pub(crate) thinking: String,
     pub(crate) text: String,
     calls: Vec<ContentBlock>,
@@ -96,21 +96,21 @@ pub(crate) struct Collected {
     logprobs: Vec<Value>,
 }
 
-impl Collected {
+impl PartialResponse {
     /// Adds a fragment of the message, and returns the calls in it.
     pub(crate) fn take(&mut self, message: WireMessage) -> &[ContentBlock] {
         self.thinking.push_str(message.thinking.as_deref().unwrap_or_default());
         self.text.push_str(message.content.as_deref().unwrap_or_default());
         for (key, value) in message.more {
             // The key `type` is reserved for the block that keeps these fields.
-            if key != "type" && !is_nothing(&value) {
+            if key != "type" && !is_blank(&value) {
                 append(&mut self.more, key, value);
             }
         }
         let before = self.calls.len();
         let calls = message.tool_calls.unwrap_or_default();
         for json in calls.into_iter().filter(|json| !json.is_null()) {
-            let call = read_call(json, &mut self.ids);
+            let call = parse_call(json, &mut self.ids);
             self.calls.push(call);
         }
         self.calls.get(before..).unwrap_or_default()
@@ -175,7 +175,7 @@ fn stop_reason(reason: Option<&str>, message: &Message) -> StopReason {
     }
 }
 
-fn is_nothing(value: &Value) -> bool {
+fn is_blank(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::String(text) => text.is_empty(),
@@ -201,7 +201,7 @@ fn raw(json: Value, portable: Option<ContentBlock>) -> ContentBlock {
 
 /// Parses a tool call. A call with unknown fields is kept as raw JSON, with its final id and arguments. An entry
 /// without a name is kept, but is not a call.
-fn read_call(mut json: Value, ids: &mut HashSet<String>) -> ContentBlock {
+fn parse_call(mut json: Value, ids: &mut HashSet<String>) -> ContentBlock {
     let Some((name, input, is_kept)) = parts_of_call(&json) else {
         return raw(json, None);
     };
@@ -233,7 +233,7 @@ fn parts_of_call(json: &Value) -> Option<(String, Value, bool)> {
         Some(input) => input.clone(),
     };
     let says_more = |fields: &Map<String, Value>, known: &[&str]| {
-        fields.iter().any(|(key, value)| !known.contains(&key.as_str()) && !is_nothing(value))
+        fields.iter().any(|(key, value)| !known.contains(&key.as_str()) && !is_blank(value))
     };
     let is_kept = says_more(function, &["index", "name", "arguments"])
         // OpenAI has the index here.

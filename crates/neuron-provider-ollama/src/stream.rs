@@ -11,12 +11,12 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::error;
-use crate::response::{Collected, WireLine};
+use crate::response::{PartialResponse, WireLine};
 
 /// A decoder of a streamed response.
 #[derive(Default)]
 pub(crate) struct ChatDecoder {
-    collected: Collected,
+    collected: PartialResponse,
     has_message: bool,
 }
 
@@ -47,7 +47,7 @@ impl Answer for ChatDecoder {
             let (thinking, text) = (message.thinking.take(), message.content.take());
             self.extend(thinking.unwrap_or_default(), text.unwrap_or_default(), out);
             for call in self.collected.take(message) {
-                announce(call, out);
+                emit_call(call, out);
             }
         }
         if line.done != Some(true) {
@@ -105,7 +105,7 @@ struct DeltaMessage {
 }
 
 /// Emits all events of a call. The API sends calls whole.
-fn announce(call: &ContentBlock, out: &mut VecDeque<StreamEvent>) {
+fn emit_call(call: &ContentBlock, out: &mut VecDeque<StreamEvent>) {
     let Some(call) = call.as_tool_use() else {
         return;
     };

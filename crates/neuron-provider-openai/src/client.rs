@@ -273,7 +273,7 @@ impl OpenAi {
         self.endpoint.post(&path, self.headers()?, body, reject).await
     }
 
-    async fn ask(&self, request: RequestRef<'_>, stream: bool) -> Result<Reply, ProviderError> {
+    async fn send(&self, request: RequestRef<'_>, stream: bool) -> Result<Reply, ProviderError> {
         let model = match request.model {
             "" => &self.model,
             model => model,
@@ -291,7 +291,7 @@ impl OpenAi {
     }
 
     async fn whole(&self, request: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> {
-        let reply = self.ask(request, false).await?;
+        let reply = self.send(request, false).await?;
         let secret = self.endpoint.secret();
         let read = |body: &[u8]| match self.api {
             Api::ChatCompletions => response::read(body, secret),
@@ -303,7 +303,7 @@ impl OpenAi {
     }
 
     async fn streamed(&self, request: RequestRef<'_>) -> Result<StreamHandle, ProviderError> {
-        let reply = self.ask(request, true).await?;
+        let reply = self.send(request, true).await?;
         let explain = |body: &[u8]| ApiError::find_in(body).map(|error| error::from_answer(&error));
         let body = reply.stream(&["text/event-stream"], explain).await?;
         let secret = self.endpoint.secret().clone();

@@ -61,7 +61,8 @@ pub struct Dialect {
     pub reasoning: ReasoningBack,
     /// Field in which reasoning is sent back.
     pub reasoning_field: &'static str,
-    /// Sends `strict` with tools. If `false`, the field is omitted, for servers that reject it.
+    /// Sends `strict` with tools. If `false`, strict tools are sent like other tools, for servers that reject the
+    /// field.
     pub strict_tools: bool,
     /// Support for forcing the model to call a certain tool.
     pub forced_calls: ForcedCalls,

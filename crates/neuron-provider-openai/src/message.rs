@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use crate::call::Call;
 use crate::dialect::{Dialect, ReasoningBack};
 pub(crate) use crate::message_fields::is_own_fields;
-use crate::message_fields::{has_words, is_sent_back, own_fields};
+use crate::message_fields::{contains_text, is_sent_back, own_fields};
 use crate::request::PROVIDER;
 
 /// Rejects content that the API cannot express.
@@ -287,7 +287,8 @@ impl<'a> AssistantMessage<'a> {
     /// Returns the texts, except those in the message's raw fields.
     fn texts(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let vendor = self.dialect.name;
-        let is_said = move |block: &&ContentBlock| own_fields(block, vendor).is_some_and(has_words);
+        let is_said =
+            move |block: &&ContentBlock| own_fields(block, vendor).is_some_and(contains_text);
         self.message.content.iter().filter(move |block| !is_said(block)).filter_map(block_text)
     }
 
@@ -308,7 +309,7 @@ impl<'a> AssistantMessage<'a> {
 
     /// Returns `true` if other fields of the message replace its content.
     fn may_lack_content(&self) -> bool {
-        self.own_fields().any(has_words) || self.calls().next().is_some()
+        self.own_fields().any(contains_text) || self.calls().next().is_some()
     }
 
     fn reasoning(&self) -> impl Iterator<Item = &'a str> + use<'a> {

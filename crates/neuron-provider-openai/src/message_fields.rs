@@ -35,7 +35,7 @@ pub(crate) fn is_sent_back(key: &str, value: &Value) -> bool {
 }
 
 /// Returns `true` if a field that is sent back contains the text of the message, as a refusal or as speech.
-pub(crate) fn has_words(fields: &Map<String, Value>) -> bool {
+pub(crate) fn contains_text(fields: &Map<String, Value>) -> bool {
     let mut words = ["refusal", "audio"].into_iter();
     words.any(|key| fields.get(key).is_some_and(|value| is_sent_back(key, value)))
 }
@@ -76,20 +76,20 @@ pub(crate) fn block(fields: Map<String, Value>) -> Option<ContentBlock> {
     if json.len() == 1 {
         return None;
     }
-    let text = said(&json).concat();
+    let text = message_texts(&json).concat();
     let portable = (!text.is_empty()).then(|| Box::new(ContentBlock::Text(text)));
     let json = Value::Object(json);
     Some(ContentBlock::Raw { provider: PROVIDER.to_owned(), json, portable })
 }
 
 /// Returns the texts in the fields, which are a refusal and a transcript.
-pub(crate) fn said(fields: &Map<String, Value>) -> [&str; 2] {
+pub(crate) fn message_texts(fields: &Map<String, Value>) -> [&str; 2] {
     let speech = fields.get("audio").and_then(|audio| audio.get("transcript"));
     [fields.get("refusal"), speech].map(|value| value.and_then(Value::as_str).unwrap_or_default())
 }
 
 /// Adds a fragment of a field. Texts and lists grow, and other values are replaced.
-pub(crate) fn grow(fields: &mut Map<String, Value>, key: String, piece: Value) {
+pub(crate) fn append_fragment(fields: &mut Map<String, Value>, key: String, piece: Value) {
     // Identifiers arrive complete, and some servers repeat them in every fragment.
     const NAMES: [&str; 6] = ["id", "type", "index", "format", "name", "channel"];
     let continues: fn(&Value, &Value) -> bool = match key.as_str() {
@@ -167,8 +167,8 @@ pub(crate) fn merge(
 
 /// Keeps a call without a name among the unknown fields, where it is not sent back. It cannot run, and servers reject
 /// it.
-pub(crate) fn keep_nameless(fields: &mut Map<String, Value>, call: CallFields) {
+pub(crate) fn keep_unnamed_call(fields: &mut Map<String, Value>, call: CallFields) {
     if !call.is_blank() {
-        grow(fields, "tool_calls".to_owned(), vec![call.into_json()].into());
+        append_fragment(fields, "tool_calls".to_owned(), vec![call.into_json()].into());
     }
 }

@@ -60,7 +60,7 @@ fn png() -> ImageSource {
 }
 
 /// The content of a user message, with each kind of block.
-fn said() -> impl Strategy<Value = ContentBlock> {
+fn user_block() -> impl Strategy<Value = ContentBlock> {
     let document = |source| ContentBlock::Document { source };
     prop_oneof![
         "[a-zé🦀\"\\\\ \n]{0,8}".prop_map(ContentBlock::Text),
@@ -74,7 +74,7 @@ fn said() -> impl Strategy<Value = ContentBlock> {
 }
 
 /// The content of an assistant message, with each kind of block of this and of other providers.
-fn answered() -> impl Strategy<Value = ContentBlock> {
+fn assistant_block() -> impl Strategy<Value = ContentBlock> {
     let thinking = |(thinking, signature)| ContentBlock::Thinking { thinking, signature };
     let reasoning = |encrypted: bool| {
         let mut json = json!({"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}]});
@@ -144,9 +144,9 @@ type Turn = (Vec<ContentBlock>, Vec<(u8, u8, u8)>, Vec<ContentBlock>, bool);
 
 fn turn() -> impl Strategy<Value = Turn> {
     (
-        prop::collection::vec(said(), 0..3),
+        prop::collection::vec(user_block(), 0..3),
         prop::collection::vec((0_u8..6, 0_u8..5, 0_u8..5), 0..3),
-        prop::collection::vec(answered(), 0..4),
+        prop::collection::vec(assistant_block(), 0..4),
         any::<bool>(),
     )
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::call::{CallFields, generate_id, seed};
 use crate::error::{self, ApiError};
 use crate::lenient;
-use crate::message_fields::{self, grow, keep_nameless, own_fields};
+use crate::message_fields::{self, append_fragment, keep_unnamed_call, own_fields};
 use crate::metadata::WireMetadata;
 use crate::request::PROVIDER;
 use crate::usage::WireUsage;
@@ -137,23 +137,23 @@ fn message(mut fields: Map<String, Value>, seed: &str) -> Message {
             Some(other) => drop(fields.insert(key.to_owned(), other)),
         }
     }
-    let Pieces { text, thinking, more } =
-        Pieces::read(fields.remove("content").unwrap_or_default());
-    (parts.text, fields) = (text, grown(fields, more));
+    let ContentParts { text, thinking, more } =
+        ContentParts::read(fields.remove("content").unwrap_or_default());
+    (parts.text, fields) = (text, with_fragments(fields, more));
     parts.thinking.push_str(&thinking);
     let mut calls = Vec::new();
     if let Some(Value::Array(list)) = fields.remove("tool_calls") {
         for json in list {
             match CallFields::read(&json) {
                 Some(call) if !call.name.is_empty() => calls.push(call),
-                Some(call) => keep_nameless(&mut fields, call),
+                Some(call) => keep_unnamed_call(&mut fields, call),
                 None if lenient::is_blank(&json) => {}
-                None => grow(&mut fields, "tool_calls".to_owned(), vec![json].into()),
+                None => append_fragment(&mut fields, "tool_calls".to_owned(), vec![json].into()),
             }
         }
     }
     calls.extend(take_function_call(&mut fields));
-    make_ids(&mut calls, seed);
+    generate_missing_ids(&mut calls, seed);
     parts.calls.extend(calls.into_iter().map(CallFields::into_block));
     fields.remove("role");
     parts.more = fields;
@@ -161,7 +161,7 @@ fn message(mut fields: Map<String, Value>, seed: &str) -> Message {
 }
 
 /// Generates ids for calls that have none.
-fn make_ids(calls: &mut [CallFields], seed: &str) {
+fn generate_missing_ids(calls: &mut [CallFields], seed: &str) {
     if calls.iter().all(|call| !call.id.is_empty()) {
         return;
     }
@@ -197,14 +197,14 @@ pub(crate) struct Parts {
 
 /// Content that is a text, or a list of parts of several types.
 #[derive(Debug, Default)]
-pub(crate) struct Pieces {
+pub(crate) struct ContentParts {
     pub(crate) text: String,
     pub(crate) thinking: String,
     /// Other parts, as fields of the message.
     pub(crate) more: Vec<(String, Value)>,
 }
 
-impl Pieces {
+impl ContentParts {
     pub(crate) fn read(content: Value) -> Self {
         let mut read = Self::default();
         match content {
@@ -246,9 +246,12 @@ impl Pieces {
     }
 }
 
-fn grown(mut fields: Map<String, Value>, more: Vec<(String, Value)>) -> Map<String, Value> {
+fn with_fragments(
+    mut fields: Map<String, Value>,
+    more: Vec<(String, Value)>,
+) -> Map<String, Value> {
     for (key, value) in more {
-        grow(&mut fields, key, value);
+        append_fragment(&mut fields, key, value);
     }
     fields
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::call;
 use crate::dialect::Vendor;
 use crate::error::{self, ApiError};
-use crate::message_fields::{grow, said};
+use crate::message_fields::{append_fragment, message_texts};
 use crate::metadata::{WireMetadata, add_logprobs};
 use crate::response::{self, Parts};
 use crate::usage::WireUsage;
@@ -183,12 +183,12 @@ impl ChatDecoder {
     /// Adds unknown fields. Emits the texts in them as text deltas.
     fn extend_more(&mut self, more: Vec<(String, Value)>, events: &mut VecDeque<StreamEvent>) {
         // Only the texts that were added by this delta are emitted.
-        let lengths = said(&self.parts.more).map(str::len);
+        let lengths = message_texts(&self.parts.more).map(str::len);
         for (key, piece) in more {
-            grow(&mut self.parts.more, key, piece);
+            append_fragment(&mut self.parts.more, key, piece);
         }
-        for (said, length) in said(&self.parts.more).into_iter().zip(lengths) {
-            if let Some(piece) = said.get(length..).filter(|piece| !piece.is_empty()) {
+        for (message_texts, length) in message_texts(&self.parts.more).into_iter().zip(lengths) {
+            if let Some(piece) = message_texts.get(length..).filter(|piece| !piece.is_empty()) {
                 events.push_back(StreamEvent::TextDelta(piece.to_owned()));
             }
         }

@@ -117,7 +117,7 @@ impl WireUsage {
     /// reveals both cases, because elsewhere it is the sum of input and output.
     fn output(&self) -> (usize, Option<usize>) {
         let details = self.completion_tokens_details.reasoning_tokens;
-        let reasoning = most([details, self.reasoning_tokens]);
+        let reasoning = max_count([details, self.reasoning_tokens]);
         let answer = self.completion_tokens.unwrap_or_default();
         // Tokens in the total that neither input nor output contains.
         let beside = match (self.prompt_tokens, self.total_tokens) {
@@ -136,7 +136,7 @@ impl WireUsage {
 }
 
 /// Returns the largest count. A server with two fields for a count may leave one at zero.
-fn most<const N: usize>(counts: [Option<usize>; N]) -> Option<usize> {
+fn max_count<const N: usize>(counts: [Option<usize>; N]) -> Option<usize> {
     counts.into_iter().flatten().max()
 }
 
@@ -146,13 +146,13 @@ impl From<WireUsage> for TokenUsage {
         Self {
             input_tokens: wire.prompt_tokens.unwrap_or_default(),
             output_tokens,
-            cache_read_tokens: most([
+            cache_read_tokens: max_count([
                 wire.prompt_tokens_details.cached_tokens,
                 wire.cached_tokens,
                 wire.num_cached_tokens,
                 wire.prompt_cache_hit_tokens,
             ]),
-            cache_creation_tokens: most([
+            cache_creation_tokens: max_count([
                 wire.prompt_tokens_details.cache_write_tokens,
                 wire.prompt_tokens_details.cache_creation_input_tokens,
             ]),

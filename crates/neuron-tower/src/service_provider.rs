@@ -140,7 +140,7 @@ where
         request: CompletionRequest,
     ) -> impl Future<Output = Result<CompletionResponse, ProviderError>> + WasmCompatSend {
         let call = ModelCall::owned_whole(Arc::new(request));
-        async move { self.ask(call).await?.into_response().await }
+        async move { self.send_call(call).await?.into_response().await }
     }
 
     fn complete_stream(
@@ -148,21 +148,21 @@ where
         request: CompletionRequest,
     ) -> impl Future<Output = Result<StreamHandle, ProviderError>> + WasmCompatSend {
         let call = ModelCall::owned_streamed(Arc::new(request));
-        async move { Ok(self.ask(call).await?.into_stream()) }
+        async move { Ok(self.send_call(call).await?.into_stream()) }
     }
 
     fn complete_ref(
         &self,
         request: RequestRef<'_>,
     ) -> impl Future<Output = Result<CompletionResponse, ProviderError>> + WasmCompatSend {
-        async move { self.ask(ModelCall::whole(request)).await?.into_response().await }
+        async move { self.send_call(ModelCall::whole(request)).await?.into_response().await }
     }
 
     fn complete_stream_ref(
         &self,
         request: RequestRef<'_>,
     ) -> impl Future<Output = Result<StreamHandle, ProviderError>> + WasmCompatSend {
-        async move { Ok(self.ask(ModelCall::streamed(request)).await?.into_stream()) }
+        async move { Ok(self.send_call(ModelCall::streamed(request)).await?.into_stream()) }
     }
 
     fn info(&self) -> ProviderInfo<'_> {
@@ -175,7 +175,7 @@ where
     S: for<'r> Service<ModelCall<'r>, Response = ModelAnswer, Error = E> + Clone,
     E: Into<BoxError>,
 {
-    async fn ask(&self, call: ModelCall<'_>) -> Result<ModelAnswer, ProviderError> {
+    async fn send_call(&self, call: ModelCall<'_>) -> Result<ModelAnswer, ProviderError> {
         let start = Instant::now();
         let answer = call_when_ready(&self.service, call).await;
         let answer = answer.map_err(|error| provider_error(error, start.elapsed()))?;

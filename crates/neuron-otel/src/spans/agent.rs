@@ -9,7 +9,7 @@ use tracing::field::Empty;
 
 use crate::config::Config;
 use crate::metrics::Attributes;
-use crate::record::{Parts, Record};
+use crate::record::{Record, UsageDetails};
 use crate::run_state::RunState;
 use crate::span_parent::unless_unsampled;
 use crate::span_scope::{Ending, Polls};
@@ -190,11 +190,11 @@ impl RunScope {
             let reason = conventions::finish_reason(&result.stop_reason);
             record.texts("gen_ai.response.finish_reasons", [reason]);
         }
-        let parts = if conventions.is_latest() { Parts::None } else { Parts::Cache };
+        let parts = if conventions.is_latest() { UsageDetails::None } else { UsageDetails::Cache };
         record.usage(&result.usage, conventions, parts);
         if self.config.captures_in_spans() {
-            let reason = conventions.reason_in_answer(&result.stop_reason);
-            let value = content::answer(&result.response, reason);
+            let reason = conventions.finish_reason_in_response(&result.stop_reason);
+            let value = content::run_output(&result.response, reason);
             if let Some(text) = self.config.content.captured(ContentKind::OutputMessages, value) {
                 record.text("gen_ai.output.messages", &text);
             }

@@ -10,7 +10,7 @@ use tracing::field::Empty;
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::metrics::Attributes;
-use crate::record::{Parts, Record};
+use crate::record::{Record, UsageDetails};
 use crate::run_state::{Activity, Kind, RunState};
 use crate::span_parent::of_run;
 use crate::span_scope::{Ending, Recorder, SpanScope};
@@ -221,7 +221,7 @@ impl ChatRecorder {
         failure: Option<&Failure>,
         seconds: f64,
     ) {
-        // The first chunk is only defined for streamed calls.
+        // Only streamed calls have a time to the first chunk.
         let first_chunk = self.call.first_chunk_after().filter(|_| self.streaming);
         if let Some(record) = Record::of(span).filter(Record::is_recorded) {
             self.record(&record, answer, failure, first_chunk);
@@ -269,7 +269,7 @@ impl ChatRecorder {
             let reason = conventions::finish_reason(&answer.stop_reason);
             record.texts("gen_ai.response.finish_reasons", [reason]);
         }
-        record.usage(&answer.usage, conventions, Parts::All);
+        record.usage(&answer.usage, conventions, UsageDetails::All);
         if self.config.captures_in_spans()
             && let Some(text) = self.output(answer)
         {
@@ -278,7 +278,7 @@ impl ChatRecorder {
     }
 
     fn output(&self, answer: &CompletionResponse) -> Option<String> {
-        let reason = self.config.conventions.reason_in_answer(&answer.stop_reason);
+        let reason = self.config.conventions.finish_reason_in_response(&answer.stop_reason);
         let value = content::output_messages(answer, reason);
         self.config.content.captured(ContentKind::OutputMessages, value)
     }

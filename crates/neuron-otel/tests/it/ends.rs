@@ -153,10 +153,10 @@ async fn exceeded_limit_is_recorded() {
     }
 }
 
-/// A hook that requires approval for every call.
-struct Asks;
+/// A permission policy that requires approval for every call.
+struct AlwaysRequiresApproval;
 
-impl PermissionPolicy for Asks {
+impl PermissionPolicy for AlwaysRequiresApproval {
     fn check(&self, _: &str, _: &Value) -> PermissionDecision {
         PermissionDecision::Ask("may it?".into())
     }
@@ -164,7 +164,9 @@ impl PermissionPolicy for Asks {
 
 fn pausing(memory: &Memory) -> AgentBuilder {
     let builder = scout(memory, [look(), Reply::text("done")]);
-    builder.permission_policy(Asks).config(|config| config.pause_for_approval = true)
+    builder
+        .permission_policy(AlwaysRequiresApproval)
+        .config(|config| config.pause_for_approval = true)
 }
 
 #[tokio::test]
@@ -199,7 +201,7 @@ async fn call_approved_by_another_process_is_recorded() {
     let LoopError::ApprovalRequired(pending) = error else { panic!("{error:?}") };
     memory.clear();
     let builder = scout(&memory, ["done"])
-        .permission_policy(Asks)
+        .permission_policy(AlwaysRequiresApproval)
         .config(|config| config.pause_for_approval = true);
     let mut agent = Chat::new(builder);
     let decisions = ApprovalDecisions::approve_all(&pending);

@@ -129,10 +129,10 @@ async fn reason_of_hook_that_ends_run_is_not_exported_by_default() {
     }
 }
 
-/// A hook that requires approval for every call and quotes it.
-struct Asks;
+/// A permission policy that requires approval for every call and quotes it.
+struct AlwaysRequiresApproval;
 
-impl PermissionPolicy for Asks {
+impl PermissionPolicy for AlwaysRequiresApproval {
     fn check(&self, _: &str, input: &Value) -> PermissionDecision {
         match input["deny"].as_str() {
             Some(reason) => PermissionDecision::Deny(reason.into()),
@@ -148,7 +148,7 @@ async fn content_of_approvals_is_not_exported_by_default() {
     let replies = vec![call, Reply::text(secret("answer"))];
     let mut agent = Chat::new(
         agent(hook(&memory), replies, ToolErrorPolicy::default())
-            .permission_policy(Asks)
+            .permission_policy(AlwaysRequiresApproval)
             .config(|config| config.pause_for_approval = true),
     );
     let ctx = ToolContext::default();

@@ -179,7 +179,7 @@ fn with_unknown(mut body: Value, unknown: &Fields) -> Value {
 
 proptest! {
     #[test]
-    fn what_is_read_is_sent_and_read_again(
+    fn response_is_stable_over_round_trip(
         answer in any_answer(),
         unknown in fields(&["new", "x_vendor"]),
     ) {

@@ -40,14 +40,14 @@ impl Kind {
 /// The output index and the ids in an event. Empty ids are unknown.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Key<'e> {
-    pub(crate) place: Option<usize>,
+    pub(crate) output_index: Option<usize>,
     pub(crate) id: &'e str,
     pub(crate) call_id: &'e str,
 }
 
 impl<'e> Key<'e> {
-    pub(crate) fn of(place: Option<usize>, item: &'e Value) -> Self {
-        Self { place, id: text_of(item, "id"), call_id: text_of(item, "call_id") }
+    pub(crate) fn of(output_index: Option<usize>, item: &'e Value) -> Self {
+        Self { output_index, id: text_of(item, "id"), call_id: text_of(item, "call_id") }
     }
 }
 
@@ -55,7 +55,7 @@ impl<'e> Key<'e> {
 #[derive(Debug)]
 pub(crate) struct OpenItem {
     kind: Kind,
-    place: Option<usize>,
+    output_index: Option<usize>,
     id: String,
     call_id: String,
     /// The fragments of its text or reasoning.
@@ -87,7 +87,7 @@ pub(crate) struct OpenCall {
 enum Fit {
     /// Neither the index nor an id is equal. The index does not differ, nor does any id of a call.
     Unknown,
-    Place,
+    OutputIndex,
     Id,
     Both,
 }
@@ -111,7 +111,7 @@ impl OpenItem {
     }
 
     pub(crate) fn order(&self) -> Order {
-        (self.place, self.number)
+        (self.output_index, self.number)
     }
 
     /// Returns the message received so far, without an id. `None` for reasoning, which the API would reject without its
@@ -129,12 +129,14 @@ impl OpenItem {
             || same(&self.call_id, key.id)
             || same(&self.call_id, key.call_id);
         let is_other_call = differ(&self.call_id, key.call_id);
-        match (self.place, key.place) {
-            (Some(known), Some(place)) if known == place && has_id => Some(Fit::Both),
+        match (self.output_index, key.output_index) {
+            (Some(known), Some(output_index)) if known == output_index && has_id => Some(Fit::Both),
             // An equal id outweighs a different index, because some proxies send wrong indices.
             _ if has_id => Some(Fit::Id),
             _ if is_other_call => None,
-            (Some(known), Some(place)) => (known == place).then_some(Fit::Place),
+            (Some(known), Some(output_index)) => {
+                (known == output_index).then_some(Fit::OutputIndex)
+            }
             _ => {
                 // Copilot changes the ids of other items in every event, so only the ids of calls are compared.
                 let is_other = self.kind == Kind::Call && differ(&self.id, key.id);
@@ -168,7 +170,7 @@ impl OpenItems {
         let number = self.number();
         self.items.push(OpenItem {
             kind,
-            place: key.place,
+            output_index: key.output_index,
             id: key.id.to_owned(),
             call_id: key.call_id.to_owned(),
             shown: String::new(),
@@ -227,7 +229,7 @@ impl OpenItems {
                     // After the first arguments, the same id without an index begins another call.
                     Some(Fit::Id) => {
                         let is_new = |call: &OpenCall| call.arguments.is_empty();
-                        key.place.is_none() && item.call.as_ref().is_none_or(is_new)
+                        key.output_index.is_none() && item.call.as_ref().is_none_or(is_new)
                     }
                     _ => false,
                 }
@@ -254,13 +256,13 @@ impl DoneItem {
         Self { order, id: key.id.to_owned(), call_id: key.call_id.to_owned(), json }
     }
 
-    pub(crate) fn place(&self) -> Option<usize> {
+    pub(crate) fn output_index(&self) -> Option<usize> {
         self.order.0
     }
 
     /// Returns `true` if `item` repeats this item, with the same ids or, without ids, at the same known index. A
     /// generated call id and the status may differ.
-    pub(crate) fn repeats(&self, place: Option<usize>, item: &Value) -> bool {
+    pub(crate) fn repeats(&self, output_index: Option<usize>, item: &Value) -> bool {
         let content = |item: &Value| {
             let mut item = item.clone();
             if let Some(fields) = item.as_object_mut() {
@@ -269,9 +271,12 @@ impl DoneItem {
             item
         };
         let Key { id, call_id, .. } = Key::of(None, item);
-        let is_known = place.is_some() || !id.is_empty() || !call_id.is_empty();
+        let is_known = output_index.is_some() || !id.is_empty() || !call_id.is_empty();
         let has_its_ids = self.id == id && self.call_id == call_id;
-        is_known && self.place() == place && has_its_ids && content(&self.json) == content(item)
+        is_known
+            && self.output_index() == output_index
+            && has_its_ids
+            && content(&self.json) == content(item)
     }
 
     fn has_id_of(&self, item: &Value) -> bool {
@@ -290,6 +295,8 @@ pub(crate) fn missing(done: &[DoneItem], output: Vec<Value>) -> Vec<(usize, Valu
     let mut items: Vec<_> = output.into_iter().enumerate().collect();
     // Items are matched by id first, and the remaining items by index or by equal content.
     items.retain(|(_, item)| !take(&|done| done.has_id_of(item)));
-    items.retain(|(place, item)| !take(&|done| done.place() == Some(*place) || done.json == *item));
+    items.retain(|(output_index, item)| {
+        !take(&|done| done.output_index() == Some(*output_index) || done.json == *item)
+    });
     items
 }

@@ -197,7 +197,7 @@ impl Serialize for Input<'_> {
                     let content = message::texts(message).collect::<String>();
                     if !content.is_empty() {
                         let role = dialect.system_role.name();
-                        items.serialize_element(&Said { role, content })?;
+                        items.serialize_element(&InputMessage { role, content })?;
                     }
                 }
                 Role::Assistant => {
@@ -216,7 +216,7 @@ impl Serialize for Input<'_> {
 }
 
 #[derive(Serialize)]
-struct Said<C> {
+struct InputMessage<C> {
     role: &'static str,
     content: C,
 }
@@ -338,7 +338,7 @@ fn write_user<S: SerializeSeq>(
     if content.parts().next().is_none() {
         return Ok(());
     }
-    items.serialize_element(&Said { role: "user", content })
+    items.serialize_element(&InputMessage { role: "user", content })
 }
 
 /// The content of a user message, as one text or as parts.

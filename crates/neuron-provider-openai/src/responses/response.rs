@@ -227,11 +227,11 @@ pub(crate) fn text_of<'i>(item: &'i Value, key: &str) -> &'i str {
 
 /// Converts an item to a raw block with a portable block beside it.
 pub(crate) fn item(json: Value) -> ContentBlock {
-    let portable = meaning(&json).map(Box::new);
+    let portable = portable_block(&json).map(Box::new);
     ContentBlock::Raw { provider: PROVIDER.to_owned(), json, portable }
 }
 
-fn meaning(item: &Value) -> Option<ContentBlock> {
+fn portable_block(item: &Value) -> Option<ContentBlock> {
     let text = |key: &str| text_of(item, key).to_owned();
     match item.get("type").and_then(Value::as_str)? {
         "message" => {

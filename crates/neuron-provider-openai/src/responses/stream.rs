@@ -51,8 +51,8 @@ impl Answer for ResponsesDecoder {
         if matches!(data.trim_ascii(), b"" | b"[DONE]") {
             return Ok(false);
         }
-        if let Ok(DeltaEvent { place, item_id, delta, .. }) = read_frame(data) {
-            self.extend_text(Key { place, id: &item_id, call_id: "" }, delta, events);
+        if let Ok(DeltaEvent { output_index, item_id, delta, .. }) = read_frame(data) {
+            self.extend_text(Key { output_index, id: &item_id, call_id: "" }, delta, events);
             return Ok(false);
         }
         let event: WireEvent<'_> = match read_frame(data) {
@@ -65,8 +65,8 @@ impl Answer for ResponsesDecoder {
                 return Err(ProviderError::StreamError(text));
             }
         };
-        let place = event.output_index;
-        let key = Key { place, id: &event.item_id, call_id: "" };
+        let output_index = event.output_index;
+        let key = Key { output_index, id: &event.item_id, call_id: "" };
         match &*event.kind {
             "response.created" | "response.in_progress" | "response.queued" => {
                 // Each of these events contains the whole response so far, so a later one may replace an earlier one.
@@ -76,12 +76,12 @@ impl Answer for ResponsesDecoder {
             }
             "response.output_item.added" => {
                 if let Some(item) = event.item {
-                    self.begin(place, item, events);
+                    self.begin(output_index, item, events);
                 }
             }
             "response.output_item.done" => {
                 if let Some(item) = event.item {
-                    self.finish_item(place, item, events);
+                    self.finish_item(output_index, item, events);
                 }
             }
             "response.output_text.delta" | "response.refusal.delta" => {
@@ -89,11 +89,11 @@ impl Answer for ResponsesDecoder {
             }
             "response.reasoning_summary_text.delta" => {
                 let thought = (true, event.summary_index);
-                self.think(key, thought, event.delta, events);
+                self.extend_reasoning(key, thought, event.delta, events);
             }
             "response.reasoning_text.delta" => {
                 let thought = (false, event.content_index);
-                self.think(key, thought, event.delta, events);
+                self.extend_reasoning(key, thought, event.delta, events);
             }
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
                 let index = self.items.find(Kind::Call, key);
@@ -140,7 +140,7 @@ impl ResponsesDecoder {
     }
 
     /// Adds a fragment to the open item of a type, and returns the item's number.
-    fn show(&mut self, kind: Kind, key: Key<'_>, piece: &str) -> usize {
+    fn extend_item(&mut self, kind: Kind, key: Key<'_>, piece: &str) -> usize {
         let index = self.items.find(kind, key).unwrap_or_else(|| self.items.begin(kind, key));
         if let Some(item) = self.items.get_mut(index) {
             item.shown.push_str(piece);
@@ -150,12 +150,12 @@ impl ResponsesDecoder {
 
     fn extend_text(&mut self, key: Key<'_>, text: String, events: &mut VecDeque<StreamEvent>) {
         if !text.is_empty() {
-            self.show(Kind::Message, key, &text);
+            self.extend_item(Kind::Message, key, &text);
             events.push_back(StreamEvent::TextDelta(text));
         }
     }
 
-    fn think(
+    fn extend_reasoning(
         &mut self,
         key: Key<'_>,
         (is_summary, part): (bool, usize),
@@ -165,8 +165,11 @@ impl ResponsesDecoder {
         let Some(delta) = delta.filter(|delta| !delta.is_empty()) else {
             return;
         };
-        let thought =
-            ReasoningPart { item: self.show(Kind::Reasoning, key, &delta), is_summary, part };
+        let thought = ReasoningPart {
+            item: self.extend_item(Kind::Reasoning, key, &delta),
+            is_summary,
+            part,
+        };
         if let Some(last) = self.thought.filter(|last| last.item == thought.item) {
             // If an item has both a summary and a text, the message has only one of them.
             if last.is_summary != thought.is_summary {
@@ -180,8 +183,13 @@ impl ResponsesDecoder {
         events.push_back(StreamEvent::ThinkingDelta(delta));
     }
 
-    fn begin(&mut self, place: Option<usize>, json: Value, events: &mut VecDeque<StreamEvent>) {
-        let key = Key::of(place, &json);
+    fn begin(
+        &mut self,
+        output_index: Option<usize>,
+        json: Value,
+        events: &mut VecDeque<StreamEvent>,
+    ) {
+        let key = Key::of(output_index, &json);
         let Some(kind) = Kind::of(&json) else {
             return;
         };
@@ -200,19 +208,20 @@ impl ResponsesDecoder {
 
     fn finish_item(
         &mut self,
-        place: Option<usize>,
+        output_index: Option<usize>,
         json: Value,
         events: &mut VecDeque<StreamEvent>,
     ) {
-        let key = Key::of(place, &json);
+        let key = Key::of(output_index, &json);
         let kind = Kind::of(&json);
         let number = self.items.number();
         let open = kind.and_then(|kind| self.items.end(kind, key));
-        let order = (place, open.as_ref().map_or(number, |item| item.number));
+        let order = (output_index, open.as_ref().map_or(number, |item| item.number));
         // Items without a `response.output_item.added` event get the next number.
         // Some proxies end an item twice.
         let is_open = open.is_some();
-        let is_repeated = !is_open && self.done.iter().any(|done| done.repeats(place, &json));
+        let is_repeated =
+            !is_open && self.done.iter().any(|done| done.repeats(output_index, &json));
         if is_repeated {
             return;
         }
@@ -274,8 +283,8 @@ impl ResponsesDecoder {
         // Some servers send items only in the last event.
         let output = response.output.take().unwrap_or_default();
         if output.len() > self.done.len() {
-            for (place, item) in missing(&self.done, output) {
-                self.finish_item(Some(place), item, events);
+            for (output_index, item) in missing(&self.done, output) {
+                self.finish_item(Some(output_index), item, events);
             }
         }
         // Items without an end event are completed from their fragments.
@@ -320,8 +329,8 @@ fn arguments(call: &Value) -> Option<String> {
 struct DeltaEvent<'a> {
     #[serde(rename = "type")]
     _kind: DeltaKind,
-    #[serde(default, rename = "output_index")]
-    place: Option<usize>,
+    #[serde(default)]
+    output_index: Option<usize>,
     #[serde(borrow, default)]
     item_id: Cow<'a, str>,
     delta: String,

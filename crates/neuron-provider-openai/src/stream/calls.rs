@@ -6,7 +6,7 @@ use neuron_types::{ContentBlock, StreamEvent, ToolCall};
 use serde::de::IgnoredAny;
 
 use crate::call::{CallFields, generate_id};
-use crate::message_fields::keep_nameless;
+use crate::message_fields::keep_unnamed_call;
 use crate::response::Parts;
 
 /// The calls of a response, in the order in which they began to arrive.
@@ -30,22 +30,22 @@ impl OpenCalls {
         if fragment.is_blank() {
             return;
         }
-        let mut place = self.place_of(index, &fragment.id);
-        if let Some(call) = place.and_then(|place| self.0.get(place)) {
+        let mut position = self.position_of(index, &fragment.id);
+        if let Some(call) = position.and_then(|position| self.0.get(position)) {
             // Some servers repeat the name in every fragment.
             let may_repeat = index.is_some() || !is_later;
             match call.relation(&fragment, may_repeat) {
                 Relation::Continues => {}
-                Relation::IsAnother => place = None,
+                Relation::IsAnother => position = None,
                 Relation::Repeats => fragment.arguments.clear(),
             }
         }
-        let place = place.unwrap_or_else(|| {
+        let position = position.unwrap_or_else(|| {
             self.0.push(OpenCall { index, ..OpenCall::default() });
             self.0.len() - 1
         });
         let begun = self.0.iter().filter(|call| call.begun.is_some()).count();
-        let Some(call) = self.0.get_mut(place) else { return };
+        let Some(call) = self.0.get_mut(position) else { return };
         call.extend(fragment, events);
         // The start is emitted when the name is known.
         if call.begun.is_some() || call.fields.name.is_empty() {
@@ -53,8 +53,8 @@ impl OpenCalls {
         }
         let lacks_id = call.fields.id.is_empty();
         let is_taken = |id: &str| self.0.iter().any(|call| call.fields.id == id);
-        let made = lacks_id.then(|| generate_id(place, seed, is_taken));
-        if let Some(call) = self.0.get_mut(place) {
+        let made = lacks_id.then(|| generate_id(position, seed, is_taken));
+        if let Some(call) = self.0.get_mut(position) {
             if let Some(id) = made {
                 (call.fields.id, call.is_generated) = (id, true);
             }
@@ -65,13 +65,13 @@ impl OpenCalls {
     /// Returns the position of the call to which a fragment belongs. `None` for a new call.
     ///
     /// Some servers send no index, or the same index for several calls. Then a different id begins another call.
-    fn place_of(&self, index: Option<usize>, id: &str) -> Option<usize> {
+    fn position_of(&self, index: Option<usize>, id: &str) -> Option<usize> {
         let last = self.0.len().checked_sub(1);
         let at_index = |call: &OpenCall| index.is_none() || call.index == index;
         if id.is_empty() {
-            let place = self.0.iter().rposition(at_index);
+            let position = self.0.iter().rposition(at_index);
             // Some fragments may lack the index.
-            return place.or(
+            return position.or(
                 last.filter(|last| self.0.get(*last).is_some_and(|call| call.index.is_none()))
             );
         }
@@ -81,8 +81,8 @@ impl OpenCalls {
         let calls = &self.0;
         calls.iter().rposition(is_same).or_else(|| {
             // The id may follow after the name.
-            let place = calls.iter().rposition(at_index)?;
-            calls.get(place).is_some_and(has_no_id).then_some(place)
+            let position = calls.iter().rposition(at_index)?;
+            calls.get(position).is_some_and(has_no_id).then_some(position)
         })
     }
 
@@ -94,7 +94,7 @@ impl OpenCalls {
             if call.begun.is_some() {
                 parts.calls.push(call.finish(events));
             } else {
-                keep_nameless(&mut parts.more, call.fields);
+                keep_unnamed_call(&mut parts.more, call.fields);
             }
         }
     }

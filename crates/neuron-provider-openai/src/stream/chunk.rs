@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::call::WireCall;
 use crate::lenient;
 use crate::metadata::WireMetadata;
-use crate::response::{Pieces, REASONING};
+use crate::response::{ContentParts, REASONING};
 use crate::usage::{UsageHolder, WireUsage};
 
 /// The most frequent chunk, with a delta of text or of reasoning and no other relevant field.
@@ -171,7 +171,8 @@ impl<'de> Deserialize<'de> for WireDelta {
                             Content::Text(text) => delta.text = text,
                             Content::Nothing(()) => {}
                             Content::Other(other) => {
-                                let Pieces { text, thinking, more } = Pieces::read(other);
+                                let ContentParts { text, thinking, more } =
+                                    ContentParts::read(other);
                                 delta.text = text;
                                 delta.thinking.push_str(&thinking);
                                 delta.more.extend(more);

@@ -173,7 +173,7 @@ proptest! {
     }
 
     #[test]
-    fn a_streamed_answer_is_the_whole_one(
+    fn streamed_response_equals_whole_response(
         items in items(),
         more in more(),
         has_places in any::<bool>(),
