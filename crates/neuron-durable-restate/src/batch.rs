@@ -1,4 +1,4 @@
-//! The tool calls of one batch: what is sent to the tools, the same on every replay.
+//! The tool calls of a batch, whose requests are the same on every replay.
 
 use neuron_runtime::{StepRecord, ToolRequest, check_tool_call, recorded_digest};
 use neuron_types::{ActivityOptions, DurableError, ToolInvocation, ToolOutput, stored_json};
@@ -30,12 +30,12 @@ struct PlannedCall {
     digest: String,
     /// Without the arguments, which follow from the run.
     request: ToolRequest,
-    /// Whether the steps of the call are journaled. Plans of older releases do not have it.
+    /// True if the steps of the call are journaled. Plans of older releases do not have the field.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_agent: bool,
 }
 
-/// What a batch needs beside its calls.
+/// The parts that a batch needs beside its calls.
 pub(crate) struct Batch<'s> {
     pub(crate) key: String,
     pub(crate) service: &'s str,
@@ -45,7 +45,7 @@ pub(crate) struct Batch<'s> {
 }
 
 impl Batch<'_> {
-    /// Runs the calls: each an invocation of its own, all begun in call order and awaited in call order.
+    /// Runs the calls. Each is an invocation of its own. They are started and awaited in call order.
     pub(crate) async fn run(
         self,
         journal: &Journal<'_, '_>,
@@ -119,7 +119,7 @@ impl Batch<'_> {
         Ok(plan.calls.into_iter().zip(invocations).map(filled).collect())
     }
 
-    /// Compares the calls with those of the batch as it was begun.
+    /// Compares the calls with the calls of the batch as it was started.
     fn check(
         &self,
         planned: &[PlannedCall],

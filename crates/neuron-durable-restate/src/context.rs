@@ -1,4 +1,4 @@
-//! [`RestateDurableContext`]: a run's steps in the journal of a Restate invocation.
+//! A durable context whose steps are in the journal of a Restate invocation ([`RestateDurableContext`]).
 
 use std::fmt;
 use std::future::Future;
@@ -31,7 +31,7 @@ use crate::pin::Pin;
 use crate::register::Register;
 use crate::running::RunningTools;
 
-/// A [`DurableContext`] whose journal is that of a Restate invocation.
+/// A [`DurableContext`] that uses the journal of a Restate invocation.
 ///
 /// An [`AgentService`](crate::AgentService) opens one for each invocation of a run, and hosts the tools,
 /// which it needs; see the [crate's page](crate) for what it does with each step.
@@ -41,7 +41,7 @@ pub struct RestateDurableContext<'a, 'ctx, P> {
     pub(crate) journal: Journal<'a, 'ctx>,
     /// Calls the model, with retries and time limits.
     local: LocalDurableContext<P>,
-    /// What the tools declare.
+    /// The declarations of the tools.
     tools: Arc<dyn ToolSet>,
     running: RunningTools,
     /// The name of the service whose tools are called.
@@ -52,7 +52,7 @@ pub struct RestateDurableContext<'a, 'ctx, P> {
     continuation: Continuation<'ctx>,
     requests: RequestLog,
     pub(crate) effects: Arc<EffectKeys>,
-    /// Whether the run is that of an agent inside a tool call.
+    /// True if the run belongs to an agent inside a tool call.
     pub(crate) is_nested: bool,
     llm_calls: AtomicUsize,
     batches: AtomicUsize,
@@ -173,7 +173,7 @@ impl<'a, 'ctx, P: Provider> RestateDurableContext<'a, 'ctx, P> {
     }
 }
 
-/// Each call is a step, or an invocation of its own; see the [crate's page](crate).
+/// Each call is a step or an invocation of its own, as the [crate's page](crate) describes.
 impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
     async fn execute_llm_call(
         &self,
@@ -227,7 +227,7 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
         }
     }
 
-    /// The end of the newest step: Restate has no clock that gives the same time on replay.
+    /// Returns the end of the newest step, because Restate has no clock that gives the same time on replay.
     fn now(&self) -> DateTime<Utc> {
         self.journal.now()
     }
@@ -273,8 +273,8 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
         self.effects.run(batch, run).await
     }
 
-    /// Waits for the signal; meanwhile the service's second part answers what the run waits for, without
-    /// the conversation.
+    /// Waits for the signal. Meanwhile the second part of the service returns the pending calls without the
+    /// conversation.
     async fn wait_for_approval(
         &self,
         pending: &PendingApproval,
@@ -311,8 +311,8 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
         self.journal.compared(recorded).map(|[value]: [Value; 1]| value)
     }
 
-    /// Whether nothing has run in this attempt yet. What comes after a wait that was over before is told
-    /// from a replay with the next step.
+    /// Returns `true` if nothing has run in this attempt yet. Work after a wait that was already over is
+    /// recognised with the next step.
     fn is_replaying(&self) -> bool {
         self.journal.is_replaying()
     }

@@ -17,10 +17,10 @@ use crate::payload::Stored;
 /// The handler of the service that goes on with a run.
 pub(crate) const HANDLER: &str = "resume";
 
-/// The most bytes of a state and the signals that wait; Restate takes 32 MiB.
+/// Maximum number of bytes of a state with the waiting signals. Restate accepts 32 MiB.
 const LIMIT: usize = 30 << 20;
 
-/// What the next invocation begins with.
+/// The state with which the next invocation starts.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Resume {
     pub(crate) run_id: String,
@@ -79,8 +79,8 @@ impl<'ctx> Continuation<'ctx> {
         Err(DurableError::ContinueAsNew(invocation))
     }
 
-    /// Waits for the outcome of the run, and hands to the next invocation what is sent to this one; none
-    /// if there is no next invocation.
+    /// Waits for the outcome of the run, and forwards signals of this invocation to the next one. `None` if
+    /// there is no next invocation.
     pub(crate) async fn outcome(
         &self,
         ctx: &Context<'ctx>,

@@ -1,4 +1,4 @@
-//! What Restate is told of the service and of the object beside it, and where their calls go.
+//! The definitions of the service and of the object beside it, with their handlers.
 //!
 //! The SDK's macros would do this for a name that is known to the compiler; here the user names the
 //! service.
@@ -21,7 +21,7 @@ use crate::{RestateOptions, batch, register};
 pub(crate) const RUN: &str = "run";
 pub(crate) const SIGNAL: &str = "signal";
 
-/// The service of an agent; none if its name is none for Restate.
+/// Returns the service of an agent. `None` if Restate does not accept its name.
 pub(crate) fn service<P: Provider + 'static>(host: Arc<Host<P>>) -> Option<ServiceDefinition> {
     let described = discovery::Service {
         documentation: Some("An agent: runs it, its tools, and sends it signals.".into()),
@@ -76,8 +76,8 @@ pub(crate) fn object<P>(host: &Host<P>) -> Option<ServiceDefinition> {
     Some(service_definition(RegisteredRuns, described).options(options))
 }
 
-/// Restate ends what is silent for long: after the first time it asks, which a step that runs does not
-/// hear, and after the second it interrupts.
+/// Sets the timeouts. Restate ends an invocation that is silent for long. After the first timeout it asks, which a
+/// running step does not notice, and after the second it aborts.
 fn timeouts(options: &RestateOptions) -> ServiceOptions {
     let timeouts = ServiceOptions::new().abort_timeout(options.longest_step);
     match options.aside_after {
@@ -195,7 +195,7 @@ fn described(ty: discovery::ServiceType, name: &str) -> Option<discovery::Servic
     })
 }
 
-/// Whether a handler takes JSON, or gives it.
+/// The kind of a handler's input or output.
 #[derive(Clone, Copy, PartialEq)]
 enum Body {
     Json,

@@ -3,22 +3,22 @@
 use neuron_types::DurableError;
 use restate_sdk::errors::TerminalError;
 
-/// What a handler says of a request that makes no sense.
+/// Status of a handler for an invalid request.
 pub(crate) const INVALID: u16 = 400;
 
-/// What Restate says of an invocation that was cancelled.
+/// Status of Restate for a cancelled invocation.
 pub(crate) const CANCELLED: u16 = 409;
 
 /// The answer to a signal that would reach nobody.
 pub(crate) const ENDED: u16 = 410;
 
-/// What the SDK says where the invocation itself was cancelled.
+/// Text of the SDK if the invocation itself was cancelled.
 const OWN: &str = "cancelled";
 
-/// What the tools handler says of any other failure of the engine.
+/// Status of the tools handler for any other failure of the engine.
 pub(crate) const FAILED: u16 = 500;
 
-/// What the tools handler says of a call that may have had its effect and must not run again.
+/// Status of the tools handler for a call that may have had its effect and must not run again.
 pub(crate) const OUTCOME_UNKNOWN: u16 = 424;
 
 /// The end of a handler whose invocation was cancelled.
@@ -32,13 +32,13 @@ pub(crate) fn call_cancelled() -> TerminalError {
     TerminalError::new_with_code(CANCELLED, "the call was cancelled")
 }
 
-/// Whether the invocation itself was cancelled. One that it waits for ends with the same code when
-/// somebody cancels or kills that one.
+/// Returns `true` if the invocation itself was cancelled. A cancelled or killed child invocation ends with the same
+/// code.
 pub(crate) fn is_cancellation(error: &TerminalError) -> bool {
     error.code() == CANCELLED && error.message() == OWN
 }
 
-/// What a failure of the engine means for the run.
+/// Converts a failure of the engine into the error of the run.
 pub(crate) fn durable(error: &TerminalError) -> DurableError {
     if is_cancellation(error) {
         return DurableError::Cancelled;

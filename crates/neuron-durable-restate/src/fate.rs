@@ -1,17 +1,17 @@
-//! [`Fate`]: the end of an invocation.
+//! The end of an invocation ([`Fate`]).
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 
 use neuron_types::DurableError;
 
-/// What becomes of an invocation, whatever the agent makes of the errors that it saw. Clones share it.
+/// The end of an invocation, independent of the agent's reaction to the errors that it received. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fate {
     /// Restate tells of a cancellation once.
     cancelled: Arc<AtomicBool>,
     differs: Arc<OnceLock<DurableError>>,
-    /// What of the engine ended the run of an agent inside a tool call.
+    /// The failure of the engine that ended the run of an agent inside a tool call.
     failed: Arc<OnceLock<String>>,
 }
 
@@ -24,12 +24,12 @@ impl Fate {
         self.cancelled.store(true, SeqCst);
     }
 
-    /// Notes that the run is not the one that the journal holds.
+    /// Records that the run differs from the journal.
     pub(crate) fn differ(&self, error: &DurableError) {
         let _ = self.differs.set(error.again());
     }
 
-    /// Checks that the run is the one that the journal holds.
+    /// Checks that the run does not differ from the journal.
     pub(crate) fn check(&self) -> Result<(), DurableError> {
         self.differs.get().map_or(Ok(()), |error| Err(error.again()))
     }
@@ -43,7 +43,7 @@ impl Fate {
         self.failed.get().map(String::as_str)
     }
 
-    /// Where the run is not the one that the journal holds.
+    /// Returns the difference between the run and the journal.
     pub(crate) fn differs(&self) -> Option<String> {
         self.differs.get().map(ToString::to_string)
     }

@@ -1,4 +1,4 @@
-//! What the handlers of one agent share, and what each of them does.
+//! The handlers of an agent and their shared state.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::register::{Ended, Register};
 use crate::running::RunningTools;
 use crate::{RestateDurableContext, RestateOptions, failure, invocation_id};
 
-/// What the handlers of one agent share.
+/// The shared state of an agent's handlers.
 pub(crate) struct Host<P> {
     pub(crate) name: String,
     pub(crate) provider: Arc<P>,
@@ -35,7 +35,7 @@ pub(crate) struct Host<P> {
     pub(crate) running: RunningTools,
 }
 
-/// What a run is asked: a text, or all that a run can start from.
+/// The input of a run, which is a text or any start of a run.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Asked {
@@ -156,7 +156,7 @@ impl<P: Provider> Host<P> {
         }
     }
 
-    /// Whether a call that must not run twice has not begun in an earlier attempt.
+    /// Returns `true` unless a call that must not run twice has started in an earlier attempt.
     async fn may_run(
         &self,
         journal: &Journal<'_, '_>,

@@ -1,4 +1,4 @@
-//! What was sent to a run: signals under names of their own, through one signal of Restate's.
+//! Signals of a run under names of their own, which one signal of Restate carries.
 //!
 //! Restate's signals belong to an invocation, and a run that continued as new has several. So the
 //! sender always names the run, and an invocation that waits for the one that goes on hands to it what
@@ -45,7 +45,7 @@ impl Inbox {
         Self(Mutex::new(signals.into()))
     }
 
-    /// Waits for a signal of this name; none when the time is up.
+    /// Waits for a signal of this name. `None` if the time is up.
     pub(crate) async fn receive(
         &self,
         journal: &Journal<'_, '_>,
@@ -74,12 +74,12 @@ impl Inbox {
         Ok(received)
     }
 
-    /// Empties the inbox: another invocation goes on with what is in it.
+    /// Empties the inbox, because another invocation continues with its signals.
     pub(crate) fn drain(&self) -> Vec<Signal> {
         self.lock().drain(..).collect()
     }
 
-    /// Undoes [`drain`](Self::drain): no other invocation goes on.
+    /// Reverts [`drain`](Self::drain), because no other invocation continues.
     pub(crate) fn put_back(&self, signals: Vec<Signal>) {
         *self.lock() = signals.into();
     }
@@ -99,7 +99,7 @@ impl Inbox {
     }
 }
 
-/// Waits for what `work` gives; what is sent meanwhile is handed to `invocation`.
+/// Waits for the result of `work`, and forwards signals to `invocation` meanwhile.
 pub(crate) async fn forward_until<'ctx, T: Send + 'static>(
     ctx: &Context<'ctx>,
     work: impl DurableFuture<Output = Result<T, TerminalError>> + Send + 'ctx,
@@ -134,10 +134,10 @@ fn next<'ctx>(ctx: &Context<'ctx>) -> Waiting<'ctx, Option<Signal>> {
     Box::pin(ctx.signal::<Stored<Signal>>(CARRIER).map_ok(|Stored(signal)| Some(signal)))
 }
 
-/// What the first of several gave, with its number.
+/// The result of the first of several futures, with its index.
 type First<T> = Result<Option<(usize, Result<T, TerminalError>)>, TerminalError>;
 
-/// What the first gave; there is always one.
+/// Returns the result of the first future, which always exists.
 fn ended<T>(first: First<T>) -> Result<T, TerminalError> {
     match first? {
         Some((_, ended)) => ended,

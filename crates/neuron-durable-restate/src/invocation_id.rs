@@ -1,7 +1,7 @@
-//! Whether a text is the id of an invocation: Restate tries a signal to anything else for ever.
+//! The check for the id of an invocation. Restate retries a signal to any other text for ever.
 
-/// Whether `id` is one. Where Restate's own ids, such as `own`, look otherwise than is known here, anything
-/// may be one.
+/// Returns `true` if `id` is the id of an invocation. If Restate's own ids, such as `own`, have an unknown form,
+/// any text may be an id.
 pub(crate) fn is_one(id: &str, own: &str) -> bool {
     has_known_form(id) || !has_known_form(own)
 }

@@ -1,4 +1,4 @@
-//! The steps of one invocation: what is done once, and read from Restate's journal on replay.
+//! The steps of an invocation, which run once and are read from Restate's journal on replay.
 
 use std::convert::Infallible;
 use std::future::{Future, pending};
@@ -22,7 +22,7 @@ use crate::payload::Written;
 use crate::pin::{self, Pin};
 use crate::register::Register;
 
-/// The longest wait: Restate counts from now, in a number that must not overflow.
+/// Maximum wait. Restate adds it to the current time in a number that must not overflow.
 const LONGEST_WAIT: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// A replay of fewer steps is not logged.
@@ -141,8 +141,8 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         self.is_old.load(SeqCst)
     }
 
-    /// Does `work` unless the journal has what it gave. `work` gives JSON that Restate may keep; an error
-    /// of it is kept as a failure of the step.
+    /// Runs `work` unless the journal has its result. `work` returns JSON that Restate stores. Its error is
+    /// stored as a failure of the step.
     ///
     /// What is handed to Restate must live as long as its context, so these are the two ends of channels;
     /// `work` is driven beside it, and may borrow. On replay it is never polled.
@@ -193,7 +193,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         }
     }
 
-    /// Sets the clock: after something that took time of which no step tells.
+    /// Sets the clock after work that took time without a step.
     pub(crate) async fn stamp(&self) -> Result<(), DurableError> {
         let name = format!("time/{}", self.stamps.fetch_add(1, SeqCst));
         let now = async { Ok(Utc::now().timestamp_millis().to_string().into_bytes()) };
@@ -242,8 +242,8 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         self.steps.load(SeqCst)
     }
 
-    /// Checks that nobody has cancelled the invocation, and that it is the one that the journal holds: what
-    /// an agent does that goes on all the same must not be paid for and journaled.
+    /// Checks that the invocation was not cancelled and that the run does not differ from the journal. It stops
+    /// such an agent from making further calls.
     pub(crate) fn check(&self) -> Result<(), DurableError> {
         if self.fate.is_cancelled() {
             return Err(DurableError::Cancelled);
@@ -251,8 +251,8 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         self.fate.check()
     }
 
-    /// Notes where the run is not the one that the journal holds, or cannot be told from it: a record of a
-    /// newer release, for instance.
+    /// Records that the run differs from the journal, or cannot be compared with it, for example because a
+    /// newer release wrote a record.
     pub(crate) fn compared<T>(&self, compared: Result<T, DurableError>) -> Result<T, DurableError> {
         if let Err(error @ (DurableError::NonDeterminism { .. } | DurableError::Other(_))) =
             &compared
@@ -262,12 +262,12 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         compared
     }
 
-    /// What becomes of the invocation, to be asked when the run has ended.
+    /// Returns the end of the invocation, for use after the end of the run.
     pub(crate) fn fate(&self) -> Fate {
         self.fate.clone()
     }
 
-    /// What a failure of the engine means, and remembers a cancellation.
+    /// Converts a failure of the engine, and records a cancellation.
     pub(crate) fn failed(&self, error: &TerminalError) -> DurableError {
         if failure::is_cancellation(error) {
             self.fate.cancel();

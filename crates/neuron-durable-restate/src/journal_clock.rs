@@ -1,4 +1,4 @@
-//! [`Clock`]: the time of an invocation, the same on replay.
+//! The time of an invocation, which is the same on replay ([`Clock`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};

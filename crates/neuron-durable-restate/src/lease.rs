@@ -1,4 +1,4 @@
-//! [`held`]: work that goes on only while this process may hold its invocation.
+//! Work that runs only while this process may hold its invocation ([`held`]).
 
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};

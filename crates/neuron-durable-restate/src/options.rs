@@ -1,14 +1,14 @@
-//! [`RestateOptions`]: how an agent runs on Restate.
+//! The options of an agent on Restate ([`RestateOptions`]).
 
 use std::time::Duration;
 
 use neuron_runtime::{ChangedAgent, DEFAULT_RECORD_LIMIT, UnknownOutcome};
 
-/// The most bytes of a record, whatever is set: Restate refuses messages over 32 MiB, and then what was
-/// paid for would be paid again.
+/// Maximum number of bytes of a record for any setting. Restate rejects messages over 32 MiB, and a rejected
+/// response would be paid for again.
 const LARGEST_RECORD: usize = 16 << 20;
 
-/// How an agent runs on Restate.
+/// The options of an agent on Restate.
 ///
 /// # Example
 ///
@@ -30,14 +30,14 @@ pub struct RestateOptions {
     /// The variables of a call's environment that may cross to the tools, and so into Restate's journal.
     /// By default none.
     pub environment: Vec<String>,
-    /// After how many steps a run goes on as a new invocation; `None`: never. By default 1000. Each
+    /// Number of steps after which a run continues as a new invocation. `None` is never. Default: 1000. Each
     /// replay reads all steps of its invocation.
     pub continue_after: Option<usize>,
-    /// What becomes of a call that had begun when the process ended, and that must not run twice.
+    /// The handling of a call that was interrupted and must not run twice.
     pub unknown_outcome: UnknownOutcome,
-    /// What a run does if its prompt, its tools or its model changed since its journal was written. By default it
-    /// fails with an error that names what changed. Restate shows the error with the invocation, and tries it
-    /// again until the agent is as it was.
+    /// The reaction to a prompt, tools or a model that changed since the journal was written. By default the
+    /// run fails with an error that names the change. Restate shows the error with the invocation, and retries
+    /// it until the agent is as before.
     pub changed_agent: ChangedAgent,
     /// The longest time that one step takes, all attempts and the waits between them included. By
     /// default one hour. What takes longer, Restate interrupts and begins again.
@@ -51,8 +51,8 @@ pub struct RestateOptions {
     /// Code of another version does not go on with it, unless [`changed_agent`](Self::changed_agent) allows it. Default:
     /// none, and runs are not pinned.
     pub agent_version: Option<String>,
-    /// How long an invocation waits, for a signal or a sleep, before Restate puts it aside until there is
-    /// more to do; then all of it is replayed. `None`, the default: as the server says, one minute.
+    /// Time for which an invocation waits for a signal or a sleep before Restate suspends it until there is
+    /// more to do. Then it is replayed. `None`, the default, is the server's setting of one minute.
     pub aside_after: Option<Duration>,
 }
 
@@ -73,7 +73,7 @@ impl Default for RestateOptions {
 }
 
 impl RestateOptions {
-    /// What a record may have.
+    /// Returns the maximum number of bytes of a record.
     pub(crate) fn most_of_a_record(&self) -> usize {
         self.record_limit.min(LARGEST_RECORD)
     }
@@ -102,7 +102,7 @@ impl RestateOptions {
         Self { unknown_outcome: outcome, ..self }
     }
 
-    /// Sets what a run does if its agent changed since its journal was written.
+    /// Sets the reaction to an agent that changed since the journal was written.
     #[must_use]
     pub fn with_changed_agent(self, changed_agent: ChangedAgent) -> Self {
         Self { changed_agent, ..self }

@@ -1,12 +1,12 @@
-//! [`RunOutcome`]: what an invocation of a run answers.
+//! The result of an invocation of a run ([`RunOutcome`]).
 
 use neuron_types::{AgentResult, LoopError, PendingApproval, stored_json};
 use serde::{Deserialize, Serialize};
 
-/// The most bytes of an answer; Restate takes 32 MiB.
+/// Maximum number of bytes of a result. Restate accepts 32 MiB.
 const LIMIT: usize = 16 << 20;
 
-/// What an invocation of a run answers: the result, or the error that ended the run.
+/// The result of an invocation of a run, which is the agent's result or the error that ended the run.
 ///
 /// A run that was cancelled has no outcome: its invocation fails with code 409.
 ///
@@ -44,18 +44,18 @@ const LIMIT: usize = 16 << 20;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunOutcome {
-    /// The run's id: that of its first invocation.
+    /// Id of the run, which is the id of its first invocation.
     pub run_id: String,
-    /// What the run ended with.
+    /// The result of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<AgentResult>,
-    /// How it failed.
+    /// The error that ended the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
-    /// What the run waits for, if it ended because calls need an approval and no signal was named for it.
+    /// The pending calls, if the run ended because calls need an approval and no signal was named for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<Box<PendingApproval>>,
-    /// Whether the conversation was too long for an answer, 16 MiB: then its messages are left out.
+    /// True if the conversation exceeds 16 MiB, so that its messages are left out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub messages_omitted: bool,
 }
@@ -88,7 +88,7 @@ impl RunOutcome {
         outcome
     }
 
-    /// Returns what the run ended with.
+    /// Returns the result of the run.
     ///
     /// # Errors
     ///

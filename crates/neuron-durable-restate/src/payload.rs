@@ -1,4 +1,4 @@
-//! What crosses to Restate and back: JSON by the rules of storages.
+//! Payloads of Restate, which are JSON by the rules of storages.
 
 use std::convert::Infallible;
 

@@ -1,4 +1,4 @@
-//! [`Pin`]: the version of the agent to which a run is pinned.
+//! The version of the agent to which a run is pinned ([`Pin`]).
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,4 +1,4 @@
-//! [`PlainHttp`]: a client without TLS.
+//! An HTTP client without TLS ([`PlainHttp`]).
 
 use std::fmt::Display;
 use std::io;
@@ -20,7 +20,8 @@ use tokio::net::TcpStream;
 /// Time limit of an exchange.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A client for Restate's ports without TLS: HTTP/1 with a connection for each request, and a limit of 60 seconds.
+/// A client for Restate's ports without TLS. It uses HTTP/1 with a connection for each request and a time limit of
+/// 60 seconds.
 ///
 /// For `https` addresses, or an access token, use a client of yours: with its feature `reqwest-client` the SDK implements
 /// [`RequestExecutor`] for `reqwest::Client`.

@@ -1,5 +1,5 @@
-//! The register of runs: a virtual object of Restate's beside the service, with one entry for each run. It has what the
-//! run waits for, its agent's version and how it ended, for operators and for senders of signals.
+//! The register of runs, which is a virtual object of Restate beside the service. Its entry for each run has the
+//! wait, the version of the agent and the outcome, for operators and for senders of signals.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(crate) const WAIT: &str = "pending";
 pub(crate) const VERSION: &str = "agent_version";
 pub(crate) const ENDED: &str = "ended";
 
-/// Time for which an entry is kept after the end of the run: that of ended invocations, by default.
+/// Time for which an entry is kept after the end of the run. It is Restate's default for ended invocations.
 const RETENTION: Duration = Duration::from_secs(24 * 3600);
 
 /// The name of the error with which a run ends whose calls nobody decided on.

@@ -10,7 +10,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub(crate) struct RunningTools(Arc<Mutex<HashMap<String, CancellationToken>>>);
 
 impl RunningTools {
-    /// Notes a call until what it returns is dropped, which cancels the token as well.
+    /// Records a call until the returned guard is dropped, which also cancels the token.
     pub(crate) fn enter(&self, key: &str) -> (CancellationToken, Entered) {
         let token = CancellationToken::new();
         self.lock().insert(key.to_owned(), token.clone());

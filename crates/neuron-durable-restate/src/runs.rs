@@ -1,4 +1,4 @@
-//! [`AgentRuns`]: the runs of an agent for operators.
+//! The runs of an agent for operators ([`AgentRuns`]).
 
 mod rows;
 mod server;

@@ -1,4 +1,4 @@
-//! [`AgentService`]: an agent, hosted on Restate.
+//! An agent that is hosted on Restate ([`AgentService`]).
 
 use std::fmt;
 use std::future::Future;
@@ -15,7 +15,7 @@ use crate::definition::{object, service};
 use crate::host::Host;
 use crate::running::RunningTools;
 
-/// An agent, hosted on Restate: the handlers that run it and its tools.
+/// An agent that is hosted on Restate, with the handlers for its runs and its tools.
 ///
 /// See the [crate's page](crate) for a whole one, and for what each handler takes and gives.
 pub struct AgentService<P> {
@@ -23,7 +23,7 @@ pub struct AgentService<P> {
 }
 
 impl<P: Provider + 'static> AgentService<P> {
-    /// Hosts an agent under a name: letters, digits, `.`, `_` and `-`, a letter first.
+    /// Hosts an agent under a name of letters, digits, `.`, `_` and `-` that starts with a letter.
     ///
     /// `provider` answers the calls of the model and `tools` run the calls of tools, whatever the agent
     /// that `agent` builds holds itself; its registry must describe the same tools.
@@ -52,7 +52,7 @@ impl<P: Provider + 'static> AgentService<P> {
         self
     }
 
-    /// Adds the agent to an endpoint, beside other services of yours, or one that checks who calls.
+    /// Adds the agent to an endpoint, which may have other services and may authenticate callers.
     ///
     /// # Errors
     ///

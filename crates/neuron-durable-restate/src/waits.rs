@@ -75,7 +75,7 @@ impl<P: Provider> RestateDurableContext<'_, '_, P> {
         slept
     }
 
-    /// Fails in the run of an agent inside a tool call: the run around it waits.
+    /// Returns an error in the run of an agent inside a tool call, because the run around it waits.
     fn check_may_wait(&self) -> Result<(), DurableError> {
         match self.is_nested {
             true => {
