@@ -1,4 +1,4 @@
-//! [`AgentActivities`]: where the model and the tools are called.
+//! The activities that call the model and the tools ([`AgentActivities`]).
 
 use std::fmt;
 use std::future::Future;
@@ -58,7 +58,7 @@ pub(crate) struct LocalModelRequest {
     pub(crate) ticket: u64,
 }
 
-/// The activities of an agent: the worker that has them owns the provider and the tools.
+/// The activities of an agent. Their worker owns the provider and the tools.
 ///
 /// [`AgentWorker`](crate::AgentWorker) registers them. A worker of your own does by
 /// `WorkerOptions::register_activities`, with the options that its workflows have too.

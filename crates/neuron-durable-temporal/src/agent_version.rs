@@ -1,4 +1,4 @@
-//! [`AgentVersion`]: the version of the agent to which a run is pinned.
+//! The version of the agent to which a run is pinned ([`AgentVersion`]).
 
 use neuron_runtime::ChangedAgent;
 use neuron_types::DurableError;

@@ -1,4 +1,4 @@
-//! [`connect`]: a client of a server.
+//! A client of a server ([`connect`]).
 
 use temporalio_client::{Client, ClientOptions, Connection, ConnectionOptions};
 

@@ -1,4 +1,4 @@
-//! [`TemporalDurableContext`]: a run's side effects as commands of a workflow.
+//! A durable context that turns a run's side effects into commands of a workflow ([`TemporalDurableContext`]).
 
 mod boundary;
 mod model;
@@ -31,13 +31,13 @@ use crate::{HasMailbox, TemporalOptions};
 
 pub(crate) use boundary::keep_answers;
 
-/// The patch of the SDK that marks executions whose records have what was asked.
+/// The patch of the SDK that marks executions whose records contain the request.
 const KEEPS_WHAT_WAS_ASKED: &str = "neuron_asked";
 
 /// Number of replayed steps after which a log line reports the progress.
 const REPLAY_LOG_INTERVAL: usize = 250;
 
-/// The longest timer: a hundred years, since the server knows no longer ones.
+/// The longest timer of the server, a hundred years.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// A [`DurableContext`] inside a workflow of Temporal.
@@ -82,12 +82,12 @@ pub struct TemporalDurableContext<W> {
     run_id: String,
     requests: RequestLog,
     effects: EffectKeys,
-    /// The agents inside which the run is, for that of an agent inside a tool call.
+    /// The agents around the run, if it belongs to an agent inside a tool call.
     agents: Vec<String>,
-    /// False for an execution that a release began which put the digest of a request into the id of its activity, and ran
-    /// an agent inside a tool call as one activity.
+    /// False for an execution of a release that put the digest of a request into the id of its activity, and
+    /// ran an agent inside a tool call as one activity.
     keeps_what_was_asked: bool,
-    /// How many calls of the model, and how many batches of tools, the execution asked for: the keys.
+    /// Numbers of calls of the model and of batches of tools in the execution, for the keys.
     model_calls: AtomicUsize,
     batches: AtomicUsize,
     /// All that put something into the history.
@@ -140,7 +140,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         !self.agents.is_empty()
     }
 
-    /// Fails in the run of an agent inside a tool call: the run around it waits.
+    /// Returns an error in the run of an agent inside a tool call, because the run around it waits.
     fn check_may_wait(&self) -> Result<(), DurableError> {
         match self.is_nested() {
             true => {
@@ -151,8 +151,8 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         }
     }
 
-    /// Counts a step; fails once the workflow was cancelled, which what comes after a [`sleep`] or a
-    /// compaction would not see by itself.
+    /// Counts a step. Returns an error once the workflow is cancelled, which a step after a [`sleep`] or a
+    /// compaction would not notice.
     ///
     /// [`sleep`]: DurableContext::sleep
     fn begin_step(&self) -> Result<(), DurableError> {
@@ -184,7 +184,7 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         self.call_model(request, options).await
     }
 
-    /// A batch of one, whose effect is that of a tool that must not run twice.
+    /// Runs a batch of one call, whose tool must not run twice.
     async fn execute_tool(
         &self,
         tool_name: &str,
@@ -291,7 +291,7 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         let _ = self.keep_answers().await;
     }
 
-    /// The time of the workflow's last task: it stands still between two commands.
+    /// Returns the time of the workflow's last task, which does not advance between two commands.
     fn now(&self) -> DateTime<Utc> {
         self.ctx.workflow_time().map(Into::into).unwrap_or_default()
     }
@@ -329,7 +329,7 @@ pub(crate) fn stall<W: HasMailbox>(ctx: &WorkflowContext<W>, error: &DurableErro
     resume_unwind(Box::new(text))
 }
 
-/// What an activity has to keep to.
+/// Returns the options of an activity.
 fn activity_options(
     options: &ActivityOptions,
     id: String,

@@ -1,10 +1,10 @@
-//! [`TemporalError`]: what goes wrong between a program and Temporal.
+//! Errors between a program and Temporal ([`TemporalError`]).
 
 use neuron_types::BoxError;
 
 use crate::RunFailure;
 
-/// What goes wrong between a program and Temporal.
+/// An error between a program and Temporal.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TemporalError {
@@ -37,7 +37,7 @@ pub enum TemporalError {
     /// The run was cancelled.
     #[error("the run was cancelled")]
     Cancelled,
-    /// The run was terminated, or its time was over: it could not end by itself.
+    /// The run was terminated or timed out, so it could not end by itself.
     #[error("the run was ended from outside: {0}")]
     Ended(String),
     /// The history of a run does not fit this code.

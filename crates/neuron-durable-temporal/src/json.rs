@@ -1,4 +1,4 @@
-//! [`Json`]: a value as Temporal's payloads carry it.
+//! A value in a payload of Temporal ([`Json`]).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,7 +11,7 @@ use temporalio_common::data_converters::{
 };
 use temporalio_common::protos::temporal::api::common::v1::Payload;
 
-/// The key and the value that say what a payload is.
+/// The metadata key and value for the encoding of a payload.
 const ENCODING: &str = "encoding";
 const JSON: &[u8] = b"json/plain";
 

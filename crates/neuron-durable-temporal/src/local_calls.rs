@@ -15,7 +15,7 @@ pub(crate) struct LocalCall {
     pub(crate) cache: Option<CacheControl>,
     pub(crate) options: ActivityOptions,
     pub(crate) asked: Asked,
-    /// The agents inside which the call is: see [`AgentPath`](neuron_types::AgentPath).
+    /// The agents around the call, as in [`AgentPath`](neuron_types::AgentPath).
     pub(crate) agents: Vec<String>,
     /// Time at which the server started the workflow task that makes the call.
     pub(crate) task_started: Option<SystemTime>,

@@ -1,4 +1,4 @@
-//! [`Mailbox`]: what a run's workflow keeps for it between the server's messages.
+//! The state that a workflow keeps for its run between messages of the server ([`Mailbox`]).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -15,9 +15,9 @@ use crate::wait::{Wait, Waits};
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Signal {
-    /// What the run waits for.
+    /// Name of the signal.
     pub name: String,
-    /// What it is told.
+    /// Value of the signal.
     pub value: Value,
 }
 
@@ -59,19 +59,20 @@ impl fmt::Debug for Untaken {
     }
 }
 
-/// What a workflow keeps for the run that it drives: signals that came, what the run waits for, and the
-/// state of the next execution. A workflow of your own has one in its state, and gives it by
+/// The state that a workflow keeps for the run that it drives. It has the signals, the wait of the run and the
+/// state of the next execution. A workflow of your own has a mailbox in its state, and returns it by
 /// [`HasMailbox`].
 #[derive(Default)]
 pub struct Mailbox {
     signals: Queues,
     waits: Waits,
     next_state: Option<Value>,
-    /// Whether an answer of the model came in the workflow's task that goes on: it is in no history yet.
+    /// True if a response of the model arrived in the current task of the workflow, so that it is not in the
+    /// history yet.
     has_unkept_answer: bool,
     /// Why the run does not fit its history, so that the workflow's task fails.
     stalled: Option<String>,
-    /// What of the engine ended the run of an agent inside a tool call.
+    /// The failure of the engine that ended the run of an agent inside a tool call.
     failure: Option<String>,
 }
 
@@ -82,12 +83,12 @@ impl Mailbox {
         Self::default()
     }
 
-    /// Puts a signal behind those of its name.
+    /// Appends a signal to the queue of its name.
     pub fn deliver(&mut self, signal: Signal) {
         self.signals.entry(signal.name).or_default().push_back(signal.value);
     }
 
-    /// What the run waits for a person to decide on; without the conversation.
+    /// Returns the calls that wait for a decision, without the conversation.
     #[must_use]
     pub fn pending(&self) -> Option<&PendingApproval> {
         self.waits.now.as_ref()?.pending.as_ref()
@@ -169,7 +170,7 @@ impl Mailbox {
         }
     }
 
-    /// Puts the signals of an earlier execution before those that came since.
+    /// Inserts the signals of an earlier execution before the later ones.
     pub(crate) fn put_first(&mut self, earlier: Queues) {
         for (name, mut queue) in earlier {
             let since = self.signals.remove(&name).unwrap_or_default();

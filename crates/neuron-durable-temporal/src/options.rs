@@ -1,4 +1,4 @@
-//! [`TemporalOptions`]: how an agent's runs use Temporal.
+//! The options of an agent's runs on Temporal ([`TemporalOptions`]).
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,14 +9,15 @@ use neuron_types::RetryPolicy;
 
 use crate::payload_store::PayloadStore;
 
-/// What the server takes as one payload is 2 MiB by default; the rest is room for what is around it.
+/// Maximum number of bytes of a record. The server accepts 2 MiB in a payload by default, and the rest is for the
+/// envelope.
 const LARGEST_RECORD: usize = 3 << 19;
 
-/// How a run calls its model.
+/// The place in which a run calls its model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ModelCalls {
-    /// As a local activity: in the worker that drives the run. Only the answer is in the history, so that
-    /// it grows with the new messages and the request may have any size.
+    /// A local activity in the worker that drives the run. Only the response is in the history, so that the
+    /// history grows with the new messages and the request may have any size.
     ///
     /// It costs: the call does not wait in the task queue, so no other worker takes it. While it lasts,
     /// the worker reports to the server every eight tenths of the workflow task's timeout, with three
@@ -31,8 +32,8 @@ pub enum ModelCalls {
     Activity,
 }
 
-/// How an agent's runs use Temporal: what the worker, the workflow and its activities share. Clones share
-/// one [`PayloadStore`].
+/// The options of an agent's runs on Temporal, which the worker, the workflow and its activities share. Clones
+/// share one [`PayloadStore`].
 ///
 /// What decides which commands a run gives ([`model_calls`](Self::model_calls),
 /// [`record_limit`](Self::record_limit), [`unknown_outcome`](Self::unknown_outcome),
@@ -92,37 +93,37 @@ impl TemporalOptions {
         }
     }
 
-    /// Sets how the model is called: [`ModelCalls::Local`] by default.
+    /// Sets the place of the model's calls. Default: [`ModelCalls::Local`].
     pub fn model_calls(mut self, model_calls: ModelCalls) -> Self {
         self.model_calls = model_calls;
         self
     }
 
-    /// Sets when a call of the model is made again where the loop's options for it name no policy: ten
-    /// attempts, from a second to a minute apart, by default.
+    /// Sets the retries of a call of the model if the loop's options have no policy. Default: ten attempts,
+    /// with waits from a second to a minute.
     pub fn model_retry(mut self, policy: RetryPolicy) -> Self {
         self.model_retry = policy;
         self
     }
 
-    /// Sets how long an activity may be silent where the loop's options name no heartbeat timeout: ten
-    /// seconds by default. It is how long a tool of a lost worker is waited for. The worker beats by
-    /// itself, three times as often, also while a tool blocks its thread.
+    /// Sets the maximum time between two heartbeats of an activity if the loop's options have no heartbeat
+    /// timeout. Default: ten seconds. After this time the worker of a tool counts as lost. The worker sends
+    /// three heartbeats in this time by itself, even while a tool blocks its thread.
     pub fn heartbeat_timeout(mut self, timeout: Duration) -> Self {
         self.heartbeat_timeout = timeout;
         self
     }
 
-    /// Sets what becomes of a call whose worker was lost, of a tool that must not run twice:
-    /// [`UnknownOutcome::TellModel`] by default.
+    /// Sets the handling of a call whose worker was lost, of a tool that must not run twice. Default:
+    /// [`UnknownOutcome::TellModel`].
     pub fn unknown_outcome(mut self, unknown_outcome: UnknownOutcome) -> Self {
         self.unknown_outcome = unknown_outcome;
         self
     }
 
-    /// Sets what a run does if its prompt, its tools or its model changed since its history was written. By default its
-    /// workflow task fails with a text that names what changed, and the server tries it again until a worker has
-    /// the old agent. Runs that an older release of this crate began know only this default.
+    /// Sets the reaction to a prompt, tools or a model that changed since the history was written. By default
+    /// the workflow task fails with an error that names the change, and the server retries it until a worker
+    /// has the old agent. Runs that an older release of this crate started have only this default.
     pub fn changed_agent(mut self, changed_agent: ChangedAgent) -> Self {
         self.changed_agent = changed_agent;
         self
@@ -140,8 +141,8 @@ impl TemporalOptions {
         self
     }
 
-    /// Sets the variables of [`ToolContext::environment`](neuron_types::ToolContext::environment) that
-    /// tools see: none by default, since they stand in the history.
+    /// Sets the variables of [`ToolContext::environment`](neuron_types::ToolContext::environment) that tools
+    /// see. Default: none, because their values are in the history.
     pub fn environment<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.environment = names.into_iter().map(Into::into).collect();
         self
@@ -170,7 +171,7 @@ impl TemporalOptions {
         self
     }
 
-    /// The most bytes of the state that a new execution starts from, and of what a run returns.
+    /// Returns the maximum number of bytes of the state of a new execution, and of a run's result.
     pub(crate) fn state_limit(&self) -> usize {
         match self.payload_store {
             Some(_) => usize::MAX,

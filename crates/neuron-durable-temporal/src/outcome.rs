@@ -1,4 +1,4 @@
-//! How a run ended, as the server keeps it: [`RunOutcome`] and [`RunFailure`].
+//! The outcome of a run on the server ([`RunOutcome`] and [`RunFailure`]).
 
 use std::fmt;
 
@@ -11,19 +11,19 @@ use crate::mailbox::Untaken;
 /// The longest text of an error that the server is given, in bytes.
 const LONGEST_TEXT: usize = 16 * 1024;
 
-/// How a run ended, as its workflow returns it: small enough for a payload.
+/// The outcome that a run's workflow returns, which fits into a payload.
 ///
 /// `Debug` does not show the conversation.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunOutcome {
-    /// The version of this form: [`RunOutcome::VERSION`] where it was written.
+    /// Version of the form. [`RunOutcome::VERSION`] of the release that wrote it.
     pub version: u32,
     /// The run's result.
     pub result: AgentResult,
-    /// Whether something was left out, since the whole is longer than
-    /// [`TemporalOptions::record_limit`](crate::TemporalOptions::record_limit) and there is no payload
-    /// store, or is nested too deep: the messages, and where that is not enough the end of the response.
+    /// True if parts were left out, because the outcome exceeds
+    /// [`TemporalOptions::record_limit`](crate::TemporalOptions::record_limit) without a payload store, or is
+    /// nested too deep. First the messages are left out, and then the end of the response.
     #[serde(default)]
     pub is_cut: bool,
 }
@@ -68,7 +68,7 @@ impl fmt::Debug for RunOutcome {
     }
 }
 
-/// Why a run ended without a result: the details of the failure with which its workflow ends.
+/// The reason for which a run has no result. It is in the details of the failure with which its workflow ends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunFailure {

@@ -35,7 +35,7 @@ struct OwnWakes(Mutex<State>);
 struct State {
     /// The thread that polls the future now.
     polled_by: Option<ThreadId>,
-    /// Whether that thread woke the future meanwhile.
+    /// True if that thread has woken the future meanwhile.
     is_woken: bool,
     /// The SDK's waker.
     outer: Option<Waker>,

@@ -1,4 +1,4 @@
-//! [`PayloadStore`]: where payloads are kept that are too long for the server.
+//! The store for payloads that are too long for the server ([`PayloadStore`]).
 
 mod codec;
 mod files;
@@ -8,7 +8,8 @@ use neuron_types::{BoxError, WasmBoxedFuture};
 pub(crate) use codec::{PATIENCE, converter, with_store};
 pub use files::FilePayloadStore;
 
-/// Keeps long payloads outside of the server: a bucket, a table, a directory that all workers share.
+/// Stores long payloads outside of the server, for example in a bucket, a table, or a directory that all workers
+/// share.
 ///
 /// A payload of more than 128 KiB is put here, and the history holds its key: the digest of its contents.
 /// So writing one twice does no harm, and two runs may share one. What a run put must be readable as long
@@ -59,7 +60,7 @@ pub trait PayloadStore: Send + Sync {
         bytes: &'a [u8],
     ) -> WasmBoxedFuture<'a, Result<(), BoxError>>;
 
-    /// The bytes under the key; `None` when there are none.
+    /// Returns the bytes of the key. `None` if there are none.
     ///
     /// # Errors
     ///

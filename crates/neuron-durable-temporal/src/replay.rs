@@ -1,4 +1,4 @@
-//! [`replay_history`]: tries code on the history of a run, without a server.
+//! The replay of a run's history without a server ([`replay_history`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use temporalio_sdk::workflow_replayer::{
 use crate::payload_store::converter;
 use crate::{AgentWorkflow, TemporalError, TemporalOptions};
 
-/// Replays a history that [`AgentRun::history`](crate::AgentRun::history) gave, without a server, without
-/// the model and without tools: whether a run that began with older code can go on with this one.
+/// Replays a history of [`AgentRun::history`](crate::AgentRun::history) without a server, a model or tools, to
+/// check that a run of older code can continue with this code.
 ///
 /// Keep histories of your agent in its repository, and replay them in its tests before you deploy.
 ///

@@ -1,16 +1,16 @@
-//! When an attempt is made again: what of it the activity decides, and what the server is told.
+//! The retries of an activity, by decisions of the activity and by the policy of the server.
 
 use std::time::Duration;
 
 use neuron_types::{DurableError, ErrorRecord, ProviderError, RetryPolicy, ToolEffect, ToolError};
 use temporalio_sdk::ApplicationFailure;
 
-/// Attempts beyond those of the policy, for workers that are lost: a crash is no failed attempt, but
-/// the server counts it as one. It bounds how often a call that takes the process down is begun.
+/// Additional attempts for lost workers. A crash is not a failed attempt, but the server counts it as one. The
+/// number limits how often a call that kills its process is started.
 const LOST_WORKERS: u32 = 10;
 
-/// What the server is told: waits and kinds of the policy, and enough attempts. Which of them are made,
-/// [`another_model_call`] and [`another_tool_call`] decide.
+/// Returns the policy for the server, with the waits and kinds of the given policy and enough attempts.
+/// [`another_model_call`] and [`another_tool_call`] decide on each attempt.
 pub(crate) fn server_policy(policy: Option<&RetryPolicy>) -> temporalio_common::RetryPolicy {
     let Some(policy) = policy else {
         return temporalio_common::RetryPolicy::builder()
@@ -32,12 +32,12 @@ pub(crate) fn server_policy(policy: Option<&RetryPolicy>) -> temporalio_common::
         .build()
 }
 
-/// One attempt and no more.
+/// Returns a policy with one attempt.
 pub(crate) fn once() -> temporalio_common::RetryPolicy {
     temporalio_common::RetryPolicy::builder().maximum_attempts(1).build()
 }
 
-/// The failure with which the activity asks for another attempt; `None` if the error stands.
+/// Returns the failure by which the activity requests another attempt. `None` if the error is final.
 pub(crate) fn another_model_call(
     error: &ProviderError,
     policy: Option<&RetryPolicy>,
@@ -92,8 +92,8 @@ fn allows(policy: &RetryPolicy, kind: &str, attempt: u32) -> bool {
     more && !policy.non_retryable_errors.iter().any(|name| name == kind)
 }
 
-/// What the server and its user interface see of a failed attempt. The details of errors stay out of the
-/// history until one stands: a failed attempt is none of the run's.
+/// Returns a failed attempt for the server and its user interface. The details of an error stay out of the history
+/// until the error is final.
 fn failure(record: &ErrorRecord, wait: Option<Duration>) -> ApplicationFailure {
     let text = std::io::Error::other(format!("{}: another attempt follows", record.kind));
     ApplicationFailure::builder(text)

@@ -1,4 +1,4 @@
-//! [`AgentRuns`]: starts runs and speaks to them, from any process.
+//! The client that starts and operates runs from any process ([`AgentRuns`]).
 
 mod end;
 mod missed;
@@ -28,8 +28,8 @@ use crate::signal_input::SignalInput;
 use crate::workflow::RunInput;
 use crate::{AgentWorkflow, RunOutcome, Signal, TemporalError, TemporalOptions};
 
-/// Starts the runs of an agent and speaks to them: from a web server, for instance, that shares nothing
-/// with the [workers](crate::AgentWorker) but the server and the name of the queue.
+/// Starts and operates the runs of an agent, for example from a web server. It shares only the server and the name
+/// of the queue with the [workers](crate::AgentWorker).
 ///
 /// # Example
 ///
@@ -77,9 +77,9 @@ impl AgentRuns {
         Self { client, agent_version, ..self }
     }
 
-    /// Sets how long the server waits for a worker that drives a run and is silent: ten seconds by
-    /// default. It is a part of the time in which a run recovers. A local call of the model reports that
-    /// often, with three events each time.
+    /// Sets the time after which the server gives the run of a silent worker to another one. Default: ten
+    /// seconds. It is a part of the time in which a run recovers. A local call of the model reports at this
+    /// interval, with three events each time.
     #[must_use]
     pub fn task_timeout(self, timeout: Duration) -> Self {
         Self { task_timeout: timeout, ..self }
@@ -180,8 +180,8 @@ impl AgentRun {
         }
     }
 
-    /// What the run waits for a person to decide on, without the conversation; `None` when it does not. A
-    /// worker must be there to answer.
+    /// Returns the calls that wait for a decision, without the conversation. `None` if the run does not wait. A
+    /// worker must run to answer.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! [`SignalInput`]: what a signal of the workflow brings, whatever that is.
+//! The input of a signal of the workflow, valid or not ([`SignalInput`]).
 
 use neuron_types::DurableError;
 use temporalio_common::data_converters::{
@@ -9,7 +9,7 @@ use temporalio_common::protos::temporal::api::common::v1::Payload;
 use crate::Signal;
 use crate::json::Json;
 
-/// The payload of the signal `neuron_signal`, or what a client sent in its place.
+/// The payload of the signal `neuron_signal`, or the error of a payload that is not a signal.
 ///
 /// Anyone may send a signal, and it stays in the history: if its payloads could not be converted, the SDK
 /// would fail the workflow's task for ever.

@@ -1,4 +1,4 @@
-//! [`SubAgentWorkflow`]: the workflow of an agent inside a tool call.
+//! The workflow of an agent inside a tool call ([`SubAgentWorkflow`]).
 
 #![expect(
     missing_docs,
@@ -44,7 +44,8 @@ pub(crate) struct Pin {
     pub(crate) agent_version: AgentVersion,
 }
 
-/// The workflow `neuron_sub_agent`: the call of a tool that is an agent, a child of the workflow that makes the call.
+/// The workflow `neuron_sub_agent` for a call of a tool that is an agent. It is a child of the workflow that makes
+/// the call.
 ///
 /// A worker of your own registers it beside [`AgentWorkflow`](crate::AgentWorkflow), with the same options.
 #[workflow]
@@ -56,8 +57,8 @@ pub struct SubAgentWorkflow {
 }
 
 impl SubAgentWorkflow {
-    /// What a worker's `register_workflow_with_factory` makes for each execution. `agent` is that of the outermost run, and
-    /// `tools` are those of its [activities](crate::AgentActivities).
+    /// Creates a workflow for an execution, in a worker's `register_workflow_with_factory`. `agent` is the
+    /// outermost agent, and `tools` are the tools of its [activities](crate::AgentActivities).
     #[must_use]
     pub fn new(
         agent: Arc<dyn DurableAgent>,
@@ -69,7 +70,7 @@ impl SubAgentWorkflow {
 }
 
 impl Clone for SubAgentWorkflow {
-    /// Makes one that has not begun.
+    /// Creates a workflow that has not started.
     fn clone(&self) -> Self {
         Self::new(self.agent.clone(), self.tools.clone(), self.options.clone())
     }

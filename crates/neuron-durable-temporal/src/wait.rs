@@ -1,4 +1,4 @@
-//! [`Waits`]: the waits of a run, as the query `neuron_waits_for` gives them.
+//! The waits of a run for the query `neuron_waits_for` ([`Waits`]).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! [`AgentWorker`]: hosts an agent.
+//! A worker that hosts an agent ([`AgentWorker`]).
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use temporalio_sdk::{Runtime, Worker, WorkerOptions};
 use crate::payload_store::{PATIENCE, with_store};
 use crate::{AgentActivities, AgentWorkflow, SubAgentWorkflow, TemporalError, TemporalOptions};
 
-/// A worker of Temporal that hosts one agent on a task queue: it owns the provider and the tools, and runs
-/// as many of the agent's runs at the same time as there are.
+/// A worker of Temporal that hosts one agent on a task queue. It owns the provider and the tools, and runs any
+/// number of the agent's runs at the same time.
 ///
 /// Start as many as you like, on as many machines: they share the queue. Another agent gets another queue.
 ///
@@ -50,8 +50,8 @@ pub struct AgentWorker {
 }
 
 impl AgentWorker {
-    /// Begins a worker: `agent` is what it hosts, `provider` and `tools` are what the runs' activities
-    /// call. The agent's own registry describes the tools to the model; give it the same ones.
+    /// Starts building a worker that hosts `agent`. The activities of the runs call `provider` and `tools`. The
+    /// agent's own registry describes the tools to the model, so give it the same ones.
     pub fn builder(
         client: Client,
         task_queue: impl Into<String>,
@@ -80,7 +80,7 @@ impl AgentWorker {
         ShutdownHandle(Arc::new(self.worker.shutdown_handle()))
     }
 
-    /// Works until [`ShutdownHandle::shutdown`] was called and what is running has ended.
+    /// Works until [`ShutdownHandle::shutdown`] is called and the running activities have ended.
     ///
     /// The future stays on one thread: await it in the program's main function, or on a thread of its own.
     ///
@@ -140,33 +140,33 @@ pub struct AgentWorkerBuilder {
 }
 
 impl AgentWorkerBuilder {
-    /// Sets how runs use Temporal: [`TemporalOptions::new`] by default.
+    /// Sets the options of the runs. Default: [`TemporalOptions::new`].
     pub fn options(mut self, options: TemporalOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// Sets what the worker is called in histories: the process id and the host's name by default.
+    /// Sets the name of the worker in histories. Default: the process id and the name of the host.
     pub fn identity(mut self, identity: impl Into<String>) -> Self {
         self.identity = Some(identity.into());
         self
     }
 
-    /// Sets how long the server waits for the worker that has a run in its memory before it asks another
-    /// one: five seconds by default. It is a part of the time in which a run recovers.
+    /// Sets the time for which the server waits for the worker that has a run in its memory before it asks
+    /// another worker. Default: five seconds. It is a part of the time in which a run recovers.
     pub fn sticky_timeout(mut self, timeout: Duration) -> Self {
         self.sticky_timeout = timeout;
         self
     }
 
-    /// Sets how long running activities may go on after a shutdown began: 30 seconds by default.
+    /// Sets the maximum time for running activities after a shutdown began. Default: 30 seconds.
     pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
         self.shutdown_timeout = timeout;
         self
     }
 
-    /// Sets how many runs the worker keeps in its memory, 1000 by default; others are replayed from their
-    /// histories when something happens in them. With zero all are, each time.
+    /// Sets the maximum number of runs in the worker's memory. Default: 1000. Other runs are replayed from
+    /// their histories at each event. With zero all runs are.
     pub fn max_cached_runs(mut self, runs: usize) -> Self {
         self.max_cached_runs = runs;
         self

@@ -1,4 +1,4 @@
-//! [`AgentWorkflow`]: the workflow that drives an agent's run.
+//! The workflow that drives an agent's run ([`AgentWorkflow`]).
 
 #![expect(
     missing_docs,
@@ -32,7 +32,7 @@ use crate::signal_input::SignalInput;
 use crate::wait::Waits;
 use crate::{HasMailbox, Mailbox, TemporalDurableContext, TemporalOptions};
 
-/// What an execution starts from.
+/// The input of an execution.
 #[derive(Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunInput {
@@ -66,8 +66,8 @@ impl fmt::Debug for RunInput {
     }
 }
 
-/// The workflow `neuron_agent`: builds the agent anew for each execution and each replay, and drives its
-/// run to the end.
+/// The workflow `neuron_agent`, which builds the agent anew for each execution and each replay, and drives its run
+/// to the end.
 ///
 /// Its signal `neuron_signal` takes a [`Signal`](crate::Signal); its query `neuron_pending` gives the
 /// [`PendingApproval`] that the run waits for, without the conversation, or nothing. Its query `neuron_waits_for` gives
@@ -83,7 +83,7 @@ pub struct AgentWorkflow {
 }
 
 impl AgentWorkflow {
-    /// What a worker's `register_workflow_with_factory` makes for each execution.
+    /// Creates a workflow for an execution, in a worker's `register_workflow_with_factory`.
     #[must_use]
     pub fn new(agent: Arc<dyn DurableAgent>, options: TemporalOptions) -> Self {
         Self { agent, options, mailbox: Mailbox::new() }
@@ -187,13 +187,13 @@ impl AgentWorkflow {
         }
     }
 
-    /// Shows what the run waits for.
+    /// Returns the calls that wait for a decision.
     #[query(name = "neuron_pending")]
     pub(crate) fn pending(&self, _ctx: &WorkflowContextView) -> Option<PendingApproval> {
         self.mailbox.pending().cloned()
     }
 
-    /// Shows the waits of the run, also those that ended without their signal.
+    /// Returns the waits of the run, including waits that ended without their signal.
     #[query(name = "neuron_waits_for")]
     pub(crate) fn waits_for(&self, _ctx: &WorkflowContextView) -> Waits {
         self.mailbox.waits().clone()
@@ -209,7 +209,7 @@ impl fmt::Debug for AgentWorkflow {
     }
 }
 
-/// What the next execution starts from.
+/// Returns the input of the next execution.
 fn next_input(
     ctx: &WorkflowContext<AgentWorkflow>,
     options: &TemporalOptions,
@@ -232,7 +232,7 @@ fn next_input(
     Ok(next)
 }
 
-/// How a run that failed ends the workflow. It is not tried again: that would repeat all of it.
+/// Ends the workflow with the error of a run. It is not retried, because that would repeat the whole run.
 fn ended(error: &LoopError, signals: Untaken, limit: usize) -> WorkflowTermination {
     let failure = RunFailure::within(error, signals, limit);
     let text = std::io::Error::other(failure.message.clone());

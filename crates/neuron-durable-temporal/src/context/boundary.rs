@@ -1,4 +1,4 @@
-//! Where the workflow's task ends: with it the server gets the answers of local calls.
+//! The end of the workflow's task, at which the server receives the results of local calls.
 
 use std::time::Duration;
 

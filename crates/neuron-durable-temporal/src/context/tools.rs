@@ -29,14 +29,14 @@ const LONGEST_ID: usize = 1000;
 struct Call {
     name: String,
     effect: ToolEffect,
-    /// Whether the call is a child workflow.
+    /// True if the call is a child workflow.
     is_agent: bool,
     meter: UsageMeter,
     id: String,
     /// The bytes of what follows from the history. The working directory and the environment are those of
     /// the worker: what decides which commands a run gives must not depend on them.
     length: usize,
-    /// What goes to the activity, or why nothing does.
+    /// The input of the activity, or the error that keeps it from being sent.
     request: Result<Json<ToolRequest>, DurableError>,
 }
 
@@ -111,7 +111,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         }
     }
 
-    /// What goes to the activity, or to the child workflow.
+    /// Returns the input of the activity or of the child workflow.
     fn input(
         &self,
         request: &ToolRequest,
@@ -233,7 +233,7 @@ fn child_id(parent: &str, call: &str) -> String {
     id
 }
 
-/// Whether the activity was not begun, since it could not read what it was given.
+/// Returns `true` if the activity did not start, because it could not read its input.
 fn is_broken(error: &ActivityExecutionError) -> bool {
     match error {
         ActivityExecutionError::Serialization(_) => true,

@@ -17,11 +17,11 @@ use temporalio_common::protos::temporal::api::failure::v1::Failure;
 
 use super::PayloadStore;
 
-/// Longer payloads go to the store: 128 KiB.
+/// Minimum length of a payload that goes to the store, 128 KiB.
 const LONG: usize = 128 * 1024;
 
-/// How long a worker tries a store again that fails: what it would not put is an answer of the model or the
-/// result of a tool, and would be made anew.
+/// Time for which a worker retries a store that fails. Without the store, the response of the model or the result
+/// of a tool would have to be produced again.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5 * 60);
 
 /// The waits between two attempts double, from here on,
@@ -29,7 +29,7 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 /// up to here.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// What says that a payload is the key of one.
+/// The metadata that marks a payload as the key of a stored payload.
 const ENCODING: &str = "encoding";
 const STORED: &[u8] = b"neuron/stored";
 

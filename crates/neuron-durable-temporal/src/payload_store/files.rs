@@ -1,4 +1,4 @@
-//! [`FilePayloadStore`]: payloads as files.
+//! A payload store in files ([`FilePayloadStore`]).
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};

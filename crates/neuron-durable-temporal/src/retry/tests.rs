@@ -1,4 +1,4 @@
-//! The table of what is tried again.
+//! Tests of the retries by a table.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! [`End`]: the end of a run on the server.
+//! The end of a run on the server ([`End`]).
 
 use neuron_runtime::RunStatus;
 use neuron_types::TokenUsage;

@@ -136,7 +136,7 @@ impl AgentRun {
     }
 }
 
-/// Finds the newest execution of a run, and those that it continues.
+/// Finds the newest execution of a run, and the executions that it continues.
 fn chain(mut executions: Vec<WorkflowExecutionInfo>) -> Option<Chain> {
     executions.sort_by_key(|info| Reverse(started_at(info)));
     let mut executions = executions.into_iter();

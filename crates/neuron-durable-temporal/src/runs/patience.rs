@@ -1,4 +1,4 @@
-//! [`Patience`]: the time that workers have to answer queries.
+//! The time limit for workers to answer queries ([`Patience`]).
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

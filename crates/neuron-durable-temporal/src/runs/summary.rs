@@ -33,7 +33,7 @@ const NEWEST_EVENTS: i32 = 20;
 /// server records a failure of the first attempt alone, and a worker that is lost fails none.
 const MANY_ATTEMPTS: i32 = 3;
 
-/// The newest execution of a run, and what is known of the executions that it continues.
+/// The newest execution of a run, with details of the executions that it continues.
 pub(super) struct Chain {
     /// The newest execution.
     pub(super) info: WorkflowExecutionInfo,
