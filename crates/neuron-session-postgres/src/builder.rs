@@ -1,4 +1,4 @@
-//! How a storage comes to its connections.
+//! The builder of a storage with its connections.
 
 use std::fmt;
 use std::time::Duration;
@@ -65,8 +65,7 @@ impl PostgresSessionStorageBuilder {
         self
     }
 
-    /// Sets how long a call waits for a free connection, and how long a new one may take to open: 30
-    /// seconds by default.
+    /// Sets the maximum wait of a call for a free connection, and for opening a new one. Default: 30 seconds.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -158,7 +157,7 @@ fn parse(url: &str) -> Result<Config, StorageError> {
     Ok(config)
 }
 
-/// What errors say of an address: everything but the user, the password and the options.
+/// The address for errors, without the user, the password and the options.
 struct Place<'a>(&'a Config);
 
 impl fmt::Display for Place<'_> {

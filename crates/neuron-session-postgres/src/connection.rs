@@ -6,8 +6,8 @@ use tokio_postgres::types::Type;
 
 use crate::error::{self, Error};
 
-/// Begins a transaction that holds what it has locked only as long as its client is there: a client that
-/// hangs, or that the network lost, must not keep others from a session.
+/// Begins a transaction whose locks end with its client. A client that hangs or is disconnected must not keep
+/// others from a session.
 ///
 /// Whatever the database's default: each statement is to see what others have committed.
 const BEGIN: &str = "START TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE; \
@@ -29,7 +29,7 @@ impl Connections {
         &self.place
     }
 
-    /// How many connections there are, and how many there may be.
+    /// Returns the number of connections and its maximum.
     pub(crate) fn size(&self) -> (usize, usize) {
         let status = self.pool.status();
         (status.size, status.max_size)

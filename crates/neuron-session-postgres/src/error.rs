@@ -1,4 +1,4 @@
-//! What goes wrong, as a [`StorageError`] that says so in one line and keeps its source.
+//! Errors, as a [`StorageError`] with a text of one line and its source.
 
 use std::error::Error as StdError;
 use std::{fmt, io};
@@ -7,7 +7,7 @@ use deadpool_postgres::{PoolError, TimeoutType};
 use neuron_types::StorageError;
 use tokio_postgres::error::SqlState;
 
-/// What goes wrong on the way to a [`StorageError`].
+/// An error that becomes a [`StorageError`].
 #[derive(Debug)]
 pub(crate) enum Error {
     /// The server refused a statement, or the connection failed.
@@ -17,7 +17,7 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// Whether the server undid the whole because of others, and it may work when it is repeated.
+    /// Returns `true` if the server aborted the transaction because of others, so that a retry may succeed.
     pub(crate) fn is_transient(&self) -> bool {
         let transient = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
         match self {
@@ -74,7 +74,7 @@ pub(crate) fn of_pool(place: &str, error: PoolError) -> StorageError {
     }
 }
 
-/// What the server or the connection to it says. An error of the connection is [`StorageError::Io`].
+/// Converts an error of the server or of the connection. An error of the connection is [`StorageError::Io`].
 fn of_server(what: &str, error: tokio_postgres::Error) -> StorageError {
     let kind = lost_connection(&error);
     let text = match error.as_db_error() {
@@ -88,7 +88,7 @@ fn of_server(what: &str, error: tokio_postgres::Error) -> StorageError {
     }
 }
 
-/// Whether the connection is gone, and how.
+/// Returns the kind of error if the connection is lost.
 fn lost_connection(error: &tokio_postgres::Error) -> Option<io::ErrorKind> {
     let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(error) = cause {
@@ -104,7 +104,7 @@ fn lost_connection(error: &tokio_postgres::Error) -> Option<io::ErrorKind> {
     is_lost.then_some(io::ErrorKind::ConnectionAborted)
 }
 
-/// The text of an error and of its causes: the client's own says only what it did.
+/// Returns the text of an error with its causes, because the client's own text has only the operation.
 fn whole_text(error: &tokio_postgres::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -115,7 +115,7 @@ fn whole_text(error: &tokio_postgres::Error) -> String {
     text
 }
 
-/// What went wrong, in one line.
+/// An error in one line.
 #[derive(Debug)]
 struct Failure {
     text: String,

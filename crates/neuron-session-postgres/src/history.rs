@@ -1,11 +1,11 @@
-//! A conversation as rows: the JSON of each message, and a digest by which a stored prefix is known
-//! again without reading it.
+//! A conversation as rows with the JSON of each message, and a digest by which a stored prefix is recognised
+//! without reading it.
 
 use neuron_types::{Message, StorageError, stored_json};
 use sha2::{Digest as _, Sha256};
 
-/// Stands for a message and all that come before it: the first half of the SHA-256 of the digest before
-/// it and its JSON.
+/// A digest of a message and all messages before it. It is the first half of the SHA-256 of the digest before it
+/// and the JSON of the message.
 ///
 /// A cryptographic hash, because users write the messages: with another, somebody could make one that is
 /// taken for the one stored.
@@ -54,7 +54,7 @@ impl History {
         self.digests.last().unwrap_or(&self.start)
     }
 
-    /// How many messages at the beginning are those whose digests these are.
+    /// Returns the number of messages at the beginning with these digests.
     pub(crate) fn common(&self, stored: &[Vec<u8>]) -> usize {
         let pairs = self.digests.iter().zip(stored);
         pairs.take_while(|(ours, theirs)| ours.as_slice() == theirs.as_slice()).count()

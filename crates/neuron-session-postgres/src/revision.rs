@@ -1,4 +1,4 @@
-//! What tells the versions of a session apart.
+//! The revisions of a session.
 
 use neuron_types::SessionRevision;
 
@@ -8,9 +8,9 @@ use crate::history::{DIGEST_BYTES, Digest};
 /// without reading anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Revision {
-    /// From a sequence of the database: no two writes have the same.
+    /// Number from a sequence of the database, which is different for each write.
     pub(crate) number: i64,
-    /// How many messages there are.
+    /// Number of messages.
     pub(crate) count: i64,
     /// The digest of the messages.
     pub(crate) digest: Digest,
@@ -22,7 +22,7 @@ impl Revision {
         SessionRevision::new(format!("{}.{}.{digest}", self.number, self.count))
     }
 
-    /// Reads a token; one of another storage has no meaning.
+    /// Parses a token. `None` for a token of another storage.
     pub(crate) fn from_token(token: &SessionRevision) -> Option<Self> {
         let mut parts = token.as_str().split('.');
         let revision = Self {

@@ -1,4 +1,4 @@
-//! The tables, and how they came about: one migration after another.
+//! The tables and their migrations.
 
 use neuron_types::StorageError;
 use sha2::{Digest as _, Sha256};
@@ -7,11 +7,11 @@ use tokio_postgres::types::Type;
 use crate::connection::{Connections, Lease};
 use crate::error::Error;
 
-/// What makes version 1 of nothing, version 2 of version 1, and so on. What was released is never
-/// changed: databases have it.
+/// The migrations from version to version, beginning with version 1. A released migration never changes, because
+/// databases have it.
 const MIGRATIONS: [&str; 1] = [include_str!("schema/1.sql")];
 
-/// What is locked while they run; no session may have this id.
+/// Id that is locked during a migration. No session may have it.
 const MIGRATION: &str = "";
 
 /// Which of them a database has had.
@@ -21,7 +21,7 @@ const HISTORY: &str = "\
         applied_at timestamptz NOT NULL DEFAULT now()\
     )";
 
-/// A schema of a database: a name before those of the tables.
+/// A schema of a database, which is a prefix of the tables' names.
 #[derive(Debug, Clone)]
 pub(crate) struct Schema {
     name: String,

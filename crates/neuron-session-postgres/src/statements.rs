@@ -60,8 +60,8 @@ const DIGESTS: &str = "
 /// Removes the messages from a position on.
 const CUT: &str = "DELETE FROM {schema}.session_messages WHERE session = $1 AND position >= $2";
 
-/// Adds messages from a position on, and sets what else changes, if the session has the revision
-/// expected; NULL leaves what is there. Returns the new revision.
+/// Adds messages from a position on and sets the given fields, if the session has the expected revision. NULL keeps
+/// a field. Returns the new revision.
 ///
 /// Comparing and writing is one step: a second writer waits for the first to commit, and then compares
 /// with what that has written.
@@ -88,7 +88,7 @@ const WRITE: &str = "
 const REVISION: &str = "
     SELECT revision, message_count, digest FROM {schema}.sessions WHERE id = $1";
 
-/// A session with its messages, in one statement: so they belong together.
+/// Reads a session with its messages in one statement, so that they are consistent.
 const LOAD: &str = "
     SELECT
         revision, message_count, digest,

@@ -1,4 +1,4 @@
-//! The storage: what each call does in the database.
+//! The storage, with the transaction of each call.
 
 use std::fmt;
 use std::future::Future;
@@ -20,8 +20,8 @@ use crate::revision::Revision;
 use crate::schema::Schema;
 use crate::statements::Statements;
 
-/// How often a call is repeated that the server undid because of others. With the usual isolation level
-/// it undoes none.
+/// Maximum number of attempts of a call whose transaction the server aborts because of others. With the usual
+/// isolation level it aborts none.
 const ATTEMPTS: usize = 10;
 
 /// Sessions in PostgreSQL, for any number of processes at the same time. Clones share the connections.
@@ -318,7 +318,7 @@ impl PostgresSessionStorage {
         Ok(Some(Revision { number: row.try_get(0)?, count, digest: *draft.history.digest() }))
     }
 
-    /// Writes a session in place of the one that is locked, which has this key and revision.
+    /// Replaces the locked session with this key and revision.
     async fn replace(
         &self,
         lease: &Lease,
@@ -340,7 +340,7 @@ impl PostgresSessionStorage {
         self.write(lease, &write).await
     }
 
-    /// Finds how many of the stored messages are those of the draft, and removes the others.
+    /// Counts the stored messages that the draft has too, and removes the others.
     async fn keep(
         &self,
         lease: &Lease,
@@ -514,7 +514,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// What is written to a session that has the revision expected.
+/// A write to a session with the expected revision.
 struct Write<'a> {
     id: &'a str,
     expected: &'a Revision,
@@ -524,7 +524,7 @@ struct Write<'a> {
     /// The position of the first new message.
     first: i64,
     history: &'a History,
-    /// How many messages of the history are stored already.
+    /// Number of messages of the history that are stored already.
     known: usize,
 }
 
@@ -550,7 +550,7 @@ impl Time {
     }
 }
 
-/// Repeats what the server undid because of others.
+/// Retries a transaction that the server aborted because of others.
 async fn repeat<T, F: Future<Output = Result<T, Error>>>(
     mut work: impl FnMut() -> F,
 ) -> Result<T, StorageError> {

@@ -1,4 +1,4 @@
-//! Adding messages to a session: what is stored of it is not looked at, but for its row.
+//! Appends to a session, which read only its row and not its messages.
 
 use chrono::Utc;
 use neuron_sqlite::Abort;

@@ -1,17 +1,17 @@
-//! Digests: what says that two things are the same, and that one is still what was written.
+//! Digests, which detect equal texts and damaged rows.
 
 use neuron_sqlite::rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use sha2::{Digest as _, Sha256};
 
-/// What identifies a text, or a row of texts in their order.
+/// A digest of a text, or of a sequence of texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Digest([u8; 32]);
 
 impl Digest {
-    /// That of nothing, from which rows of texts begin.
+    /// Digest of the empty sequence.
     pub(crate) const START: Self = Self([0; 32]);
 
-    /// That of all texts so far, and one more.
+    /// Returns the digest of the sequence with another text.
     pub(crate) fn then(self, text: &[u8]) -> Self {
         Self(Sha256::new().chain_update(self.0).chain_update(text).finalize().into())
     }

@@ -1,4 +1,4 @@
-//! The row of a session: everything but its messages.
+//! The row of a session, with everything except its messages.
 
 use chrono::{DateTime, Utc};
 use neuron_sqlite::Abort;
@@ -21,23 +21,23 @@ pub(crate) struct Head {
     pub(crate) key: i64,
     pub(crate) content: Content,
     revision: String,
-    /// Where the session is, for errors.
+    /// Location of the session for errors.
     location: String,
 }
 
-/// What a row says.
+/// The content of a row.
 pub(crate) struct Content {
     pub(crate) id: String,
     pub(crate) created_at: String,
     pub(crate) updated_at: String,
     pub(crate) message_count: usize,
-    /// The digest of the last message, which is that of all.
+    /// Digest of all messages, which is stored with the last one.
     pub(crate) messages_digest: Digest,
     pub(crate) state: String,
 }
 
 impl Head {
-    /// Finds a session's row, and sees that it is what was written.
+    /// Finds a session's row, and checks that it is unchanged.
     pub(crate) fn find(connection: &Connection, lost: &LostIds, id: &str) -> Result<Option<Self>> {
         let head = Self::look_up(connection, id)?;
         match head.is_none() && lost.contains(connection, id)? {

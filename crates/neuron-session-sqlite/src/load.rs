@@ -12,7 +12,7 @@ use crate::messages;
 
 type Result<T> = std::result::Result<T, Abort<StorageError>>;
 
-/// Reads a session, and sees that it is what was written.
+/// Reads a session, and checks that it is unchanged.
 pub(crate) fn load(
     connection: &Connection,
     lost: &LostIds,

@@ -12,7 +12,7 @@ type Result<T> = std::result::Result<T, Abort<StorageError>>;
 /// Messages as JSON, in one buffer.
 pub(crate) struct Bodies {
     text: Vec<u8>,
-    /// Where each ends.
+    /// End of each message.
     ends: Vec<usize>,
 }
 
@@ -35,7 +35,8 @@ impl Bodies {
         })
     }
 
-    /// The digest of each message and all before it, where those before the first have that of `start`.
+    /// Returns the digest of each message with all messages before it. `start` is the digest of the messages
+    /// before the first.
     pub(crate) fn digests(&self, start: Digest) -> Vec<Digest> {
         let chain = self.iter().scan(start, |digest, body| {
             *digest = digest.then(body);
@@ -67,7 +68,7 @@ impl Bodies {
     }
 }
 
-/// Reads the messages from a position on, and sees that each is what was written.
+/// Reads the messages from a position on, and checks that each is unchanged.
 pub(crate) fn read<T>(
     connection: &Connection,
     head: &Head,

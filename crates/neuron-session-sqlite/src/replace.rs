@@ -1,4 +1,4 @@
-//! Writing a whole session: what is stored already stays, and the rest is written.
+//! Writes of a whole session, which keep its stored messages and write the rest.
 
 use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::Connection;
@@ -20,11 +20,11 @@ pub(crate) struct Replacement {
     bodies: Bodies,
 }
 
-/// What must be stored before.
+/// The required state of the storage before a write.
 pub(crate) enum Before {
     /// Whatever is there.
     Anything,
-    /// Nothing.
+    /// No session.
     Nothing,
     /// This revision.
     Revision(SessionRevision),
@@ -79,8 +79,8 @@ impl Replacement {
     }
 }
 
-/// How many messages from the first on are stored as they should be. Reads digests alone, and few of
-/// them: where two are the same, everything before them is.
+/// Returns the number of messages at the beginning that are stored already. Reads only a few digests, because equal
+/// digests mean that all messages before them are equal.
 fn common(connection: &Connection, head: &Head, digests: &[Digest]) -> Result<usize> {
     let stored = head.content.message_count;
     if messages::digest_before(connection, head, stored)? != head.content.messages_digest {

@@ -1,4 +1,4 @@
-//! The storage: each method as one transaction.
+//! The storage, each method of which is one transaction.
 
 use std::path::Path;
 
@@ -15,8 +15,8 @@ use crate::lost_ids::LostIds;
 use crate::replace::{Before, Replacement};
 use crate::schema::SESSIONS;
 
-/// From so many free pages on a deletion gives them back to the file system: 1 MiB. What is less is
-/// used for the next messages.
+/// Minimum number of free pages (1 MiB) that a deletion returns to the file system. Fewer pages are kept for the
+/// next messages.
 const MANY_PAGES: i64 = 256;
 
 /// Stores sessions in a SQLite database. Clones share its connections.

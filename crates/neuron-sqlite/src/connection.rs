@@ -1,4 +1,4 @@
-//! One connection: how it is opened and set up.
+//! A connection, with its opening and its settings.
 
 use std::path::Path;
 use std::thread;
@@ -124,7 +124,7 @@ fn connect(path: &Path, options: &SqliteOptions, flags: OpenFlags) -> rusqlite::
     Ok(connection)
 }
 
-/// What every connection has to be told. Writes nothing.
+/// Sets the options of a connection. Writes nothing.
 fn set_up(connection: &Connection, options: &SqliteOptions) -> rusqlite::Result<()> {
     connection.busy_timeout(options.busy_timeout)?;
     connection.pragma_update(None, "synchronous", options.synchronous.as_sql())?;

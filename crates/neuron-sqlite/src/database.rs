@@ -1,4 +1,4 @@
-//! A database: one connection that writes, some that read, and the queue before them.
+//! A database with one connection for writes, some for reads, and their queue.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -45,11 +45,11 @@ struct Shared {
 /// The connection that writes.
 struct Writer {
     connection: Connection,
-    /// Whether its next commit is synced.
+    /// True if its next commit is synced.
     is_synced: bool,
 }
 
-/// What is checked around each transaction.
+/// The checks around each transaction.
 #[derive(Default)]
 pub(crate) struct Files {
     /// None in memory.
@@ -86,7 +86,7 @@ impl Files {
     }
 }
 
-/// What a write waits for.
+/// The event for which a write waits.
 enum Turn<O, W> {
     Ended(O),
     Begins(W),
@@ -187,7 +187,7 @@ impl Database {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Where it is.
+    /// Returns the path of the database.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.shared.path
@@ -268,7 +268,7 @@ impl Database {
         }
     }
 
-    /// Runs a transaction that only reads: all that it reads is of one moment.
+    /// Runs a transaction that only reads. All of its reads see the same state.
     ///
     /// # Errors
     ///
@@ -399,7 +399,7 @@ impl Database {
         result.await.ok_or_else(|| self.stopped())?
     }
 
-    /// Gives the space of what was deleted back to the file system.
+    /// Returns the space of deleted data to the file system.
     ///
     /// # Errors
     ///
@@ -452,8 +452,8 @@ impl Database {
         result.await.ok_or_else(|| self.stopped())?
     }
 
-    /// Brings what is in the log into the file, and empties the log, so that both together take no more
-    /// than they must. What others read or write just now stays in the log. Nothing waits for them.
+    /// Moves the log into the file and empties the log, so that both together take as little space as possible.
+    /// Data that other connections read or write at the moment stays in the log. Nothing waits for them.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What goes wrong with a database, and what it is to a storage.
+//! Errors of a database, and their conversion into errors of storages.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 use neuron_types::{DurableError, StorageError};
 use rusqlite::{Error, ErrorCode};
 
-/// What goes wrong with a database.
+/// An error of a database.
 ///
 /// It becomes a [`StorageError`] by `?`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SqliteError {
-    /// What is there is no database. It is left as it is.
+    /// The file is not a database. It is left unchanged.
     #[error("{} is no SQLite database: {reason}; it is left as it is", path.display())]
     NotADatabase {
-        /// Where.
+        /// Path of the file.
         path: PathBuf,
-        /// What it is instead.
+        /// The content of the file.
         reason: String,
     },
     /// The database is another application's. It is left as it is.
@@ -26,17 +26,17 @@ pub enum SqliteError {
         path.display()
     )]
     OtherApplication {
-        /// Where.
+        /// Path of the database.
         path: PathBuf,
         /// Its `application_id`.
         found: i32,
-        /// What was looked for.
+        /// The expected application.
         expected: &'static str,
     },
     /// The database was written by a newer version. It is left as it is.
     #[error("{} has schema version {found}, and this version reads up to {supported}", path.display())]
     UnsupportedVersion {
-        /// Where.
+        /// Path of the database.
         path: PathBuf,
         /// Its version.
         found: u64,
@@ -46,11 +46,11 @@ pub enum SqliteError {
     /// The database is damaged.
     #[error("{} is damaged: {reason}", path.display())]
     Corrupt {
-        /// Where.
+        /// Path of the database.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage.
         reason: String,
-        /// What SQLite says, if it was SQLite that noticed.
+        /// The error of SQLite, if SQLite found the damage.
         source: Option<rusqlite::Error>,
     },
     /// The database lacks commits that it had. Its log or its file was deleted, cut, damaged or replaced by an older
@@ -59,7 +59,7 @@ pub enum SqliteError {
     /// Only a database with a witness has this error: see [`Database::open_witnessed`](crate::Database::open_witnessed).
     #[error("{}: {}", path.display(), lost(witness, *found, *expected))]
     Lost {
-        /// Where.
+        /// Path of the database.
         path: PathBuf,
         /// The witness.
         witness: PathBuf,
@@ -71,56 +71,56 @@ pub enum SqliteError {
     /// The path does not lead to the open file any more, or another path does, too. Nothing was read or written.
     #[error("{} cannot be used: {reason}", path.display())]
     Replaced {
-        /// Where.
+        /// Path of the database.
         path: PathBuf,
-        /// What happened.
+        /// The event.
         reason: &'static str,
     },
     /// The database cannot be written.
     #[error("{} is read-only", path.display())]
     ReadOnly {
-        /// Where.
+        /// Path of the database.
         path: PathBuf,
-        /// What SQLite says, if it was SQLite that noticed.
+        /// The error of SQLite, if SQLite reported it.
         source: Option<rusqlite::Error>,
     },
     /// Another process held the database for longer than
     /// [`SqliteOptions::busy_timeout`](crate::SqliteOptions::busy_timeout).
     #[error("{} is in use by another process", path.display())]
     Busy {
-        /// Where.
+        /// Path of the database.
         path: PathBuf,
-        /// What SQLite says.
+        /// The error of SQLite.
         source: rusqlite::Error,
     },
     /// There is no room left. The transaction changed nothing.
     #[error("there is no room left for {}", path.display())]
     Full {
-        /// Where.
+        /// Path of the database.
         path: PathBuf,
-        /// What SQLite says.
+        /// The error of SQLite.
         source: rusqlite::Error,
     },
     /// The file system failed.
     #[error("{}: {source}", path.display())]
     Io {
-        /// Where.
+        /// Path of the database.
         path: PathBuf,
-        /// What the file system says.
+        /// The error of the file system.
         source: io::Error,
     },
     /// Anything else.
     #[error("{}: {source}", path.display())]
     Sqlite {
-        /// Where.
+        /// Path of the database.
         path: PathBuf,
-        /// What SQLite says.
+        /// The error of SQLite.
         source: rusqlite::Error,
     },
     /// The runtime shut down before the work was done. Nothing was changed.
     #[error("the work on {} was given up before it was done", path.display())]
     Stopped {
-        /// Where.
+        /// Path of the database.
         path: PathBuf,
     },
 }
@@ -157,14 +157,14 @@ impl SqliteError {
         }
     }
 
-    /// Whether the same may succeed later, without anybody having changed something: another process
-    /// was at it.
+    /// Returns `true` if the same operation may succeed later without a change, because another process used
+    /// the database.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Busy { .. })
     }
 
-    /// What kind of failure of the file system it is, if it is one.
+    /// Returns the kind of an error of the file system.
     fn io_kind(&self) -> Option<io::ErrorKind> {
         match self {
             Self::Io { source, .. } => Some(source.kind()),
@@ -182,7 +182,7 @@ impl SqliteError {
     }
 }
 
-/// What a database lost, and what to do about it.
+/// Describes the writes that a database lost, and the fix.
 fn lost(witness: &Path, found: u64, expected: u64) -> String {
     format!(
         "it has {found} commits, and {} has seen {expected}: its log (-wal) or the database itself was deleted, cut, \
@@ -220,7 +220,7 @@ impl From<SqliteError> for StorageError {
     }
 }
 
-/// Why a transaction is given up: SQLite failed, or whoever runs it has a reason of their own.
+/// The reason for aborting a transaction, which is an error of SQLite or of the caller.
 ///
 /// SQLite's errors and those of the storages become one by `?`.
 #[derive(Debug)]

@@ -1,5 +1,5 @@
-//! What a file says of itself before SQLite opens it: SQLite would repair or complete even what is
-//! not ours.
+//! The header of a database file, which is read before SQLite opens the file. SQLite would repair or complete a
+//! foreign file too.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::descriptors::{self, Kept};
 use crate::{Schema, SqliteError, open_files};
 
-/// The header of every SQLite database: <https://sqlite.org/fileformat2.html#the_database_header>.
+/// Length of the [header](https://sqlite.org/fileformat2.html#the_database_header) of a database.
 const LENGTH: usize = 100;
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
@@ -95,12 +95,12 @@ fn check_log(path: &Path, state: &str) -> Result<(), SqliteError> {
     }
 }
 
-/// Whether something of a write is in a file beside the database.
+/// Returns `true` if a file beside the database has a part of a write.
 fn is_unsettled(path: &Path) -> bool {
     ["-journal", "-wal"].iter().any(|ending| has_content(path, ending))
 }
 
-/// Whether SQLite's file beside the database has something in it.
+/// Returns `true` if SQLite's file beside the database is not empty.
 fn has_content(path: &Path, ending: &str) -> bool {
     fs::metadata(open_files::beside(path, ending)).is_ok_and(|metadata| metadata.len() > 0)
 }
@@ -110,11 +110,11 @@ fn cut(path: &Path, length: u64, expected: u64) -> SqliteError {
     SqliteError::Corrupt { path: path.into(), reason, source: None }
 }
 
-/// What matters of a header.
+/// The relevant fields of a header.
 struct Fields {
     application_id: i32,
     version: i32,
-    /// How long the file is, if the header is sure of it.
+    /// Length of the file, if the header is certain of it.
     length: Option<u64>,
 }
 

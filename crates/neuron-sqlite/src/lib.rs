@@ -1,4 +1,4 @@
-//! The SQLite layer that neuron's storages share: opening, checking, migrating, and calls off the
+//! The SQLite layer of neuron's storages, which opens, checks and migrates databases and runs calls off the
 //! executor.
 //!
 //! It is for those who write a storage. Users of one see [`SqliteOptions`] and [`SqliteError`] alone.

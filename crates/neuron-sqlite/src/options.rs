@@ -1,8 +1,8 @@
-//! How a database is opened.
+//! The options of a database.
 
 use std::time::Duration;
 
-/// How a database is opened.
+/// The options of a database.
 ///
 /// # Example
 ///
@@ -29,20 +29,20 @@ impl SqliteOptions {
         Self { busy_timeout: Duration::from_secs(10), synchronous: Synchronous::Full, readers: 4 }
     }
 
-    /// How long to wait for another process that writes. 10 seconds by default. Writers of this
-    /// process wait for each other without a limit.
+    /// Sets the maximum wait for another process that writes. Default: 10 seconds. Writers of this process wait
+    /// for each other without a limit.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.busy_timeout = timeout;
         self
     }
 
-    /// What a crash of the machine may take with it. Nothing by default.
+    /// Sets which writes a crash of the machine may undo. Default: none.
     pub fn synchronous(mut self, synchronous: Synchronous) -> Self {
         self.synchronous = synchronous;
         self
     }
 
-    /// How many may read at the same time, beside one who writes. 4 by default, and at least 1.
+    /// Sets the maximum number of concurrent readers beside the writer. Default: 4. Minimum: 1.
     pub fn readers(mut self, readers: usize) -> Self {
         self.readers = readers.max(1);
         self
@@ -55,7 +55,7 @@ impl Default for SqliteOptions {
     }
 }
 
-/// What is on the disk when a write returns. A crash of the process alone loses nothing either way.
+/// The durability of a write when it returns. A crash of the process alone loses nothing in any mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Synchronous {

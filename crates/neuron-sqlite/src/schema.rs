@@ -1,4 +1,4 @@
-//! What a database holds, version by version, and bringing one up to date.
+//! The schema of a database by version, and migrations.
 
 use std::path::Path;
 
@@ -6,12 +6,12 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::SqliteError;
 
-/// What a database holds, and how it came to be, version by version.
+/// The schema of a database, with a migration for each version.
 ///
 /// The version is SQLite's `user_version`, and the application SQLite's `application_id`.
 #[derive(Debug, Clone, Copy)]
 pub struct Schema {
-    /// What the database is for, as errors say it: `neuron sessions`.
+    /// Purpose of the database for errors, for example `neuron sessions`.
     pub application: &'static str,
     /// Tells this application's databases from all others. Not 0, which is that of those that say
     /// nothing.
@@ -107,7 +107,7 @@ impl Schema {
         self.check(application_id, version, path)
     }
 
-    /// Checks what a database that is not empty says of itself, and returns its version.
+    /// Checks the application and the version of a database that is not empty, and returns the version.
     pub(crate) fn check(
         &self,
         application_id: i32,

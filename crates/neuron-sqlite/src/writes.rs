@@ -17,7 +17,7 @@ use crate::{Abort, SqliteError};
 /// Maximum number of writes in a transaction.
 const MOST: usize = 256;
 
-/// The outcome of a write: its result, or the payload of its panic.
+/// The outcome of a write, which is its result or the payload of its panic.
 pub(crate) type Outcome<T, E> = Result<Result<T, E>, Box<dyn Any + Send>>;
 
 /// Writes in order of arrival.
@@ -169,7 +169,7 @@ enum State<T, E, F> {
     Done(T),
     Failed(Abort<E>),
     Panicked(Box<dyn Any + Send>),
-    /// Nobody awaits it.
+    /// The caller has dropped the write.
     Dropped,
 }
 

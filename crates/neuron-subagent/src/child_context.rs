@@ -1,5 +1,4 @@
-//! The context that a sub-agent runs with: that of its caller, one level deeper and with a key of its
-//! own.
+//! The context of a sub-agent, which is its caller's context one level deeper and with its own key.
 
 use neuron_types::{AgentPath, ResumedApproval, ToolContext};
 
@@ -8,7 +7,7 @@ pub(crate) fn depth_below(ctx: &ToolContext) -> usize {
     AgentPath::of(ctx).len().saturating_add(1)
 }
 
-/// The context of the agent of this name; `place` tells apart those that run at the same time.
+/// Returns the context of the agent of this name. `place` distinguishes agents that run at the same time.
 pub(crate) fn child_context(ctx: &ToolContext, name: &str, place: Option<usize>) -> ToolContext {
     let mut child = ctx.clone();
     AgentPath::enter(&mut child, name);

@@ -1,4 +1,4 @@
-//! What a sub-agent is made of.
+//! The configuration of a sub-agent.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use neuron_loop::LoopConfig;
 use neuron_types::{BoxedHook, BoxedStrategy, KeepAll, PermissionPolicy, SystemPrompt, ToolEffect};
 
-/// What a sub-agent is made of. Build it with `..Default::default()`: fields may be added.
+/// The configuration of a sub-agent. Build it with `..Default::default()`, because fields may be added.
 ///
 /// # Example
 ///
@@ -23,37 +23,36 @@ use neuron_types::{BoxedHook, BoxedStrategy, KeepAll, PermissionPolicy, SystemPr
 /// ```
 #[derive(Clone)]
 pub struct SubAgentConfig {
-    /// What the agent is for, and when to use it: what a model is told of it as a tool. Default: that
-    /// it takes a task and returns an answer.
+    /// Purpose of the agent and when to use it, as the model's description of the tool. By default it says that
+    /// the agent takes a task and returns an answer.
     pub description: String,
     /// Instructions for the model. Default: those of [`settings`](Self::settings).
     pub system_prompt: SystemPrompt,
-    /// The names of the tools that it has: those of the agent that calls it, or other sub-agents.
-    /// Default: none.
+    /// Names of its tools, which are tools of the calling agent or other sub-agents. Default: none.
     pub tools: Vec<String>,
     /// The model, of the provider that it runs with. Default: that of [`settings`](Self::settings).
     pub model: Option<String>,
-    /// How many agents may be around it. With 1 only an agent that is no sub-agent may call it; with 2
-    /// its sub-agents may too; with 0 nobody. Default: 1.
+    /// Maximum number of agents around it. With 1 only an agent that is not a sub-agent may call it. With 2 its
+    /// sub-agents may too. With 0 nobody may. Default: 1.
     ///
     /// All of them stand on one stack: more than ten may end the process, if its threads have the usual
     /// two megabytes and it is built without optimisation.
     pub max_depth: usize,
     /// The most calls of the model in one run. Default: that of [`settings`](Self::settings).
     pub max_turns: Option<usize>,
-    /// All other settings: limits, sampling, parallel tools. Default: those of every agent.
+    /// All other settings, such as limits, sampling and parallel tools. The defaults are those of every agent.
     ///
     /// [`pause_for_approval`](LoopConfig::pause_for_approval) holds only for an agent that runs outside
     /// of a tool call; inside one it waits if the run around the call does.
     pub settings: LoopConfig,
-    /// What keeps its conversation inside the model's context window. Default: [`KeepAll`].
+    /// The strategy that keeps its conversation within the model's context window. Default: [`KeepAll`].
     pub context: BoxedStrategy,
-    /// Who decides which calls may run, in place of the policy of the run around it. Default: that
-    /// one.
+    /// The permission policy, in place of the policy of the parent run. By default the policy of the parent
+    /// run.
     pub policy: Option<Arc<dyn PermissionPolicy>>,
-    /// Hooks of its own, after those of the run around it. Default: none.
+    /// Its own hooks, after the hooks of the parent run. Default: none.
     pub hooks: Vec<BoxedHook>,
-    /// Whether the hooks of the run around it watch it too, guardrails among them. Default: `true`.
+    /// True if the hooks of the parent run, including guardrails, also observe it. Default: `true`.
     pub inherits_hooks: bool,
     /// Effect of running it twice, for hosts that cannot journal the steps of an agent. Durable engines go on with an
     /// interrupted call where it was. Default: [`ToolEffect::AtMostOnce`].
@@ -80,7 +79,7 @@ impl Default for SubAgentConfig {
 }
 
 impl SubAgentConfig {
-    /// The settings of the loop, with those that have a field here.
+    /// Returns the settings of the loop, including the settings with fields of their own.
     pub(crate) fn loop_config(&self, name: &str) -> LoopConfig {
         let mut settings = self.settings.clone();
         name.clone_into(&mut settings.name);

@@ -1,4 +1,4 @@
-//! Agents to which an agent gives tasks: as its tools, or run from code.
+//! Sub-agents, which are tools of an agent or run from code.
 //!
 //! ```
 //! use neuron_loop::{Agent, Conversation};

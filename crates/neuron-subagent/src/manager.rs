@@ -78,8 +78,8 @@ impl SubAgentManager {
         self.configs.keys().map(String::as_str)
     }
 
-    /// Makes a tool of every agent, in their order: its name is the agent's, it takes a `prompt`, and
-    /// its result is the agent's answer.
+    /// Converts every agent into a tool, in their order. The tool has the agent's name and takes a `prompt`.
+    /// Its result is the agent's response.
     ///
     /// `parent_tools` are the tools that the agents may have, by the names in their configurations,
     /// together with the agents themselves; what of middleware is around them then stays around them.
@@ -163,9 +163,9 @@ impl SubAgentManager {
         }
     }
 
-    /// Runs an agent inside a tool call, or with a context otherwise: it has the context's budget, is
-    /// cancelled with it, and belongs to the run around the call as the agents' own tools do. Inside a
-    /// call whose agent waited for an approval it goes on with that run.
+    /// Runs an agent inside a tool call, or with another context. It uses the budget of the context and is
+    /// cancelled with it. The agent runs as a child of the calling run. Inside a call whose agent waited for an
+    /// approval, it continues that run.
     ///
     /// Several runs of one agent inside one call need [`spawn_parallel_in`](Self::spawn_parallel_in), or
     /// contexts with different idempotency keys: the keys of their calls are made from it.
@@ -216,8 +216,8 @@ impl SubAgentManager {
         }
     }
 
-    /// [`spawn_parallel`](Self::spawn_parallel) with a context: the agents share its budget and are
-    /// cancelled with it.
+    /// Runs agents as [`spawn_parallel`](Self::spawn_parallel) does, with a context. The agents share its
+    /// budget and are cancelled with it.
     ///
     /// One that waits for an approval ends with it, and goes on with [`resume`](Self::resume): a call
     /// with several agents inside cannot hand on the pauses of all. Where models should call several
@@ -246,8 +246,8 @@ impl SubAgentManager {
         }
     }
 
-    /// Lets an agent go on that ended with [`LoopError::ApprovalRequired`], with what was decided on
-    /// the calls that wait.
+    /// Continues an agent that ended with [`LoopError::ApprovalRequired`], with the decisions on its pending
+    /// calls.
     ///
     /// # Errors
     ///
@@ -332,8 +332,8 @@ impl SubAgentManager {
         tools.and_then(Result::ok).unwrap_or_default()
     }
 
-    /// The tools of an agent: those of the registry that it names, with the middleware around them, and
-    /// the agents that it names and that may run below it.
+    /// Returns the tools of an agent. They are the tools of the registry that it names, with their middleware,
+    /// and the agents that it names and that may run below it.
     fn tools_of(
         &self,
         name: &str,
@@ -363,7 +363,7 @@ impl SubAgentManager {
     }
 }
 
-/// Whether every vendor takes a name for a tool.
+/// Returns `true` if every vendor accepts a name for a tool.
 fn is_tool_name(name: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     (1..=64).contains(&name.len()) && name.bytes().all(is_allowed)
@@ -390,7 +390,7 @@ fn agent(name: &str, config: &SubAgentConfig, tools: ToolRegistry, ctx: &ToolCon
     config.hooks.iter().cloned().fold(builder, |builder, hook| builder.hook(hook)).build()
 }
 
-/// What carries out the steps of an agent.
+/// The executor of an agent's steps.
 pub(crate) enum Steps<'a, P> {
     /// This provider, and its tools in this process.
     Here(&'a P),

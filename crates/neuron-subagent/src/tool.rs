@@ -21,7 +21,7 @@ use crate::manager::Steps;
 pub(crate) struct Team<P> {
     pub(crate) agents: SubAgentManager,
     pub(crate) provider: Arc<P>,
-    /// What they may have beside each other.
+    /// The tools beside the agents.
     pub(crate) tools: ToolRegistry,
 }
 
@@ -35,7 +35,8 @@ impl<P: Provider + 'static> Team<P> {
         }
     }
 
-    /// The effect of an agent that runs again from its start: that of all that it may do. `path` has the agents around it.
+    /// Returns the effect of an agent that runs again from its start, which is the strongest effect of its
+    /// tools. `path` has the agents around it.
     fn effect_of(&self, name: &str, path: &[&str]) -> ToolEffect {
         let Some(config) = self.agents.get(name).filter(|_| !path.contains(&name)) else {
             return ToolEffect::Pure;
@@ -49,7 +50,7 @@ impl<P: Provider + 'static> Team<P> {
     }
 }
 
-/// An agent as a tool; made by [`SubAgentManager::into_tools`].
+/// An agent as a tool. [`SubAgentManager::into_tools`] creates it.
 ///
 /// Its result is the agent's answer. An agent that fails, reaches a limit, refuses or answers nothing is
 /// an error result, which the model around it can act on. Three things are none, and end the run around
@@ -99,7 +100,7 @@ impl<P: Provider + 'static> SubAgentTool<P> {
         }
     }
 
-    /// What the model around the agent sees of its answer.
+    /// Converts the agent's response into the result for the calling model.
     fn output(&self, result: AgentResult) -> ToolOutput {
         let Self { name, .. } = self;
         let AgentResult { mut response, stop_reason, limit_reached, .. } = result;
@@ -122,7 +123,7 @@ impl<P: Provider + 'static> SubAgentTool<P> {
         ToolOutput::text(response)
     }
 
-    /// What ends the run around the agent too; all else is a result that its model sees.
+    /// Returns an error if the calling run ends too. Other failures are results for the calling model.
     fn failure(&self, error: SubAgentError, ctx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let resumed = ctx.extensions.get::<ResumedApproval>();
         if let Some(resumed) = resumed
@@ -179,7 +180,7 @@ impl<P: Provider + 'static> ToolDyn for SubAgentTool<P> {
         Box::pin(self.call(&self.name, input, ctx, Steps::Here(&self.team.provider)))
     }
 
-    /// The configured one, or a more careful one that a tool of the agent declares.
+    /// Returns the configured effect, or a stronger effect that a tool of the agent declares.
     fn effect(&self) -> ToolEffect {
         self.team.effect_of(&self.name, &[])
     }
