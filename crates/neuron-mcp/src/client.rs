@@ -146,8 +146,8 @@ impl McpClient {
         self.link.close().await;
     }
 
-    /// Whether the connection is closed. If it was lost rather than [closed](Self::close), the next request
-    /// makes it anew, unless [that is off](McpClientBuilder::reconnect).
+    /// Returns `true` if the connection is closed. If it was lost and not [closed](Self::close), the next
+    /// request restores it, unless [reconnecting is off](McpClientBuilder::reconnect).
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.link.is_closed()
@@ -228,9 +228,9 @@ impl McpClient {
         self.call(name, object(arguments)?, &Scope::default()).await
     }
 
-    /// Calls a tool as a part of a run: progress goes to [`ToolContext::progress_reporter`],
+    /// Calls a tool as a part of a run. Progress goes to [`ToolContext::progress_reporter`],
     /// [`ToolContext::cancellation_token`] cancels the call, and a [`TraceContext`](crate::TraceContext) in
-    /// [`ToolContext::extensions`] is handed on.
+    /// [`ToolContext::extensions`] is propagated.
     ///
     /// # Errors
     ///
@@ -303,7 +303,7 @@ fn object(arguments: Value) -> Result<Map<String, Value>, McpError> {
 
 /// Resources, prompts, completions.
 impl McpClient {
-    /// Reads a resource: one address may stand for several contents.
+    /// Reads a resource, which may have several contents.
     ///
     /// # Errors
     ///
@@ -317,8 +317,7 @@ impl McpClient {
         self.read(uri, &Scope::default()).await
     }
 
-    /// Reads a resource as a part of a run: what the context does is as in
-    /// [`call_tool_in`](Self::call_tool_in).
+    /// Reads a resource as a part of a run. The context is used as in [`call_tool_in`](Self::call_tool_in).
     ///
     /// # Errors
     ///
@@ -365,8 +364,7 @@ impl McpClient {
         self.prompt(name, arguments, &Scope::default()).await
     }
 
-    /// Gets a prompt as a part of a run: what the context does is as in
-    /// [`call_tool_in`](Self::call_tool_in).
+    /// Gets a prompt as a part of a run. The context is used as in [`call_tool_in`](Self::call_tool_in).
     ///
     /// # Errors
     ///
@@ -424,17 +422,17 @@ impl McpClient {
     }
 }
 
-/// What the server tells of itself.
+/// Notifications and properties of the server.
 impl McpClient {
-    /// The events from now on: what changes at the server, its log messages, a connection that was lost
-    /// ([`McpEvent::Disconnected`]). If it is lost already, that is told no more: see
-    /// [`is_closed`](Self::is_closed).
+    /// Returns the events from now on, which are changes at the server, its log messages, and lost connections
+    /// ([`McpEvent::Disconnected`]). A connection that is lost already is not reported, but
+    /// [`is_closed`](Self::is_closed) returns `true`.
     #[must_use]
     pub fn events(&self) -> McpEvents {
         self.shared.events.subscribe()
     }
 
-    /// Subscribes to a resource: its updates are [events](Self::events). A new connection subscribes again.
+    /// Subscribes to a resource, whose updates are [events](Self::events). A new connection subscribes again.
     ///
     /// # Errors
     ///
@@ -469,8 +467,8 @@ impl McpClient {
         subscriptions::unsubscribe(connection, Arc::clone(&self.shared), uri.to_owned()).await
     }
 
-    /// Asks for log messages from this level up; they are [events](Self::events). A server of MCP
-    /// 2026-07-28 sends them only while it works on a request.
+    /// Requests log messages from this level up, which are [events](Self::events). A server of MCP 2026-07-28
+    /// sends them only while it works on a request.
     ///
     /// # Errors
     ///
@@ -521,7 +519,7 @@ impl McpClient {
         Ok(())
     }
 
-    /// Who the server says it is; empty if it does not say.
+    /// Returns the name and version of the server. Empty if it does not report them.
     #[must_use]
     pub fn server_info(&self) -> McpImplementation {
         let connection = self.current();
@@ -535,14 +533,14 @@ impl McpClient {
         self.current().version
     }
 
-    /// How the server wants to be used, in words for the model.
+    /// Returns the server's instructions for the model.
     #[must_use]
     pub fn instructions(&self) -> Option<String> {
         self.current().server.instructions.clone()
     }
 
-    /// The SDK's own handle to the connection as it is now, for what is not offered here. Time limits,
-    /// cancellation and input for the server are then up to you, and it ends with the connection.
+    /// Returns the SDK's handle to the current connection, for features that are not offered here. Time limits,
+    /// cancellation and input for the server are then up to you, and the handle ends with the connection.
     #[must_use]
     pub fn peer(&self) -> Peer<RoleClient> {
         self.current().peer.clone()

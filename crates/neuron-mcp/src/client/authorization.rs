@@ -1,4 +1,4 @@
-//! What a server may want before it lets us in: nothing without the feature `oauth`.
+//! The authorization of requests. Without the feature `oauth` there is none.
 
 use std::error::Error;
 use std::future::Future;
@@ -64,7 +64,8 @@ pub(super) struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Obtains what the server wants, if the error is about that. `true`: it may be sent again.
+    /// Obtains the authorization that the server requires in an error. Returns `true` if the request may be
+    /// sent again.
     #[cfg(feature = "oauth")]
     pub(super) async fn answer(
         &mut self,

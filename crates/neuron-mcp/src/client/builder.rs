@@ -1,4 +1,4 @@
-//! How a client is set up.
+//! The builder of a client.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -56,8 +56,8 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the versions of the protocol that are spoken; the newest that the server knows is taken. By
-    /// default all.
+    /// Sets the supported versions of the protocol, of which the newest that the server knows is used. Default:
+    /// all.
     pub fn versions(mut self, versions: impl IntoIterator<Item = McpVersion>) -> Self {
         self.settings.versions = versions.into_iter().collect();
         self.settings.versions.sort_unstable_by(|a, b| b.cmp(a));
@@ -65,9 +65,9 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets how long a server may take to answer a request, or to tell of progress: with that, the time
-    /// begins anew. By default 60 seconds. While the server waits for an answer of ours (a person who fills
-    /// in a form), it stands still.
+    /// Sets the maximum time until a server responds to a request or reports progress, which restarts the time.
+    /// Default: 60 seconds. The time stands still while the server waits for this client, for example for a
+    /// person who fills in a form.
     pub fn request_timeout(mut self, limit: Duration) -> Self {
         self.settings.request_timeout = limit;
         self
@@ -160,8 +160,9 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets what puts a span below one of the server: it is called with the span of each question of the
-    /// server that comes with a [`TraceContext`], before it is entered. By default such spans begin a trace.
+    /// Sets the function that makes a span a child of a span of the server. It is called with the span of each
+    /// question of the server that has a [`TraceContext`], before the span is entered. By default such spans
+    /// are roots.
     ///
     /// With the crate `neuron-otel` this is its `set_trace_parent`.
     pub fn trace_parent(
@@ -236,9 +237,9 @@ impl McpClientBuilder {
         McpClient::connect(connector, shared).await
     }
 
-    /// Connects to a server over streams that are open already, a socket or a pipe: one message a line, as
-    /// over standard input and output. Once it is lost, such a connection cannot be made anew. A message that is
-    /// too long is passed over: who waits for it waits until the time limit.
+    /// Connects to a server over open streams, such as a socket or a pipe. Each line is a message, as over
+    /// standard input and output. A lost connection of this kind cannot be restored. A message that is too long
+    /// is skipped, and its request waits until the time limit.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What a server asks a client by requests of its own (MCP until 2025-11-25).
+//! Requests of a server to the client (MCP until 2025-11-25).
 #![expect(deprecated, reason = "roots and sampling are left to older versions of the protocol")]
 
 use std::future::Future;
@@ -60,7 +60,7 @@ impl Callbacks {
         answer
     }
 
-    /// What a trace says of a question. It is no part of the span in which the connection was made.
+    /// Creates the span of a question. It is not a child of the span in which the connection was made.
     fn span(&self, method: &str, context: &RequestContext<RoleClient>) -> RequestSpan {
         let server = context.peer.peer_info();
         let version =

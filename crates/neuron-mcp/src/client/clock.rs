@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The time of a server: until it says anything, and in all. It stands still while the server waits for us.
+/// The time limits of a server, until its next message and in total. They stand still while the server waits for
+/// this client.
 pub(super) struct Clock {
     idle: Duration,
     idle_until: Option<Instant>,

@@ -23,14 +23,14 @@ use crate::erased::erased;
 use crate::route::Route;
 use crate::wire;
 
-/// A server may take this long to say whether it knows `server/discover`; then it is taken for an older one.
+/// Maximum wait for the response to `server/discover`. Without one the server counts as older.
 const DISCOVERY: Duration = Duration::from_secs(10);
-/// So long the end of a connection may take: the server is asked to finish, then made to.
+/// Maximum time for closing a connection. First the server is asked to finish, and then it is stopped.
 const CLOSING: Duration = Duration::from_secs(10);
 
 /// A way to a server that can be taken again.
 pub(super) trait Connector: Sized + Send + Sync + 'static {
-    /// How messages go to and fro.
+    /// The transport of messages.
     type Transport: Transport<RoleClient> + 'static;
 
     /// The command or the address, for errors.
@@ -39,7 +39,7 @@ pub(super) trait Connector: Sized + Send + Sync + 'static {
     /// Opens a new connection, on which nothing was said yet.
     fn open(&self) -> impl Future<Output = Result<Opened<Self::Transport>, McpError>> + Send;
 
-    /// Makes a connection: the whole of it ends within the time limit.
+    /// Makes a connection within the time limit.
     fn connect(
         &self,
         shared: &Arc<Shared>,
@@ -52,7 +52,7 @@ pub(super) trait Connector: Sized + Send + Sync + 'static {
 pub(super) struct Opened<T> {
     pub(super) transport: T,
     pub(super) route: Route,
-    /// What may say why the server failed.
+    /// The report of the reason if the server fails.
     pub(super) exit_report: Option<ExitReport>,
 }
 
@@ -93,7 +93,7 @@ enum Failure {
     Ours(McpError),
 }
 
-/// Says how the server ended and what it wrote, too.
+/// Adds the end and the last output of the server to an error.
 pub(super) async fn with_exit_report(
     error: McpError,
     exit_report: Option<&ExitReport>,
@@ -151,7 +151,7 @@ async fn negotiate<C: Connector>(
     Ok(connection)
 }
 
-/// How long a server may take to say whether it knows `server/discover`.
+/// Returns the maximum wait for the response to `server/discover`.
 pub(super) fn patience(settings: &Settings) -> Duration {
     DISCOVERY.min(settings.connect_timeout / 3)
 }
@@ -206,7 +206,7 @@ pub(super) struct Connection {
     pub(super) version: McpVersion,
     pub(super) server: Arc<ServerPeerInfo>,
     pub(super) listener: Listener,
-    /// What may say why the connection was lost.
+    /// The report of the reason if the connection is lost.
     pub(super) exit_report: Option<ExitReport>,
     /// Ends the connection when it is dropped.
     service: Mutex<Option<Service>>,

@@ -1,4 +1,4 @@
-//! What a client learns without having asked.
+//! Events that a client receives without a request.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,13 +7,12 @@ use tokio::sync::broadcast;
 
 use crate::McpLogMessage;
 
-/// So many events wait for a slow reader; then the oldest are lost.
+/// Maximum number of events that wait for a slow reader. Beyond it the oldest are lost.
 const WAITING: usize = 256;
-/// What one text or value of an event may need, in bytes of memory: what waits stays small whatever a server
-/// sends.
+/// Maximum memory of a text or value of an event in bytes, so that waiting events stay small.
 const LONGEST: usize = 64 * 1024;
 
-/// What a server tells, or what happened to the connection.
+/// A notification of a server, or a change of the connection.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum McpEvent {
@@ -39,9 +38,9 @@ pub enum McpEvent {
     Disconnected,
     /// The connection was lost, and made anew by a request.
     Reconnected,
-    /// This reader was too slow: so many events before the next one are lost.
+    /// The reader was too slow, and events before the next one are lost.
     Lagged {
-        /// How many.
+        /// Number of lost events.
         missed: u64,
     },
 }
@@ -54,8 +53,8 @@ pub enum McpEvent {
 pub struct McpEvents(Option<broadcast::Receiver<McpEvent>>);
 
 impl McpEvents {
-    /// Waits for the next event; `None` once the client is closed or dropped. A connection that is lost is
-    /// an event ([`McpEvent::Disconnected`]) and not the end, also if it cannot be made anew.
+    /// Waits for the next event. `None` once the client is closed or dropped. A lost connection is an event
+    /// ([`McpEvent::Disconnected`]) and not the end, even if it cannot be restored.
     ///
     /// # Cancel safety
     ///
@@ -69,7 +68,7 @@ impl McpEvents {
     }
 }
 
-/// Where events come from.
+/// The source of events.
 #[derive(Debug)]
 pub(super) struct EventSender(Mutex<Option<broadcast::Sender<McpEvent>>>);
 
@@ -94,7 +93,7 @@ impl EventSender {
         McpEvents(sender.as_ref().map(broadcast::Sender::subscribe))
     }
 
-    /// Ends every reader, once it has read what is there.
+    /// Ends every reader after its remaining events.
     pub(super) fn close(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
@@ -132,7 +131,7 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// About what a value needs, in bytes. A list of zeros needs many times its length as JSON.
+/// Returns an estimate of the memory of a value in bytes. A list of zeros needs many times its length as JSON.
 fn memory(value: &Value) -> usize {
     let inside = match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,

@@ -1,4 +1,4 @@
-//! The handlers of a client: what answers when a server asks.
+//! The handlers of a client for questions of a server.
 #![expect(deprecated, reason = "roots and sampling are left to older versions of the protocol")]
 
 use std::collections::VecDeque;
@@ -28,8 +28,8 @@ use crate::{
 /// The interval of the limit per minute.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What answers when a server asks, in every version of the protocol: by requests of its own, or by
-/// results that want input.
+/// The handlers for questions of a server in every version of the protocol, as requests of the server or as results
+/// that require input.
 pub(super) struct Handlers {
     sampling: Option<Box<dyn Sampling>>,
     elicitation: Option<Box<dyn Elicitation>>,
@@ -88,7 +88,7 @@ impl Handlers {
         self.roots = Some(Mutex::new(roots));
     }
 
-    /// Replaces the roots; `false` if there were none to be asked for.
+    /// Replaces the roots. Returns `false` if the client was built without roots.
     pub(super) fn replace_roots(&self, roots: Vec<McpRoot>) -> bool {
         let Some(current) = &self.roots else { return false };
         *current.lock().unwrap_or_else(PoisonError::into_inner) = roots;
@@ -159,7 +159,7 @@ impl Handlers {
         Ok(wire::root::to_sdk(&roots.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// Tells the handler that what a person did on a page is done.
+    /// Notifies the handler that a person has finished on a page.
     pub(super) fn elicitation_completed(&self, id: &str) {
         if let Some(handler) = &self.elicitation {
             survive("elicitation", || handler.completed(id));
@@ -187,7 +187,7 @@ impl Handlers {
         Ok(Question(&self.questions))
     }
 
-    /// Runs a handler: one that panics has failed, and too many questions are refused.
+    /// Runs a handler. A panic is a failure, and too many questions are refused.
     async fn guarded<T>(
         &self,
         work: impl Future<Output = Result<T, McpError>>,
@@ -210,7 +210,7 @@ impl Drop for Question<'_> {
     }
 }
 
-/// Runs what a user wrote on the way of the messages: a panic there must not end the connection.
+/// Runs a callback of the user in the path of the messages, where a panic must not end the connection.
 pub(super) fn survive(what: &'static str, work: impl FnOnce()) {
     if std::panic::catch_unwind(AssertUnwindSafe(work)).is_err() {
         tracing::error!(target: "neuron_mcp", what, "a handler of the client panicked");

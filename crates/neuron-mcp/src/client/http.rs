@@ -1,4 +1,4 @@
-//! The way to a server over Streamable HTTP: address, headers, TLS.
+//! The connection to a server over Streamable HTTP, with its URL, headers and TLS.
 
 mod legacy;
 mod proxy;
@@ -28,7 +28,7 @@ use super::settings::Settings;
 use crate::HttpConfig;
 use crate::route::Route;
 
-/// Requests that run at the same time: an agent may call many tools at once.
+/// Maximum number of concurrent requests, because an agent may call many tools at once.
 const AT_ONCE: usize = 100;
 /// Redirects to the same server that are followed for one request.
 const REDIRECTS: usize = 5;
@@ -143,7 +143,7 @@ impl Connector for HttpConnector {
         &self.name
     }
 
-    /// Opens a connection; all that it does ends with it.
+    /// Opens a connection. All of its work ends with it.
     async fn open(&self) -> Result<Opened<Self::Transport>, McpError> {
         let route = Route { server: self.server.clone(), ..Route::http() };
         let ended = CancellationToken::new();
@@ -229,8 +229,8 @@ fn builder(url: &Url, connect: Duration, trust: Trust) -> Result<ClientBuilder, 
     Ok(if is_loopback(url) { builder.no_proxy() } else { builder })
 }
 
-/// Follows a redirect that stays with the same server and keeps the request as it is: `/mcp` to `/mcp/`.
-/// Any other would carry the headers to somebody else, or lose the body.
+/// Follows a redirect to the same server that keeps the request, such as `/mcp` to `/mcp/`. Any other redirect
+/// would carry the headers to another server, or lose the body.
 fn redirects() -> reqwest::redirect::Policy {
     reqwest::redirect::Policy::custom(|attempt| {
         let same_request = matches!(attempt.status().as_u16(), 307 | 308);
@@ -246,12 +246,12 @@ fn redirects() -> reqwest::redirect::Policy {
     })
 }
 
-/// Whose certificates are believed.
+/// The trusted certificates.
 #[derive(Clone, Copy)]
 enum Trust {
-    /// Those of the operating system.
+    /// The certificates of the operating system.
     System,
-    /// None: without TLS, a machine that has no certificates will do.
+    /// No certificates, because plain HTTP works on a machine without them.
     Nobody,
 }
 

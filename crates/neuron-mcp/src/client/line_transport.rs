@@ -17,8 +17,8 @@ use crate::lines::LineWriter;
 
 /// The bytes that may wait for a server that does not read.
 const WAITING_BYTES: usize = 64 * 1024 * 1024;
-/// After so many messages without a pause, other tasks get a turn: what a flood of notifications starts
-/// must be able to end.
+/// Number of messages without a pause after which other tasks run, because tasks that a flood of notifications
+/// starts must be able to end.
 const MESSAGES_WITHOUT_PAUSE: u32 = 32;
 
 /// Messages to and from a server over two streams. Dropping or closing it closes both.
@@ -49,7 +49,7 @@ impl<R: AsyncRead + Unpin + Send> LineTransport<R> {
         }
     }
 
-    /// Waits for what the server writes next, and takes it. Cancel safe.
+    /// Waits for the next output of the server, and takes it. Cancel safe.
     async fn take_next(&mut self) {
         match self.inbox.next().await {
             Incoming::Messages(messages) => self.ready.extend(messages),

@@ -24,7 +24,7 @@ pub(super) struct Link {
 
 struct State {
     current: Arc<Connection>,
-    /// Tells it what is wished.
+    /// The task that sends the settings to a new connection.
     restoring: Option<Task>,
     loss: Loss,
     /// The last attempt to make it anew.
@@ -83,7 +83,7 @@ impl Attempt {
 
 type Outcome = Result<Arc<Connection>, Failure>;
 
-/// How an attempt failed. The first who asks gets the error itself, the others one in the same words.
+/// The error of an attempt. The first caller gets the error itself, and others an error with the same text.
 #[derive(Clone)]
 struct Failure(Arc<Mutex<(Option<McpError>, String)>>);
 
@@ -196,7 +196,7 @@ impl Link {
         Attempt { outcome, task }
     }
 
-    /// Takes a new connection; `false` if it is not wanted any more.
+    /// Takes over a new connection. Returns `false` if it is not wanted any more.
     fn adopt(link: &Weak<Self>, connection: &Arc<Connection>, restoring: Option<Task>) -> bool {
         let Some(link) = link.upgrade() else { return false };
         let mut state = link.lock();
@@ -217,8 +217,7 @@ impl Link {
         true
     }
 
-    /// Waits until the client is closed, for a request on a connection that closing does not end: one before
-    /// the current one.
+    /// Waits until the client is closed, for a request on an earlier connection that closing does not end.
     pub(super) async fn closed_meanwhile(&self, connection: &Connection) -> McpError {
         self.closed.cancelled().await;
         if !connection.watch.is_retired() {

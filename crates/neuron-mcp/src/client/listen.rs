@@ -1,4 +1,4 @@
-//! What changes at a server, told on a stream (MCP specification 2026-07-28, `subscriptions/listen`).
+//! Changes at a server, on a stream of notifications (MCP specification 2026-07-28, `subscriptions/listen`).
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ use crate::McpNotSubscribed;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// What a connection hears of, and its stream, if it has one.
+/// The subscriptions of a connection, and its stream if it has one.
 pub(super) struct Listener {
     peer: Peer<RoleClient>,
     watch: Arc<Watch>,
@@ -59,7 +59,7 @@ impl Listener {
         Self { peer, watch, server, slot: Mutex::default(), resources: Arc::default() }
     }
 
-    /// Whether the server said that it tells the updates of this resource.
+    /// Returns `true` if the server confirmed that it sends updates of this resource.
     pub(super) fn hears_of(&self, uri: &str) -> bool {
         self.resources.lock().contains(uri)
     }
@@ -122,7 +122,8 @@ impl Listener {
         }
     }
 
-    /// A stream for the lists and these resources, not yet open; `None` if there is nothing to tell on it.
+    /// Creates a stream for the lists and these resources, which is not open yet. `None` if there is nothing to
+    /// subscribe to.
     fn stream(&self, shared: &Shared, uris: Vec<String>) -> Option<Stream> {
         let wanted = wanted(&self.server.capabilities, uris);
         (wanted != SubscriptionFilter::default()).then(|| Stream {
@@ -211,7 +212,7 @@ impl Stream {
         }
     }
 
-    /// Opens the stream again, as soon as the server lets it; `None` once the connection ended.
+    /// Opens the stream again as soon as the server allows it. `None` once the connection ended.
     async fn reopen(&self, pause: &mut Duration) -> Option<Subscription> {
         loop {
             tokio::select! {
@@ -233,7 +234,7 @@ impl Stream {
         }
     }
 
-    /// Nobody knows what changed while the stream was closed.
+    /// Reports that everything may have changed while the stream was closed.
     fn tell_all_changed(&self) {
         if self.wanted.tools_list_changed.is_some() {
             self.events.send(McpEvent::ToolsChanged);

@@ -1,4 +1,4 @@
-//! Lists: page by page, or all of it.
+//! Lists of a server, by page or as a whole.
 
 use std::collections::HashSet;
 
@@ -21,12 +21,12 @@ const MOST_ITEMS: usize = 1_000_000;
 /// A list may be longer than one message, but not by any number of them.
 const MOST_MESSAGES_LONG: usize = 4;
 
-/// What an answer says, as far as it is the list that was asked for.
+/// A function that reads a list from a result.
 type Read<T> = fn(ServerResult) -> Result<PaginatedList<T>, McpError>;
 
 /// Lists.
 impl McpClient {
-    /// One page of the tools: the first, or the one that begins at a cursor.
+    /// Returns a page of the tools, which is the first or the page at a cursor.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl McpClient {
         self.all(offered, ask_tools, tools).await
     }
 
-    /// One page of the resources: the first, or the one that begins at a cursor.
+    /// Returns a page of the resources, which is the first or the page at a cursor.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl McpClient {
         self.all(offered, ask_resources, resources).await
     }
 
-    /// One page of the templates of resources: the first, or the one that begins at a cursor.
+    /// Returns a page of the resource templates, which is the first or the page at a cursor.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl McpClient {
         self.all(false, ask_templates, templates).await
     }
 
-    /// One page of the prompts: the first, or the one that begins at a cursor.
+    /// Returns a page of the prompts, which is the first or the page at a cursor.
     ///
     /// # Errors
     ///
@@ -255,7 +255,7 @@ fn tool(value: Value) -> Option<Tool> {
     }
 }
 
-/// How one kind of list is asked for and read.
+/// Defines the request and the reader of a kind of list.
 macro_rules! list {
     ($ask:ident, $read:ident -> $Item:ty: $Request:ident,
         $Result:ident.$items:ident, $from_sdk:path) => {

@@ -1,4 +1,4 @@
-//! Authorization by OAuth 2.1: what a request that the server refuses leads to.
+//! Authorization by OAuth 2.1 after a server has refused a request.
 //!
 //! The SDK knows the protocol; here is when it is used. The transport [sends](OAuth::send) its requests with
 //! the token, and a token that has expired is renewed. What takes a person comes out of that as an error, and
@@ -35,7 +35,7 @@ pub use storage::{MemoryOAuthStorage, OAuthCredentials, OAuthStorage};
 use flow::Flow;
 use http::AuthorizationHttp;
 
-/// How many tokens that were just issued one request may see refused.
+/// Maximum number of newly issued tokens of one request that the server may refuse.
 const MAX_REFUSED_TOKENS: u32 = 1;
 
 /// The authorization of one client at one server, over all of its connections.
@@ -44,14 +44,15 @@ pub(crate) struct OAuth {
     /// Has the token. Replaced as a whole by an authorization, so that requests go on with the old one while a
     /// person decides.
     manager: Arc<Mutex<AuthorizationManager>>,
-    /// How many authorizations there were. Tells a request whether its token was replaced since it was sent.
+    /// Number of authorizations. A request sees by it that its token was replaced since it was sent.
     generation: AtomicU64,
-    /// Held by the request that is being authorized: a person is asked by one at a time.
+    /// Held by the request that is being authorized, so that a person sees one question at a time.
     authorizing: Mutex<()>,
 }
 
 impl OAuth {
-    /// Begins with what was kept of earlier authorizations. `builder` makes clients with the transport's TLS.
+    /// Starts with the stored credentials of earlier authorizations. `builder` makes clients with the
+    /// transport's TLS.
     ///
     /// # Errors
     ///
@@ -85,7 +86,7 @@ impl OAuth {
     }
 }
 
-/// One request, and how often it was authorized already.
+/// A request with the number of its authorizations.
 pub(crate) struct Attempt<'a> {
     oauth: &'a OAuth,
     /// The generation of the token that the request carried.
@@ -95,8 +96,8 @@ pub(crate) struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Obtains what the server wants, if that is what `error` is about. `true`: the request may be sent again.
-    /// `false`: the error is about something else.
+    /// Obtains the authorization that the server requires in `error`. Returns `true` if the request may be sent
+    /// again, and `false` for any other error.
     ///
     /// # Errors
     ///
@@ -146,11 +147,11 @@ impl Attempt<'_> {
     }
 }
 
-/// What a server wants before it does what it is asked for.
+/// The authorization that a server requires for a request.
 struct Challenge {
     /// `WWW-Authenticate`.
     header: String,
-    /// The scopes that the token lacks (403), or none: there is no token, or a bad one (401).
+    /// The missing scopes of the token (403). `None` if there is no valid token (401).
     scope: Option<String>,
 }
 

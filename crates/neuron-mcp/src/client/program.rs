@@ -1,4 +1,4 @@
-//! The way to a server that is a program: started anew for each connection.
+//! The connection to a server that is a program, which is started for each connection.
 
 use neuron_types::McpError;
 

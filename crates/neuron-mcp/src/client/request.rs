@@ -1,4 +1,4 @@
-//! One request: its time limits, its cancellation, the rounds in which a server asks back.
+//! A request with its time limits, its cancellation and its rounds of questions.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use crate::span::RequestSpan;
 use crate::wire;
 use crate::{McpCancelled, McpTimeout, TraceContext};
 
-/// What a request is part of: who hears of its progress, and who may cancel it.
+/// The receiver of a request's progress and the source of its cancellation.
 #[derive(Clone, Default)]
 pub(super) struct Scope {
     pub(super) reporter: Option<Arc<dyn ProgressReporter>>,
     pub(super) cancellation: Option<CancellationToken>,
     pub(super) trace: Option<TraceContext>,
-    /// It is the tool itself that a run calls, and no part of what a tool does.
+    /// True if the request is a run's own call of a tool, and not a part of a tool's work.
     pub(super) is_tool: bool,
 }
 
@@ -110,7 +110,7 @@ pub(super) async fn attempt(
     result
 }
 
-/// What a trace says of a request.
+/// Creates the span of a request.
 fn span(connection: &Connection, scope: &Scope, request: &ClientRequest) -> RequestSpan {
     let (version, route) = (connection.version, connection.watch.route());
     let outer = scope.is_tool.then(|| RequestSpan::of_tool_call(version, route)).flatten();
@@ -234,7 +234,7 @@ async fn learn_tools(
     Ok(())
 }
 
-/// A server that asks for nothing wants to be asked later: it gets a little time.
+/// Waits a little, because a server that asks for nothing wants the request again later.
 async fn pause(silent_rounds: u32) {
     if silent_rounds > 0 {
         let times = 1 << silent_rounds.saturating_sub(1).min(5);
@@ -242,7 +242,7 @@ async fn pause(silent_rounds: u32) {
     }
 }
 
-/// Puts what the server asked for into the request.
+/// Adds the input that the server asked for to the request.
 async fn answer_input(
     shared: &Shared,
     request: &mut ClientRequest,
@@ -281,13 +281,13 @@ async fn answer_input(
     Ok(())
 }
 
-/// What went wrong with one round.
+/// The error of a round.
 enum Failure {
     Service(ServiceError),
     Ours(McpError),
 }
 
-/// One question and its answer.
+/// Sends a request and waits for its response.
 async fn round(
     connection: &Connection,
     shared: &Shared,
@@ -331,7 +331,7 @@ async fn round(
     }
 }
 
-/// What is said beside a request.
+/// Returns the metadata of a request.
 fn metadata(connection: &Connection, shared: &Shared, scope: &Scope) -> RequestMetaObject {
     let mut meta = RequestMetaObject::new();
     if let Some(trace) = scope.trace.clone().or_else(|| shared.settings.propagation.current()) {

@@ -1,4 +1,4 @@
-//! What holds for all connections of a client.
+//! The settings and the state that all connections of a client share.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use super::handlers::Handlers;
 use crate::propagation::Propagation;
 use crate::{LogLevel, McpImplementation, McpVersion};
 
-/// How a client was set up.
+/// The settings of a client.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) implementation: McpImplementation,
@@ -47,14 +47,14 @@ impl Default for Settings {
     }
 }
 
-/// What every connection of a client uses, one after the other.
+/// The state that every connection of a client uses.
 pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) handlers: Arc<Handlers>,
     pub(super) events: Arc<EventSender>,
     pub(super) authorization: Authorization,
-    /// Held to write while a subscription is changed, by a task and never by a future of the user, and to
-    /// read while a new connection is told of one.
+    /// Held for writing while a task changes a subscription (never a future of the user), and for reading while
+    /// a new connection subscribes.
     pub(super) changing: RwLock<()>,
     restored: Mutex<Restored>,
 }
@@ -96,7 +96,7 @@ impl Shared {
         restored.subscriptions.contains(uri)
     }
 
-    /// Adds a subscription; `false` if it was there.
+    /// Adds a subscription. Returns `false` if it existed.
     pub(super) fn add_subscription(&self, uri: &str) -> bool {
         let mut restored = self.restored.lock().unwrap_or_else(PoisonError::into_inner);
         restored.subscriptions.insert(uri.to_owned())

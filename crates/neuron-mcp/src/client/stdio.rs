@@ -25,22 +25,22 @@ use self::process::{Life, Process};
 use super::line_transport::LineTransport;
 use crate::StdioConfig;
 
-/// How long a server may take to end after its input was closed, and again after it was asked to by a signal.
-/// The specification asks for the two steps and leaves the time open; the SDKs take two and three seconds.
+/// Maximum wait for the end of a server after its input was closed, and again after a signal. The specification
+/// requires the two steps without times. The SDKs wait two and three seconds.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long the end of processes that were killed is waited for.
+/// Maximum wait for the end of killed processes.
 const PATIENCE_AFTER_KILL: Duration = Duration::from_secs(5);
-/// When a server has ended, but another process holds its output open: how long that must be silent.
+/// Time for which the output of an ended server must be silent if another process holds it open.
 const SILENCE_AFTER_END: Duration = Duration::from_secs(1);
 /// A server that has closed its output may end by itself for so long, so that its exit status can be told.
 const LAST_MOMENTS: Duration = Duration::from_secs(1);
 
-/// What is not in [`StdioConfig`].
+/// Options beside [`StdioConfig`].
 #[derive(Debug, Clone)]
 pub(crate) struct StdioOptions {
     /// Names of our environment variables that the server is to see too.
     pub(crate) inherit: Vec<String>,
-    /// The server's working directory; ours if there is none.
+    /// Working directory of the server. `None` is ours.
     pub(crate) cwd: Option<PathBuf>,
     /// The longest message that is taken from the server, in bytes.
     pub(crate) max_message_bytes: usize,
@@ -87,7 +87,7 @@ impl StdioTransport {
         })
     }
 
-    /// What can be said of the server's end, for an error message. It works when the transport is gone too.
+    /// Returns the report of the server's end for an error message. It works without the transport too.
     pub(crate) fn exit_report(&self) -> ExitReport {
         self.report.clone()
     }

@@ -1,4 +1,4 @@
-//! What a client wants to hear: log messages, updates of resources. A new connection is told again.
+//! The log level and the subscriptions of a client, which are sent to a new connection again.
 #![expect(
     deprecated,
     reason = "from 2026-07-28 on, `subscriptions/listen` and the metadata of requests say it"
@@ -21,7 +21,7 @@ use super::settings::Shared;
 use super::task::Task;
 use crate::{LogLevel, McpRequestError, wire};
 
-/// A new server gets so long to confirm what it is told. Then it may be used, and what is missing comes later.
+/// Maximum wait for a new server to confirm them. Then the connection may be used, and the rest is confirmed later.
 const RESTORING: Duration = Duration::from_secs(5);
 /// So many subscriptions are on their way to it at once.
 const AT_ONCE: usize = 8;
@@ -47,7 +47,7 @@ pub(super) async fn restore(connection: &Arc<Connection>, shared: &Arc<Shared>) 
     task
 }
 
-/// Repeats to a new server what the one before was told, in the versions that have requests for it.
+/// Sends them to a new server, in the versions that have requests for it.
 async fn repeat(connection: Arc<Connection>, shared: Arc<Shared>) {
     let level = repeat_log_level(&connection, &shared);
     let subscriptions = stream::iter(shared.subscriptions()).for_each_concurrent(AT_ONCE, |uri| {

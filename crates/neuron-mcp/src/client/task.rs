@@ -14,12 +14,12 @@ impl<T: Send + 'static> Task<T> {
         Self(tokio::spawn(work.in_current_span()))
     }
 
-    /// A task outside of the current span: what it makes may live longer than that should.
+    /// Spawns a task outside of the current span, because its own spans may live longer.
     pub(super) fn detached(work: impl Future<Output = T> + Send + 'static) -> Self {
         Self(tokio::spawn(work))
     }
 
-    /// Waits for its result; `None` if it has none, because it panicked or its runtime ended.
+    /// Waits for the result. `None` if the task panicked or its runtime ended.
     pub(super) async fn result(mut self) -> Option<T> {
         (&mut self.0).await.ok()
     }

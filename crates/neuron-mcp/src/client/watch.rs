@@ -1,4 +1,4 @@
-//! What passes on a connection, in its order: progress, notifications, the end.
+//! The messages of a connection in their order, with progress, notifications and the end.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -25,19 +25,19 @@ use super::request_error::McpTimeout;
 use crate::route::Route;
 use crate::wire;
 
-/// What is known of a connection from what passes on it.
+/// The state of a connection, from its messages.
 #[derive(Debug)]
 pub(super) struct Watch {
     events: Arc<EventSender>,
     handlers: Arc<Handlers>,
-    /// Who waits for progress, with the request it belongs to. An entry goes with its answer, or when nobody
-    /// waits any more.
+    /// The receivers of progress with their requests. An entry is removed with the response, or when the
+    /// receiver is dropped.
     waiting: Mutex<HashMap<ProgressToken, (RequestId, Weak<Progress>)>>,
     /// The subscription that this client opened itself.
     subscription: Mutex<Option<RequestId>>,
-    /// How many questions of the server are being answered.
+    /// Number of questions of the server that are being answered.
     asking: watch::Sender<usize>,
-    /// The connection is made: its first questions are over.
+    /// True once the connection is made, after its first questions.
     settled: AtomicBool,
     /// No new request goes on it.
     retired: AtomicBool,
@@ -78,7 +78,7 @@ impl Watch {
         self.ended.is_cancelled()
     }
 
-    /// Waits for what the SDK does, within a limit and as long as the connection lasts.
+    /// Waits for work of the SDK within a limit, as long as the connection lasts.
     pub(super) async fn within<T>(
         &self,
         limit: Duration,
@@ -100,13 +100,13 @@ impl Watch {
         self.ended.cancel();
     }
 
-    /// No new request goes on it: the server has forgotten the session, or takes no more input. What is on its
-    /// way may still be answered.
+    /// Stops new requests, because the server has forgotten the session or takes no more input. Requests that
+    /// were sent may still be answered.
     pub(super) fn retire(&self) {
         self.retired.store(true, Ordering::Release);
     }
 
-    /// Whether a new request may be sent.
+    /// Returns `true` if a new request may be sent.
     pub(super) fn takes_requests(&self) -> bool {
         !self.is_ended() && !self.is_retired()
     }
@@ -127,7 +127,7 @@ impl Watch {
         Asking(&self.asking)
     }
 
-    /// How many questions of the server are being answered, now and later.
+    /// Returns the number of questions of the server that are being answered, now and later.
     pub(super) fn questions(&self) -> watch::Receiver<usize> {
         self.asking.subscribe()
     }
@@ -143,7 +143,7 @@ impl Watch {
         waiting.insert(token, (id, Arc::downgrade(progress)));
     }
 
-    /// What comes after the answer is no progress.
+    /// Removes the receiver of progress, because no progress follows a response.
     fn answered(&self, answered: &RequestId) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.retain(|_, (id, _)| id != answered);
@@ -200,7 +200,7 @@ impl Watch {
     }
 }
 
-/// What a request learns of its progress.
+/// The progress of a request.
 #[derive(Default)]
 pub(super) struct Progress {
     reporter: Option<Arc<dyn ProgressReporter>>,
@@ -237,9 +237,9 @@ pub(super) struct Watched<T> {
     watch: Arc<Watch>,
     /// So long a server may take to say whether it knows `server/discover`.
     patience: Duration,
-    /// That question, and until when it is worth to wait.
+    /// The request `server/discover`, with the end of the wait for it.
     discovery: Option<(RequestId, Instant)>,
-    /// It was not answered in time: an answer that comes later belongs to nobody.
+    /// The id of `server/discover` after its time limit, whose later response is dropped.
     given_up: Option<RequestId>,
 }
 
@@ -267,7 +267,7 @@ impl<T> Watched<T> {
         }
     }
 
-    /// Whether a message is to be handled.
+    /// Returns `true` if a message is to be handled.
     fn is_wanted(&mut self, message: &ServerJsonRpcMessage) -> bool {
         let answered = match message {
             JsonRpcMessage::Response(response) => Some(&response.id),
@@ -336,7 +336,7 @@ impl<T> Drop for Watched<T> {
     }
 }
 
-/// What stands for the answer of a server that does not say whether it knows a method.
+/// Returns the response in place of a server that does not respond to `server/discover`.
 pub(super) fn no_answer(id: RequestId) -> ServerJsonRpcMessage {
     let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "no answer in time", None);
     ServerJsonRpcMessage::error(error, Some(id))

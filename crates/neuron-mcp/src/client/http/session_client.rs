@@ -31,11 +31,11 @@ pub(in crate::client) struct SessionHttpClient {
     pub(super) max_message_bytes: usize,
     /// Gives up when this is cancelled.
     pub(super) ended: CancellationToken,
-    /// A server that does not say sooner whether it knows `server/discover` is taken for one that does not.
+    /// Maximum wait for the response to `server/discover`. Without one the server counts as not supporting it.
     pub(super) patience: Duration,
     /// Something else than `server/discover` was sent.
     pub(super) begun: Arc<AtomicBool>,
-    /// What is to learn the session.
+    /// The slot for the session id.
     pub(super) session: SessionSlot,
     /// The state of a connection to a server that has only the HTTP of MCP 2024-11-05.
     pub(super) legacy: Arc<Legacy>,
@@ -60,7 +60,7 @@ impl SessionHttpClient {
         stream.take_until(self.ended.clone().cancelled_owned()).boxed()
     }
 
-    /// What comes after the first answer names the session.
+    /// Stores the session id, which later requests carry after the first response.
     fn note(&self, session: Option<&Arc<str>>) {
         if let Some(session) = session {
             self.session.set(Arc::clone(session));
@@ -101,7 +101,7 @@ impl SessionHttpClient {
     }
 }
 
-/// The limit for messages is that of the transport, and none of the requests has a token already.
+/// The limit for messages is the transport's, and the requests have no token yet.
 impl StreamableHttpClient for SessionHttpClient {
     type Error = reqwest::Error;
 
@@ -142,7 +142,7 @@ impl StreamableHttpClient for SessionHttpClient {
         }
     }
 
-    /// The last words of a connection: they come after its end, and the SDK gives them little time.
+    /// Deletes the session after the end of its connection. The SDK gives the request little time.
     async fn delete_session(
         &self,
         uri: Arc<str>,

@@ -1,5 +1,5 @@
-//! What a server writes, as messages. What is no message is logged and skipped; but where a request waits for
-//! it, the request gets an error in its place.
+//! The messages of a server's output. A line that is not a message is logged and skipped. If a request waits for
+//! it, the request gets an error instead.
 
 use rmcp::RoleClient;
 use rmcp::model::{ErrorData, JsonRpcMessage, RequestId};
@@ -11,20 +11,20 @@ use super::response_id::response_id;
 use crate::lines::{LineReader, Piece};
 use crate::wire;
 
-/// How much of a line is logged.
+/// Maximum number of logged characters of a line.
 const SHOWN_CHARS: usize = 200;
-/// So many lines that are no messages are warned of; the others are for whoever debugs.
+/// Maximum number of warnings about lines that are not messages. Later ones are logged at `DEBUG`.
 const WARNINGS: u32 = 10;
 
 type FromServer = RxJsonRpcMessage<RoleClient>;
 type ToServer = TxJsonRpcMessage<RoleClient>;
 
-/// What came.
+/// The content of a line.
 #[derive(Debug)]
 pub(super) enum Incoming {
-    /// Messages: one, or those of a batch.
+    /// One message, or the messages of a batch.
     Messages(Vec<FromServer>),
-    /// A request that cannot be read, and so what is to be answered.
+    /// The error response to a request that cannot be parsed.
     Refused(Box<ToServer>),
     /// Something that is no message.
     Nothing,
@@ -45,7 +45,7 @@ pub(super) struct Inbox<R> {
     limit: usize,
     /// Of a line that is too long, and whose request has not been found yet.
     head: Option<Vec<u8>>,
-    /// How many lines were warned of.
+    /// Number of warnings so far.
     warnings: u32,
 }
 
@@ -55,7 +55,7 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
         Self { lines: LineReader::new(input, limit), limit, head: None, warnings: 0 }
     }
 
-    /// What comes next. Cancel safe.
+    /// Waits for the next line. Cancel safe.
     pub(super) async fn next(&mut self) -> Incoming {
         match self.lines.next().await {
             Ok(None) => Incoming::End,
@@ -81,7 +81,7 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
         }
     }
 
-    /// Several messages in one line: protocol version 2025-03-26 has them, the others have not.
+    /// Parses several messages in one line, which only protocol version 2025-03-26 allows.
     fn batch(&mut self, line: &[u8]) -> Incoming {
         let values: Vec<Value> = match serde_json::from_slice(line) {
             Ok(values) => values,
@@ -111,7 +111,7 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
         }
     }
 
-    /// JSON that is no message, or is one that the protocol does not have.
+    /// Handles JSON that is not a message, or a message that the protocol does not have.
     fn not_of_the_protocol(&mut self, value: &Value, error: &serde_json::Error) -> Incoming {
         let id =
             value.get("id").and_then(|id| serde_json::from_value::<RequestId>(id.clone()).ok());

@@ -1,4 +1,4 @@
-//! Which request a line answers that is too long or broken to be read: a guess from its two ends.
+//! The id of the request that a line answers if it is too long or damaged, guessed from the two ends of the line.
 
 use rmcp::model::RequestId;
 use serde_json::{Map, Value};

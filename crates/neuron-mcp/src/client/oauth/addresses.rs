@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-/// What kind of network an address belongs to.
+/// The kind of an address's network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Network {
     Public,
@@ -38,7 +38,8 @@ impl AllowedNetworks {
         }
     }
 
-    /// Whether a URL with a bare address may be asked. Names are checked when they are resolved.
+    /// Returns `true` if a URL with an IP address may be requested. Host names are checked when they are
+    /// resolved.
     pub(super) fn allow_url(self, url: &Url) -> bool {
         literal(url.host_str().unwrap_or_default()).is_none_or(|address| self.allow(address))
     }
@@ -126,7 +127,7 @@ fn network_v6(address: Ipv6Addr) -> Network {
     }
 }
 
-/// The IPv4 address within one that is mapped, compatible, NAT64 (`64:ff9b::/96`) or 6to4 (`2002::/16`).
+/// Returns the IPv4 address within a mapped, compatible, NAT64 (`64:ff9b::/96`) or 6to4 (`2002::/16`) address.
 fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [a, b, c, d, e, f, g, h] = address.segments();
     match [a, b, c, d, e, f] {

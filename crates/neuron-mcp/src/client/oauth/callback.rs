@@ -11,7 +11,7 @@ pub(super) struct Callback {
     pub(super) issuer: Option<String>,
 }
 
-/// Holds no secret in its errors: the URL is never shown.
+/// Reads the parameters of a callback. Its errors have no secrets, because the URL is never shown.
 pub(super) fn read(
     url: &str,
     expected_state: &str,

@@ -1,4 +1,4 @@
-//! How a client is authorized.
+//! The configuration of a client's authorization.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::redirect::{ErasedRedirect, OAuthRedirect};
 use super::storage::{ErasedStorage, MemoryOAuthStorage, OAuthStorage};
 
-/// How a client is authorized at a server that wants OAuth 2.1, as the MCP specification has it (2025-11-25 and
+/// The configuration of a client's authorization at a server with OAuth 2.1 (MCP specification 2025-11-25 and
 /// 2026-07-28, "Authorization").
 ///
 /// Nothing has to be known of the server: when it refuses a request, the client finds out who authorizes for it,
@@ -43,12 +43,12 @@ pub struct OAuthConfig {
     pub(super) timeout: Duration,
 }
 
-/// Who gives the permission.
+/// The grantor of the permission.
 #[derive(Clone)]
 pub(super) enum Grant {
     /// A person, on the authorization page.
     AuthorizationCode(Arc<dyn ErasedRedirect>),
-    /// Nobody: the client itself is known.
+    /// The client itself, which the authorization server knows.
     ClientCredentials,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct KnownClient {
     pub(super) issuer: Option<String>,
 }
 
-/// What kind of program a client is (OpenID Connect Dynamic Client Registration 1.0).
+/// The kind of a client's program (OpenID Connect Dynamic Client Registration 1.0).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OAuthApplicationType {
     /// It runs where the person is. The redirect URI is a loopback address or of a scheme of its own.
@@ -85,8 +85,9 @@ impl OAuthConfig {
         Self::with_grant(Grant::AuthorizationCode(Arc::new(redirect)))
     }
 
-    /// No person is needed: the client itself is known to the authorization server, by id and secret (the MCP
-    /// extension for client credentials, SEP-1046). A signed assertion instead of a secret is not supported.
+    /// Creates a configuration without a person, for a client that the authorization server knows by id and
+    /// secret (the MCP extension for client credentials, SEP-1046). A signed assertion instead of a secret is
+    /// not supported.
     ///
     /// Say with [`with_issuer`](Self::with_issuer) whom the secret is for.
     pub fn client_credentials(client_id: impl Into<String>, secret: impl Into<String>) -> Self {
@@ -145,7 +146,7 @@ impl OAuthConfig {
         self
     }
 
-    /// What kind of program the client is, if it registers itself.
+    /// Sets the kind of program for a client that registers itself.
     pub fn with_application_type(mut self, application_type: OAuthApplicationType) -> Self {
         self.application_type = application_type;
         self
@@ -157,7 +158,7 @@ impl OAuthConfig {
         self
     }
 
-    /// Where tokens are kept. In memory by default.
+    /// Sets the storage of tokens. Default: in memory.
     pub fn with_storage(mut self, storage: impl OAuthStorage + 'static) -> Self {
         self.storage = Arc::new(storage);
         self
@@ -174,13 +175,15 @@ impl OAuthConfig {
         self
     }
 
-    /// How often one request may be authorized anew because the server wants more scopes. 2 by default.
+    /// Sets how many times one request may be authorized again because the server requires more scopes.
+    /// Default: 2.
     pub fn with_max_step_ups(mut self, times: u32) -> Self {
         self.max_step_ups = times;
         self
     }
 
-    /// How long to wait for the person. Five minutes by default. It does not count in the time of the request.
+    /// Sets the maximum wait for the person. Default: five minutes. It does not count in the time of the
+    /// request.
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self

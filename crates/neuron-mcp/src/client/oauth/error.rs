@@ -7,7 +7,7 @@ use rmcp::transport::AuthError;
 
 use crate::causes::with_causes;
 
-/// How many characters of a foreign text are shown.
+/// Maximum number of shown characters of a foreign text.
 const SHOWN: usize = 500;
 
 /// Why an authorization did not come about.
@@ -16,7 +16,7 @@ const SHOWN: usize = 500;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OAuthError {
-    /// How to be authorized by this server could not be found out, or what was found contradicts itself.
+    /// The way to be authorized by this server could not be found out, or contradicts itself.
     #[error("how to authorize could not be discovered: {0}")]
     Discovery(String),
     /// The authorization server does not know us and does not want to.
@@ -27,16 +27,16 @@ pub enum OAuthError {
     Refused {
         /// The code of RFC 6749, such as `access_denied`.
         error: String,
-        /// What the authorization server says about it.
+        /// The description of the authorization server.
         description: Option<String>,
     },
     /// The application could not send the person to the authorization server and back.
     #[error("the way through the authorization page failed")]
     Redirect(#[source] McpError),
-    /// What came back is not the answer to this authorization: someone else's, or no answer at all.
+    /// The callback does not belong to this authorization, or is not a callback at all.
     #[error("the answer of the authorization page is unusable: {0}")]
     Callback(String),
-    /// The answer names another authorization server than the one that was asked (RFC 9207).
+    /// The callback names another authorization server (RFC 9207).
     #[error("the answer is not from the authorization server that was asked: {0}")]
     Issuer(String),
     /// The authorization server issued no token, or did not renew one.
@@ -45,9 +45,9 @@ pub enum OAuthError {
     /// The server wants more scopes than it is content with, however often they are asked for.
     #[error("the server still wants the scope `{scope}` after {times} further authorizations")]
     Scope {
-        /// What it wanted last.
+        /// The scopes that the server required last.
         scope: String,
-        /// How often it was authorized anew.
+        /// Number of authorizations.
         times: u32,
     },
     /// The server refuses the token that its own authorization server has just issued.
@@ -70,7 +70,7 @@ impl From<OAuthError> for McpError {
     }
 }
 
-/// The SDK's errors, sorted by what they mean to a user.
+/// Classifies the SDK's errors for users.
 impl From<AuthError> for OAuthError {
     fn from(error: AuthError) -> Self {
         // The SDK names its causes only as sources.
@@ -91,7 +91,7 @@ impl From<AuthError> for OAuthError {
     }
 }
 
-/// The beginning of a foreign text: a server may answer with a whole page.
+/// Returns the beginning of a foreign text, because a server may respond with a whole page.
 pub(super) fn shortened(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),

@@ -1,4 +1,4 @@
-//! One authorization, from a server's challenge to a token.
+//! An authorization, from a server's challenge to a token.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::error::OAuthError;
 use super::redirect::ErasedRedirect;
 use super::storage::{OAuthCredentials, Registration, SdkStore};
 
-/// What an authorization needs, whatever its occasion.
+/// The parts that every authorization needs.
 pub(super) struct Flow {
     pub(super) config: OAuthConfig,
     pub(super) server: Url,
@@ -49,7 +49,7 @@ impl Flow {
         });
     }
 
-    /// What was kept of an earlier authorization.
+    /// Returns the stored credentials of an earlier authorization.
     pub(super) async fn stored(&self) -> Result<Option<OAuthCredentials>, OAuthError> {
         self.config
             .storage
@@ -58,7 +58,7 @@ impl Flow {
             .map_err(|error| OAuthError::Storage(error.to_string()))
     }
 
-    /// A manager that goes on with what was kept, if that is still of use.
+    /// Returns a manager that continues with the stored credentials, if they are still usable.
     pub(super) async fn restore(&self) -> Result<AuthorizationManager, OAuthError> {
         let redirect = match &self.config.grant {
             Grant::AuthorizationCode(redirect) => redirect,
@@ -116,7 +116,8 @@ impl Flow {
         Ok(manager)
     }
 
-    /// Which scopes to ask for: those that are wanted now and those that were granted before (SEP-2350).
+    /// Returns the scopes to request, which are the required scopes and the scopes that were granted before
+    /// (SEP-2350).
     async fn scopes(
         &self,
         manager: &AuthorizationManager,
@@ -267,7 +268,7 @@ fn client_config(client: &Client, redirect_uri: &str) -> OAuthClientConfig {
     }
 }
 
-/// Whether an authorization server reads documents that describe clients.
+/// Returns `true` if an authorization server reads documents that describe clients.
 fn supports_metadata_documents(metadata: &AuthorizationMetadata) -> bool {
     let field = metadata.additional_fields.get("client_id_metadata_document_supported");
     field.and_then(serde_json::Value::as_bool).unwrap_or(false)

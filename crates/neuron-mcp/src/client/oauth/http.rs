@@ -12,12 +12,13 @@ use rmcp::transport::auth::{
 use super::addresses::AllowedNetworks;
 use super::error::OAuthError;
 
-/// How long one request may take, unless the SDK wants less.
+/// Time limit of a request, unless the SDK sets a smaller one.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// More than any document of an authorization server.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
-/// Asks authorization servers: at allowed addresses only, without following redirects, within bounds.
+/// The HTTP client for authorization servers. It connects only to allowed addresses, follows no redirects, and has
+/// limits.
 pub(super) struct AuthorizationHttp {
     client: reqwest::Client,
     allowed: AllowedNetworks,

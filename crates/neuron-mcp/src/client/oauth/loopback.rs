@@ -20,11 +20,10 @@ use tokio::net::{TcpListener, TcpStream};
 use super::callback::state_of;
 use super::redirect::OAuthRedirect;
 
-/// Where the authorization page sends the person.
+/// Path of the callback, to which the authorization page redirects the person.
 const PATH: &str = "/callback";
 
-/// Receives the person on a port of this machine (RFC 8252, section 7.3): for programs that run where the person
-/// is.
+/// A redirect to a port of this machine (RFC 8252, section 7.3), for programs on the person's machine.
 ///
 /// How the page is opened is the application's business: it is given the URL, and may start a browser or show
 /// it.
@@ -108,7 +107,7 @@ impl OAuthRedirect for LoopbackRedirect {
     }
 }
 
-/// One authorization, as the browser's requests see it.
+/// The state of an authorization for the browser's requests.
 struct Visit<'a> {
     origin: &'a str,
     /// Tells the answer that is awaited from any other request.

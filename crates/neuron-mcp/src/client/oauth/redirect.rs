@@ -10,7 +10,7 @@ use crate::erased::erased;
 ///
 /// [`LoopbackRedirect`](crate::LoopbackRedirect) is the ready one for programs that run where the person is.
 pub trait OAuthRedirect: Send + Sync {
-    /// Where the authorization server is to send the person afterwards.
+    /// Returns the URI to which the authorization server redirects the person.
     ///
     /// It is registered, so it should be the same each time.
     fn redirect_uri(&self) -> String;

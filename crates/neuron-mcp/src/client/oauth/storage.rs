@@ -1,4 +1,4 @@
-//! What an authorization leaves behind, and where it is kept.
+//! The credentials of an authorization and their storage.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::erased::erased;
 
-/// What an authorization leaves behind: tokens, and the client as which they were obtained.
+/// The credentials of an authorization, which are its tokens and the client that obtained them.
 ///
 /// A storage keeps it as a whole: it is `Serialize` and `Deserialize`. The serialised form holds secrets.
 #[derive(Clone, Serialize, Deserialize)]
@@ -24,12 +24,12 @@ pub struct OAuthCredentials {
     pub(super) registration: Registration,
 }
 
-/// What else is to be known of the client.
+/// Further facts about the client.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Registration {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) client_secret: Option<String>,
-    /// Where the person is sent: a client is registered for exactly that.
+    /// The redirect URI for which the client is registered.
     #[serde(default)]
     pub(super) redirect_uri: String,
 }
@@ -47,7 +47,7 @@ impl OAuthCredentials {
         self.stored.issuer.as_deref()
     }
 
-    /// What they allow.
+    /// Returns the granted scopes.
     #[must_use]
     pub fn scopes(&self) -> &[String] {
         &self.stored.granted_scopes
@@ -70,7 +70,7 @@ impl fmt::Debug for OAuthCredentials {
 /// `server` is the URL of the MCP server, so that one storage can serve many clients. Credentials are as
 /// secret as a password.
 pub trait OAuthStorage: Send + Sync {
-    /// What was saved for a server.
+    /// Loads the credentials of a server.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ pub trait OAuthStorage: Send + Sync {
         server: &str,
     ) -> impl Future<Output = Result<Option<OAuthCredentials>, McpError>> + Send;
 
-    /// Replaces what was saved for a server. Called after each authorization and each renewal of a token.
+    /// Replaces the credentials of a server. Called after each authorization and each renewal of a token.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ pub trait OAuthStorage: Send + Sync {
         credentials: OAuthCredentials,
     ) -> impl Future<Output = Result<(), McpError>> + Send;
 
-    /// Forgets a server: its credentials are of no use any more.
+    /// Deletes the credentials of a server, which cannot be used any more.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ erased! {
     }
 }
 
-/// A storage as the SDK wants one: for one server, with what the SDK does not know of the client beside it.
+/// A storage in the form of the SDK, for one server, with the facts about the client that the SDK does not store.
 pub(super) struct SdkStore {
     pub(super) storage: Arc<dyn ErasedStorage>,
     pub(super) server: String,

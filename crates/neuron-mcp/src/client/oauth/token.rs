@@ -33,7 +33,7 @@ impl OAuth {
         }
     }
 
-    /// A token that is good, and not the one that was refused; nothing if that takes a person.
+    /// Returns a valid token that is not the refused one. `None` if that requires a person.
     ///
     /// # Cancel safety
     ///

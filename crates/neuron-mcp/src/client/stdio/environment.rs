@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 
 use neuron_types::McpError;
 
-/// What every server may see of our environment: what programs need to find their files, their helpers and
+/// Variables of our environment that every server may see, by which programs find their files, their helpers and
 /// the user's language. It contains the lists of the official SDKs for TypeScript and Python.
 #[cfg(not(windows))]
 const HARMLESS: &[&str] =
@@ -28,10 +28,11 @@ const HARMLESS: &[&str] = &[
     "PROGRAMDATA",
     "PROCESSOR_ARCHITECTURE",
 ];
-/// What the names of the variables for languages and formats begin with.
+/// Prefix of the variables for languages and formats.
 const LOCALE: &str = "LC_";
 
-/// The server's whole environment: what is harmless, what is to be inherited, and what is given, which wins.
+/// Returns the server's whole environment, which has the harmless, the inherited and the given variables. Given
+/// variables override the others.
 ///
 /// # Errors
 ///

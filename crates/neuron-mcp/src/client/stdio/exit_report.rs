@@ -7,10 +7,10 @@ use tokio::sync::watch;
 use super::process::Life;
 use super::stderr::StderrTail;
 
-/// How long the report waits for what it is about: a broken pipe is seen before the exit status is.
+/// Maximum wait for the exit status, because a broken pipe is noticed before it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How a server ended, and what it wrote to its standard error last. It outlives the transport.
+/// The end of a server and the last lines of its standard error. It outlives the transport.
 #[derive(Debug, Clone)]
 pub(crate) struct ExitReport {
     life: watch::Receiver<Life>,

@@ -1,4 +1,4 @@
-//! The process of a server: started, watched, ended together with what it started.
+//! The process of a server, which ends together with the processes that it started.
 
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
@@ -25,21 +25,21 @@ pub(super) struct Pipes {
     pub(super) stderr: ChildStderr,
 }
 
-/// How far a process has come.
+/// The state of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Life {
     /// It runs.
     Running,
-    /// It has ended; processes that it started may run.
+    /// It has ended. Processes that it started may run.
     Ended(Ending),
     /// It, and all processes of its group, have ended or were killed, and nothing of it is left in the system.
     Gone(Ending),
 }
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// By itself, or by somebody else: `exit status 3`, `signal 9`.
+    /// It ended by itself or by another process, for example with `exit status 3` or `signal 9`.
     ByItself(String),
     /// After we sent it a signal.
     ByUs,
@@ -54,7 +54,7 @@ impl Life {
         matches!(self, Self::Gone(_))
     }
 
-    /// How it ended, if that was not our doing.
+    /// Returns the end of the process, if this client did not stop it.
     pub(super) fn by_itself(&self) -> Option<&str> {
         match self {
             Self::Ended(Ending::ByItself(how)) | Self::Gone(Ending::ByItself(how)) => Some(how),

@@ -35,7 +35,7 @@ pub(super) fn command(config: &StdioConfig, options: &StdioOptions) -> Result<Co
     Ok(command)
 }
 
-/// What the system said when it did not start the program.
+/// Returns the error of a program that the system did not start.
 pub(super) fn not_started(command: &str, error: &io::Error) -> McpError {
     McpError::Connection(match error.kind() {
         // A script whose interpreter is missing is reported in the same way.

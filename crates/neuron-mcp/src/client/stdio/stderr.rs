@@ -1,4 +1,4 @@
-//! What a server writes to its standard error: its log. It is always read, or the server would stand still.
+//! The standard error of a server, which is its log. It is always read, because the server would block otherwise.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,18 +10,18 @@ use tokio::sync::watch;
 use super::process::Life;
 use crate::lines::{LineReader, Piece};
 
-/// How much of a line is kept and logged.
+/// Maximum number of kept and logged bytes of a line.
 const LINE_BYTES: usize = 4096;
-/// How many lines are kept for error messages.
+/// Number of lines that are kept for error messages.
 const KEPT_LINES: usize = 20;
-/// How long it is still read when the server is gone, but a process that left its group is not.
+/// Time for which it is read after the end of the server, if a process that left its group holds it open.
 const AFTER_THE_END: Duration = Duration::from_secs(1);
 
 /// The last lines.
 #[derive(Debug, Clone)]
 pub(super) struct StderrTail {
     lines: Arc<Mutex<VecDeque<String>>>,
-    /// Whether all has been read.
+    /// True when all has been read.
     is_over: watch::Receiver<bool>,
 }
 

@@ -31,20 +31,20 @@ fn ping(id: i64) -> TxJsonRpcMessage<RoleClient> {
     )
 }
 
-/// The next message as JSON; null at the end.
+/// Returns the next message as JSON. Null at the end.
 async fn next(server: &mut StdioTransport) -> Value {
     let message = tokio::time::timeout(LIMIT, server.receive()).await.unwrap();
     serde_json::to_value(message).unwrap()
 }
 
-/// Whether a process runs. One that is dead and was not waited for does not.
+/// Returns `true` if a process runs. A zombie does not run.
 fn runs(id: &str) -> bool {
     std::fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(|stat| {
         !stat.rsplit(')').next().is_some_and(|state| state.trim().starts_with('Z'))
     })
 }
 
-/// Whether a process is there, dead or alive.
+/// Returns `true` if a process exists, dead or alive.
 fn exists(id: &str) -> bool {
     std::path::Path::new(&format!("/proc/{id}")).exists()
 }
@@ -55,7 +55,7 @@ async fn gone(server: &StdioTransport) -> Life {
     tokio::time::timeout(LIMIT, life.wait_for(Life::is_gone)).await.unwrap().unwrap().clone()
 }
 
-/// Waits until all these processes, which were killed, are dead: that takes the system a moment.
+/// Waits until all these killed processes are dead, which takes the system a moment.
 async fn all_end(ids: &[String]) {
     let end = async {
         while ids.iter().any(|id| runs(id)) {

@@ -1,10 +1,10 @@
-//! What lines become.
+//! Tests of parsed lines.
 
 use serde_json::json;
 
 use super::*;
 
-/// Everything that comes of a text, as JSON: messages, `refused`, and what is nothing not at all.
+/// Returns the messages and the refused requests of a text as JSON.
 async fn read(text: &[u8], limit: usize) -> Vec<Value> {
     let mut inbox = Inbox::new(text, limit);
     let mut seen = Vec::new();

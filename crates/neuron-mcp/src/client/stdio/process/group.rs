@@ -1,5 +1,5 @@
-//! A process that leads a group of its own, which is signalled as a whole: programs like `npx` start the server
-//! proper.
+//! A process with its own process group, which is signalled as a whole, because programs such as `npx` start the
+//! actual server.
 //!
 //! A thread waits for the leader's end, and leaves it unreaped until the group has been killed: as long as it is
 //! there, dead or alive, its number is nobody else's. The thread needs no runtime, so that a process that is
@@ -20,10 +20,9 @@ use tokio::sync::watch;
 
 use super::{Ending, Life, Pipes};
 
-/// What the threads need: they call the system, send a word, and may log, with whatever the user's subscriber does
-/// then.
+/// Stack size of the threads, which make system calls, send a value, and may log by the user's subscriber.
 const STACK_BYTES: usize = 512 * 1024;
-/// How long to wait between two looks at whether it has ended.
+/// Interval between two checks for its end.
 const BREATH: Duration = Duration::from_millis(10);
 
 /// A process and its group. Dropping kills both.
@@ -55,7 +54,7 @@ impl Process {
         Ok((Self { group, life, keep: Some(keep) }, pipes))
     }
 
-    /// How far it has come.
+    /// Returns the state of the process.
     pub(in super::super) fn life(&self) -> watch::Receiver<Life> {
         self.life.clone()
     }
@@ -170,7 +169,7 @@ impl Drop for Leader {
     }
 }
 
-/// What the thread does.
+/// Runs the thread that watches the process.
 fn watch_over(
     leader: Leader,
     group: &Group,

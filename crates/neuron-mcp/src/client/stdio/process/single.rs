@@ -1,4 +1,5 @@
-//! A process alone, where there are no process groups: what it starts must end by itself, when its pipes close.
+//! A single process, on systems without process groups. Processes that it starts must end by themselves when its
+//! pipes close.
 
 use std::io;
 use std::process::{Command, Stdio};
@@ -38,7 +39,7 @@ impl Process {
         Ok((Self { life, keep: Some(keep) }, pipes))
     }
 
-    /// How far it has come.
+    /// Returns the state of the process.
     pub(in super::super) fn life(&self) -> watch::Receiver<Life> {
         self.life.clone()
     }
@@ -52,7 +53,7 @@ impl Process {
         self.keep = None;
     }
 
-    /// Kills the process, at once: what it started cannot be killed later either.
+    /// Kills the process at once, because processes that it started cannot be killed later either.
     pub(in super::super) fn kill_after(&mut self, _patience: std::time::Duration) {
         self.kill();
     }
