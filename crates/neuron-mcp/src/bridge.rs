@@ -27,7 +27,7 @@ use crate::McpClient;
 pub(crate) use self::names::model_names;
 pub(crate) use self::schema::cleaned as cleaned_schema;
 
-/// A tool of a server as a tool of an agent: calls go to the server.
+/// A tool of a server as a tool of an agent, which sends its calls to the server.
 ///
 /// # What the model sees
 ///
@@ -88,9 +88,9 @@ pub(crate) use self::schema::cleaned as cleaned_schema;
 #[derive(Clone)]
 pub struct McpToolBridge {
     client: Arc<McpClient>,
-    /// What the server calls it.
+    /// Name of the tool at the server.
     name: String,
-    /// What the model is told.
+    /// Definition for the model.
     definition: ToolDefinition,
     effect: ToolEffect,
 }
@@ -182,7 +182,7 @@ impl McpToolBridge {
         Ok(tools.into_iter().map(|tool| Arc::new(tool) as Arc<dyn ToolDyn>).collect())
     }
 
-    /// What the server calls the tool.
+    /// Returns the name of the tool at the server.
     #[must_use]
     pub fn server_tool_name(&self) -> &str {
         &self.name
@@ -195,7 +195,7 @@ impl McpToolBridge {
     }
 }
 
-/// The tools of a server that are wanted, in its order, and those that are left out.
+/// Returns the selected tools of a server in its order, and the tools that are left out.
 async fn bridges(
     client: &Arc<McpClient>,
     options: &BridgeOptions,
@@ -224,7 +224,7 @@ async fn bridges(
 }
 
 impl McpClient {
-    /// All tools of a server, ready to be registered: [`McpToolBridge::discover`].
+    /// Returns all tools of a server for a registry, as [`McpToolBridge::discover`] does.
     ///
     /// # Errors
     ///
@@ -269,7 +269,7 @@ impl ToolDyn for McpToolBridge {
         true
     }
 
-    /// The protocol's arguments are an object; what is in it the server checks.
+    /// Checks that the arguments are an object, as the protocol requires. The server validates its content.
     fn check_input(&self, input: &Value) -> Result<(), ToolError> {
         match input {
             Value::Object(_) | Value::Null => Ok(()),

@@ -1,6 +1,6 @@
-//! Completions: what could stand in an argument that a person is typing.
+//! Completions of an argument that a person types.
 
-/// What the argument belongs to.
+/// The owner of an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompletionTarget {
     /// The prompt with this name.
@@ -9,26 +9,26 @@ pub enum CompletionTarget {
     Resource(String),
 }
 
-/// What to complete.
+/// A query for completions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompletionQuery {
-    /// What the argument belongs to.
+    /// The owner of the argument.
     pub target: CompletionTarget,
     /// The argument's name.
     pub argument: String,
-    /// What was typed so far.
+    /// The text that was typed so far.
     pub value: String,
     /// The arguments that are filled in already, as name and value.
     pub context: Vec<(String, String)>,
 }
 
-/// What could stand there.
+/// Completions of an argument.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct McpCompletion {
-    /// The best ones first; at most 100, as the protocol demands. A server's further ones are left out.
+    /// The values, best first. At most 100, as the protocol requires. Further values of a server are left out.
     pub values: Vec<String>,
-    /// How many there are in all, if that is known.
+    /// Number of all values, if it is known.
     pub total: Option<u32>,
-    /// Whether there are more than these, if that is known.
+    /// True if there are more values, if that is known.
     pub has_more: Option<bool>,
 }

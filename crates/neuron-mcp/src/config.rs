@@ -1,4 +1,4 @@
-//! Where a server is.
+//! The location of a server.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use std::fmt;
 /// like) and [`env`](Self::env).
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct StdioConfig {
-    /// The program: a path, or a name that is looked up in `PATH`.
+    /// The program, as a path or as a name that is looked up in `PATH`.
     pub command: String,
     /// Its arguments.
     pub args: Vec<String>,
@@ -33,7 +33,7 @@ impl fmt::Debug for StdioConfig {
 pub struct HttpConfig {
     /// The address of its MCP endpoint.
     pub url: String,
-    /// The value of the `Authorization` header: `Bearer …` for one.
+    /// The value of the `Authorization` header, for example `Bearer …`.
     pub auth_header: Option<String>,
     /// Further headers of every request, as name and value.
     pub headers: Vec<(String, String)>,

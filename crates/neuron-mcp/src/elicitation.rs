@@ -1,4 +1,4 @@
-//! Elicitation: a server asks the person at the client for something.
+//! Elicitation, by which a server asks the person at the client.
 
 use std::future::Future;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::TraceContext;
 
-/// What a server asks a person.
+/// A question of a server to a person.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ElicitationRequest {
@@ -15,11 +15,11 @@ pub enum ElicitationRequest {
     Form {
         /// The question.
         message: String,
-        /// The fields, as a flat JSON Schema: an object whose properties are text, numbers, booleans and
-        /// choices.
+        /// The fields as a flat JSON Schema, which is an object whose properties are text, numbers,
+        /// booleans and choices.
         schema: Value,
     },
-    /// Visit a page, so that what is entered there never passes through the client.
+    /// A request to visit a page, so that the input there never passes through the client.
     Url {
         /// Why.
         message: String,
@@ -42,10 +42,10 @@ impl ElicitationRequest {
     }
 }
 
-/// What the person did.
+/// The reaction of the person.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ElicitationResponse {
-    /// Filled in the form: an object with its fields. Or agreed to visit the page: `Value::Null`.
+    /// The filled-in form as an object with its fields, or `Value::Null` for the consent to visit the page.
     Accept(Value),
     /// Refused.
     Decline,
@@ -79,16 +79,16 @@ pub trait ElicitationHandler: Send + Sync {
         self.elicit(request)
     }
 
-    /// Whether forms can be shown. Servers are told so.
+    /// Returns `true` if the handler can show forms, which servers are told.
     fn supports_forms(&self) -> bool {
         true
     }
 
-    /// Whether pages can be opened. Servers are told so.
+    /// Returns `true` if the handler can open pages, which servers are told.
     fn supports_urls(&self) -> bool {
         false
     }
 
-    /// Learns that what a person did on a page is done, by the id of the request.
+    /// Receives the notification that a person has finished on a page, by the id of the request.
     fn completed(&self, _id: &str) {}
 }

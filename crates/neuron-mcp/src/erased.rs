@@ -1,6 +1,7 @@
 //! Twins of traits, whose futures are boxed, so that a value of any type can be kept behind a pointer.
 
-/// The twin of a trait: methods that are `async` there, then the others, under the same names.
+/// Defines the object-safe twin of a trait, with its async methods first and then its other methods, under the same
+/// names.
 macro_rules! erased {
     (
         $(#[$meta:meta])*

@@ -1,4 +1,4 @@
-//! Model Context Protocol (MCP) for agents: a client for any server, a bridge from its tools to an agent's
+//! Model Context Protocol (MCP) for agents, with a client for any server, a bridge from its tools to an agent's
 //! registry, and a server for a registry of your own.
 //!
 //! ```

@@ -1,5 +1,5 @@
-//! Messages as lines of JSON on two streams (MCP specification, "Transports", stdio): one a line, in bounded
-//! memory. For both sides.
+//! Messages as lines of JSON on two streams (MCP specification, "Transports", stdio), in bounded memory, for client
+//! and server.
 
 mod reader;
 mod writer;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// How grave a log message is: the levels of syslog (RFC 5424).
+/// The severity of a log message, by the levels of syslog (RFC 5424).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LogLevel {
     /// For finding faults.
@@ -19,17 +19,17 @@ pub enum LogLevel {
     Critical,
     /// Somebody must act now.
     Alert,
-    /// Nothing works.
+    /// The system is unusable.
     Emergency,
 }
 
 /// A log message of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct McpLogMessage {
-    /// How grave it is.
+    /// Severity of the message.
     pub level: LogLevel,
     /// Which part of the server wrote it.
     pub logger: Option<String>,
-    /// The message: text, or anything else.
+    /// The message, which is a text or any other value.
     pub data: Value,
 }

@@ -1,11 +1,11 @@
-//! One page of a list.
+//! A page of a list.
 
-/// One page of a list that a server gives in pieces.
+/// A page of a list that a server returns in pages.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PaginatedList<T> {
-    /// What is on this page.
+    /// Items of the page.
     pub items: Vec<T>,
-    /// Where the next page begins; `None` on the last one. Opaque: it means nothing to anybody but the server.
+    /// Cursor of the next page. `None` on the last page. Only the server knows its meaning.
     pub next_cursor: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Who is at the other end, and in which language the two speak.
+//! The identity of the peer, and the version of the protocol.
 
 use std::fmt;
 
@@ -25,9 +25,9 @@ pub enum McpVersion {
     V2025_03_26,
     /// `2025-06-18`
     V2025_06_18,
-    /// `2025-11-25`: the last one with a handshake.
+    /// `2025-11-25`, the last version with a handshake.
     V2025_11_25,
-    /// `2026-07-28`: every request says all that is needed to answer it.
+    /// `2026-07-28`, in which every request carries its context.
     V2026_07_28,
 }
 
@@ -53,7 +53,7 @@ impl McpVersion {
         }
     }
 
-    /// Whether a connection begins with a handshake (`initialize`).
+    /// Returns `true` if a connection starts with a handshake (`initialize`).
     #[must_use]
     pub fn has_handshake(self) -> bool {
         self <= Self::V2025_11_25

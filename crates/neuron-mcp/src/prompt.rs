@@ -1,4 +1,4 @@
-//! Prompts: messages that a server has ready.
+//! Prompts, which are messages that a server provides.
 
 use neuron_types::{ContentItem, Role};
 
@@ -7,13 +7,13 @@ use neuron_types::{ContentItem, Role};
 /// Build it with `..Default::default()`: fields may be added.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct McpPrompt {
-    /// What it is asked for by.
+    /// Name by which the prompt is requested.
     pub name: String,
     /// Its name for people.
     pub title: Option<String>,
-    /// What it is for.
+    /// Purpose of the prompt.
     pub description: Option<String>,
-    /// What it can be filled with.
+    /// Arguments of the prompt.
     pub arguments: Vec<McpPromptArgument>,
 }
 
@@ -29,37 +29,37 @@ impl McpPrompt {
 pub struct McpPromptArgument {
     /// Its name.
     pub name: String,
-    /// What it means.
+    /// Meaning of the argument.
     pub description: Option<String>,
-    /// Whether the prompt cannot do without.
+    /// True if the prompt requires the argument.
     pub required: bool,
 }
 
 /// A prompt with its arguments filled in.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct McpPromptResult {
-    /// What it is for.
+    /// Purpose of the prompt.
     pub description: Option<String>,
     /// The conversation to begin with.
     pub messages: Vec<McpPromptMessage>,
 }
 
-/// A message of a prompt: one piece of content.
+/// A message of a prompt, with one item of content.
 #[derive(Debug, Clone, PartialEq)]
 pub struct McpPromptMessage {
-    /// Who says it: the user or the assistant.
+    /// Author of the message, the user or the assistant.
     pub role: Role,
-    /// What is said.
+    /// Content of the message.
     pub content: ContentItem,
 }
 
 impl McpPromptMessage {
-    /// What the user says.
+    /// Creates a message of the user.
     pub fn user(text: impl Into<String>) -> Self {
         Self { role: Role::User, content: ContentItem::Text(text.into()) }
     }
 
-    /// What the assistant says.
+    /// Creates a message of the assistant.
     pub fn assistant(text: impl Into<String>) -> Self {
         Self { role: Role::Assistant, content: ContentItem::Text(text.into()) }
     }

@@ -1,4 +1,4 @@
-//! How the trace context of spans comes into requests, and out of them: what the user gave for it.
+//! Propagation of trace contexts between spans and requests, by functions of the user.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,7 +11,7 @@ use crate::TraceContext;
 type Current = dyn Fn() -> Option<TraceContext> + Send + Sync;
 type SetParent = dyn Fn(&Span, &TraceContext) + Send + Sync;
 
-/// Between spans and trace contexts: functions of the user, who knows which tracing system there is.
+/// Functions of the user, who knows the tracing system, that convert between spans and trace contexts.
 #[derive(Clone, Default)]
 pub(crate) struct Propagation {
     current: Option<Arc<Current>>,
@@ -33,7 +33,7 @@ impl Propagation {
         self.set_parent = Some(Arc::new(set_parent));
     }
 
-    /// Where the current span is.
+    /// Returns the trace context of the current span.
     pub(crate) fn current(&self) -> Option<TraceContext> {
         let current = self.current.as_ref()?;
         survive(|| current()).flatten()

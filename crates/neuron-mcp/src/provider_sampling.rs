@@ -15,7 +15,7 @@ use crate::{SamplingHandler, SamplingRequest, SamplingResponse};
 /// So many tokens a request may take by default.
 const DEFAULT_MAX_TOKENS: u32 = 4096;
 
-/// Answers what servers ask by a model of ours: a [`SamplingHandler`] over any [`Provider`].
+/// A [`SamplingHandler`] that answers requests of servers by any [`Provider`].
 ///
 /// Whoever runs the server writes the prompt, reads the answer and spends our tokens. The protocol therefore
 /// wants a person to be able to deny each request (MCP specification 2025-11-25, "Sampling"), so a
@@ -67,7 +67,7 @@ pub struct ProviderSampling<P, S> {
     models: Vec<(String, String)>,
     max_tokens: u32,
     max_requests: usize,
-    /// How many requests the model got.
+    /// Number of requests to the model.
     requests: AtomicUsize,
 }
 
@@ -104,14 +104,14 @@ impl<P: Provider, S: SamplingPolicy> ProviderSampling<P, S> {
         self
     }
 
-    /// Sets how many requests the model gets in all; those that the policy refuses do not count. By default
-    /// there is no limit.
+    /// Sets the maximum number of requests to the model, without the requests that the policy refuses. By
+    /// default there is no limit.
     pub fn with_max_requests(mut self, requests: usize) -> Self {
         self.max_requests = requests;
         self
     }
 
-    /// How many requests the model got so far.
+    /// Returns the number of requests to the model so far.
     #[must_use]
     pub fn requests(&self) -> usize {
         self.requests.load(Ordering::Relaxed)
@@ -193,7 +193,7 @@ fn refused(reason: String) -> McpError {
     McpError::Other(Box::new(SamplingRefused { reason }))
 }
 
-/// A provider's error may tell of our account: it is none of the server's business.
+/// Hides the provider's error from the server, because it may contain details of our account.
 fn failed(error: ProviderError) -> McpError {
     // Of no span: whoever exports spans exports what is logged within them.
     tracing::warn!(target: "neuron_mcp", parent: None, %error, "the model that a server asked failed");

@@ -1,11 +1,11 @@
-//! Resources: what a server offers to read.
+//! Resources that a server offers to read.
 
 use neuron_types::{EmbeddedResource, ResourceLink};
 
-/// A resource that a server offers: `uri`, `name`, `title`, `description`, `mime_type`, `size`.
+/// A resource that a server offers, with `uri`, `name`, `title`, `description`, `mime_type` and `size`.
 pub type McpResource = ResourceLink;
 
-/// The content of a resource: `uri`, `mime_type`, and `text` or, in base64, `blob`.
+/// The content of a resource, with `uri`, `mime_type`, and `text` or, in base64, `blob`.
 pub type McpResourceContents = EmbeddedResource;
 
 /// Resources that differ in parts of their address.
@@ -13,13 +13,13 @@ pub type McpResourceContents = EmbeddedResource;
 /// Build it with `..Default::default()`: fields may be added.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct McpResourceTemplate {
-    /// The address as a URI template (RFC 6570): `file:///{path}`.
+    /// The URI template (RFC 6570), for example `file:///{path}`.
     pub uri_template: String,
     /// Its name.
     pub name: String,
     /// Its name for people.
     pub title: Option<String>,
-    /// What the resources are.
+    /// Description of the resources.
     pub description: Option<String>,
     /// The MIME type that all of them have.
     pub mime_type: Option<String>,

@@ -1,9 +1,9 @@
-//! Roots: the folders that a client lets a server work in.
+//! Roots, which are the folders in which a client lets a server work.
 
 /// A folder or file that a client lets a server work in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct McpRoot {
-    /// Its address; `file://…` today.
+    /// URI of the root, which is `file://…` today.
     pub uri: String,
     /// Its name for people.
     pub name: Option<String>,

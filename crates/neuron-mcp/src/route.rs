@@ -11,13 +11,13 @@ pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-i
 /// The way between a client and a server.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Route {
-    /// `pipe` or `tcp`; nothing for streams that somebody else opened.
+    /// `pipe` or `tcp`. `None` for streams that the caller opened.
     pub(crate) transport: Option<&'static str>,
-    /// What the messages are wrapped in: `http`.
+    /// Protocol that carries the messages (`http`).
     pub(crate) protocol: Option<&'static str>,
-    /// Where the server is, by the address that the client was given.
+    /// Host and port of the server, from the URL that the client was given.
     pub(crate) server: Option<(Arc<str>, u16)>,
-    /// Where the client is.
+    /// Address of the client.
     pub(crate) client: Option<SocketAddr>,
     pub(crate) session: SessionSlot,
 }

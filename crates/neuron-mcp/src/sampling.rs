@@ -1,4 +1,4 @@
-//! Sampling: a server lets the client's model write something.
+//! Sampling, by which a server uses the client's model.
 
 use std::future::Future;
 
@@ -6,7 +6,7 @@ use neuron_types::{McpError, Message, StopReason, ToolChoice, ToolDefinition};
 
 use crate::TraceContext;
 
-/// What a server asks the client's model.
+/// A request of a server to the client's model.
 ///
 /// Build it with `..Default::default()`: fields may be added.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -25,10 +25,9 @@ pub struct SamplingRequest {
     pub model_preferences: ModelPreferences,
     /// Tools that the model may call. The server executes them, and asks again with the results.
     pub tools: Vec<ToolDefinition>,
-    /// Whether the model must call one.
+    /// Choice of a tool by the model.
     pub tool_choice: Option<ToolChoice>,
-    /// Where the request belongs in a distributed trace. A server that sets none hands on that of the call
-    /// from which it asks.
+    /// Trace context of the request. In a server it defaults to the trace context of the calling request.
     pub trace_context: Option<TraceContext>,
 }
 
@@ -37,15 +36,15 @@ pub struct SamplingRequest {
 pub struct ModelPreferences {
     /// Names or parts of names, the best first.
     pub hints: Vec<String>,
-    /// How much a low price matters, from 0 to 1.
+    /// Weight of a low price, from 0 to 1.
     pub cost_priority: Option<f32>,
-    /// How much speed matters, from 0 to 1.
+    /// Weight of speed, from 0 to 1.
     pub speed_priority: Option<f32>,
-    /// How much intelligence matters, from 0 to 1.
+    /// Weight of intelligence, from 0 to 1.
     pub intelligence_priority: Option<f32>,
 }
 
-/// What the model wrote.
+/// A response of the client's model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SamplingResponse {
     /// The answer.

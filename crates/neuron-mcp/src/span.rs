@@ -12,10 +12,10 @@ use tracing::span::Id;
 use crate::McpVersion;
 use crate::route::Route;
 
-/// The longest name or address that a span holds, in bytes: the other side may have chosen it.
+/// Maximum length of a name or URI in a span in bytes, because the other side may have chosen it.
 const LONGEST: usize = 512;
 
-/// What a request is about.
+/// The subject of a request.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Subject<'a> {
     /// The method of the protocol.
@@ -23,7 +23,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) tool: Option<&'a str>,
     pub(crate) prompt: Option<&'a str>,
     pub(crate) resource: Option<&'a str>,
-    /// The tool or prompt is one of few: its name may be part of the span's.
+    /// True if the tool or prompt is known, so that its name may be in the name of the span.
     pub(crate) is_known: bool,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Subject<'a> {
         self.method == "tools/call"
     }
 
-    /// The span's name: never with the address of a resource, of which there may be many.
+    /// Returns the span's name, which never has the URI of a resource, because there may be many.
     fn span_name(&self) -> Cow<'a, str> {
         match self.tool.or(self.prompt).filter(|_| self.is_known) {
             Some(target) => format!("{} {target}", self.method).into(),
@@ -71,7 +71,7 @@ pub(crate) fn session_prefix(id: &str) -> &str {
     end.and_then(|end| id.get(..end)).unwrap_or_default()
 }
 
-/// How a request failed.
+/// The failure of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// With a JSON-RPC error of this code.
@@ -96,7 +96,8 @@ impl Failure {
         }
     }
 
-    /// What that means in general: the message is the other side's, and may quote arguments and results.
+    /// Returns a general description, because the message is the other side's and may quote arguments and
+    /// results.
     fn description(self) -> &'static str {
         match self {
             Self::Code(-32700) => "parse error",
@@ -116,7 +117,7 @@ impl Failure {
     }
 }
 
-/// The fields of a request's span, and what is known of them at its begin.
+/// Creates the span of a request with the attributes that are known at its start.
 macro_rules! request_span {
     ($(parent: $parent:expr,)? $name:literal, $kind:literal, $subject:expr, $version:expr, $route:expr) => {{
         let (subject, version, route): (&Subject<'_>, Option<McpVersion>, &Route) =
@@ -156,14 +157,14 @@ macro_rules! request_span {
 #[derive(Debug)]
 pub(crate) struct RequestSpan {
     span: Span,
-    /// The span is that of a tool call, and another's: what it learns at the end.
+    /// Facts for another crate's span of a tool call, which are recorded at the end.
     facts: Option<Facts>,
     /// The JSON-RPC id, once it is known.
     id: OnceLock<String>,
     is_ended: bool,
 }
 
-/// What the span of a tool call learns of the request.
+/// Facts about the request for the span of a tool call.
 #[derive(Debug)]
 struct Facts {
     version: McpVersion,
@@ -198,8 +199,8 @@ impl RequestSpan {
         Self { span, facts: None, id: OnceLock::new(), is_ended: false }
     }
 
-    /// The current span, if neuron-otel made it for the call of a tool: the conventions want no second one. Its
-    /// name, its end and its status are not touched.
+    /// Returns the current span, if neuron-otel created it for the call of a tool, because the conventions want
+    /// no second span. Its name, its end and its status are not changed.
     pub(crate) fn of_tool_call(version: McpVersion, route: &Route) -> Option<Self> {
         let span = Span::current();
         let metadata = span.metadata()?;
@@ -210,7 +211,7 @@ impl RequestSpan {
         Some(Self { span, facts, id: OnceLock::new(), is_ended: false })
     }
 
-    /// What the request is done in: nothing, if the span is current already.
+    /// Returns the span for the request's work. It is disabled if the span is current already.
     pub(crate) fn to_enter(&self) -> Span {
         match self.facts {
             Some(_) => Span::none(),

@@ -1,4 +1,4 @@
-//! Between our types and those of the SDK: the only place that knows both. A file for each subject.
+//! Conversion between our types and the SDK's, with a file for each subject. No other module knows both.
 
 pub(crate) mod capabilities;
 pub(crate) mod change;

@@ -1,13 +1,13 @@
-//! What went wrong with a call, as the error of a tool.
+//! Errors of calls, as errors of tools.
 
 use neuron_types::{McpError, ToolError};
 
 use crate::{McpCancelled, McpRequestError};
 
-/// JSON-RPC 2.0, "Error object": the method does not exist.
+/// Code for an unknown method (JSON-RPC 2.0, "Error object").
 const METHOD_NOT_FOUND: i32 = -32601;
-/// JSON-RPC 2.0, "Error object": invalid method parameters. MCP specification 2025-11-25, "Tools", "Error
-/// Handling": also that the tool is not known.
+/// Code for invalid parameters (JSON-RPC 2.0, "Error object"), and for an unknown tool (MCP specification
+/// 2025-11-25, "Tools", "Error Handling").
 const INVALID_PARAMS: i32 = -32602;
 
 /// The error of a call of the tool that the model knows as `tool`.
@@ -28,8 +28,8 @@ pub(super) fn tool_error(tool: &str, error: McpError) -> ToolError {
     }
 }
 
-/// Whether a server does not know the tool. There is no code for that alone, so the words count that the
-/// specification and the official SDKs use: `Unknown tool: x`, `Tool x not found`.
+/// Returns `true` if a server does not know the tool. There is no code for that alone, so the words of the
+/// specification and the official SDKs decide (`Unknown tool: x`, `Tool x not found`).
 fn is_unknown_tool(refusal: &McpRequestError) -> bool {
     let words = refusal.message.to_lowercase();
     let says = |part: &str| words.contains(part);

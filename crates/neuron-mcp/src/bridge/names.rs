@@ -55,7 +55,7 @@ fn plain(prefix: &str, name: &str) -> String {
     whole.chars().map(|char| if is_allowed(char) { char } else { '_' }).collect()
 }
 
-/// Whether nothing of a name has to be replaced.
+/// Returns `true` if no character of a name has to be replaced.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.chars().all(is_allowed)
 }
@@ -64,13 +64,14 @@ fn is_allowed(char: char) -> bool {
     char.is_ascii_alphanumeric() || matches!(char, '_' | '-')
 }
 
-/// The beginning of a name, and a hash of what the server calls the tool.
+/// Returns the beginning of a name with a hash of the server's name for the tool.
 fn with_hash(plain: &str, name: &str, attempt: u32) -> String {
     let beginning: String = plain.chars().take(LONGEST - SUFFIX).collect();
     format!("{beginning}_{:08x}", hash(name, attempt))
 }
 
-/// FNV-1a of 32 bits: the same on every machine and in every version, unlike the standard library's.
+/// Returns a 32-bit FNV-1a hash, which is the same on every machine and in every version, unlike the standard
+/// library's.
 fn hash(text: &str, attempt: u32) -> u32 {
     let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
     let attempt = if attempt == 0 { Vec::new() } else { attempt.to_le_bytes().to_vec() };

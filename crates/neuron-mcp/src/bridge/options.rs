@@ -1,4 +1,4 @@
-//! How a server's tools are bridged: under which names, which of them, and what is believed of them.
+//! The options of a bridge, with the names, the selection and the trusted annotations of its tools.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::json_length::json_length;
 
 type Filter = Arc<dyn Fn(&ToolDefinition) -> bool + Send + Sync>;
 
-/// How a server's tools are bridged.
+/// The options of a bridge to a server's tools.
 ///
 /// # Example
 ///
@@ -47,8 +47,8 @@ impl BridgeOptions {
         Self::default()
     }
 
-    /// Puts `prefix` and `_` before the names that the model sees, so that tools of several servers have
-    /// different ones: `create_issue` of the server `github` is `github_create_issue`.
+    /// Puts `prefix` and `_` before the names for the model, so that tools of several servers differ.
+    /// `create_issue` of the server `github` becomes `github_create_issue`.
     pub fn with_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
@@ -66,8 +66,8 @@ impl BridgeOptions {
         self.with_filter(move |tool| !names.contains(&tool.name))
     }
 
-    /// Takes only tools for which `filter` returns true, and all filters before it; it sees the definition
-    /// that the server gave.
+    /// Selects tools for which `filter` and all earlier filters return `true`. It receives the definition of
+    /// the server.
     pub fn with_filter(
         mut self,
         filter: impl Fn(&ToolDefinition) -> bool + Send + Sync + 'static,
@@ -76,14 +76,14 @@ impl BridgeOptions {
         self
     }
 
-    /// Believes a server that says of a tool that it only reads: the tool is [`ToolEffect::Pure`], so that it
-    /// may be started early, and run again after a crash.
+    /// Trusts a server's annotation that a tool only reads. The tool is [`ToolEffect::Pure`], so that it may be
+    /// started early, and run again after a crash.
     pub fn trust_read_only_hint(mut self) -> Self {
         self.trusts_read_only = true;
         self
     }
 
-    /// Believes a server that says of a tool that calling it twice is as calling it once: the tool is
+    /// Trusts a server's annotation that a second call of a tool has no further effect. The tool is
     /// [`ToolEffect::Idempotent`], so that it may run again after a crash.
     pub fn trust_idempotent_hint(mut self) -> Self {
         self.trusts_idempotent = true;
@@ -130,7 +130,7 @@ impl BridgeOptions {
         self.filters.iter().all(|filter| filter(definition))
     }
 
-    /// What is known of running a tool twice.
+    /// Returns the effect of a second run of a tool.
     pub(super) fn effect(&self, annotations: Option<ToolAnnotations>) -> ToolEffect {
         let annotations = annotations.unwrap_or_default();
         if self.trusts_read_only && annotations.read_only_hint == Some(true) {

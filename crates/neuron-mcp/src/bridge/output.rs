@@ -1,11 +1,11 @@
-//! What a server's tool returned, in a form that no vendor refuses.
+//! Results of a server's tool, in a form that every vendor accepts.
 
 use base64::Engine;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 use neuron_types::{ContentItem, EmbeddedResource, ImageSource, ToolOutput};
 
-/// Takes what others wrote as base64: with lines, without padding, for addresses.
+/// A decoder that accepts base64 with line breaks, without padding, and in the URL alphabet.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -44,7 +44,7 @@ fn mend(item: &mut ContentItem) {
     }
 }
 
-/// Corrects base64, and the type beside it if that is one of an image; false for what is no base64.
+/// Corrects base64, and the media type beside it if the bytes are an image. Returns `false` for invalid base64.
 fn mend_bytes(data: &mut String, media_type: Option<&mut String>) -> bool {
     let bytes = match STANDARD.decode(&*data) {
         Ok(bytes) => bytes,
@@ -73,7 +73,7 @@ fn lenient(data: &str) -> Option<Vec<u8>> {
     LENIENT.decode(standard.collect::<String>()).ok()
 }
 
-/// The type of an image by how it begins: vendors refuse one that says something else.
+/// Returns the type of an image by its first bytes, because vendors reject a wrong type.
 fn image_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', ..] => Some("image/png"),

@@ -1,4 +1,4 @@
-//! [`McpToolPins`]: definitions that a person has seen, so that a changed one is noticed.
+//! Definitions that a person has seen, by which a change is detected ([`McpToolPins`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -110,7 +110,7 @@ impl<P: PermissionPolicy> PermissionPolicy for McpPinnedPolicy<P> {
     }
 }
 
-/// Returns the fingerprint of a definition: SHA-256 of all that the model is told, in hexadecimal digits.
+/// Returns the fingerprint of a definition, which is the SHA-256 of its parts for the model in hexadecimal digits.
 fn fingerprint(definition: &ToolDefinition) -> String {
     let told = (
         &definition.name,

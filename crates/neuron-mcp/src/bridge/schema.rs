@@ -29,7 +29,7 @@ pub(crate) fn cleaned(schema: &Value) -> Value {
     Value::Object(as_object(schema))
 }
 
-/// The schema as JSON Schema 2020-12; `None` if that is more than this module can do.
+/// Converts a schema to JSON Schema 2020-12. `None` if this module cannot convert it.
 fn translated(schema: &Object) -> Option<Object> {
     let is_part_for_itself = |part: &Object| {
         part.get("$id").and_then(Value::as_str).is_some_and(|id| !id.starts_with('#'))
@@ -62,7 +62,7 @@ fn translated(schema: &Object) -> Option<Object> {
     }
 }
 
-/// `type` first and `properties`, if they are missing: arguments are always an object.
+/// Adds missing `type` and `properties`, because arguments are always an object.
 fn as_object(schema: Object) -> Object {
     let mut object = Object::new();
     let takes_objects = match schema.get("type") {
@@ -208,7 +208,7 @@ fn clean_value(schema: &mut Value, dialect: Dialect) {
     }
 }
 
-/// What of a schema with a `$ref` is not ignored until draft 07, or says nothing about what is valid.
+/// Keywords beside a `$ref` that are not ignored until draft 07, or that do not restrict the valid values.
 const STAYS_BESIDE_REF: [&str; 8] =
     ["$comment", "$defs", "$id", "$ref", "$schema", "definitions", "description", "title"];
 
@@ -251,7 +251,7 @@ fn dependencies(schema: &mut Object) {
     }
 }
 
-/// Until draft 07 a `$id` that is only a fragment is what was named `$anchor` later.
+/// Converts a `$id` that is only a fragment, which until draft 07 had the meaning of `$anchor`.
 fn anchor(schema: &mut Object) {
     let id = schema.get("$id").and_then(Value::as_str);
     if let Some(anchor) = id.and_then(|id| id.strip_prefix('#')).map(str::to_owned) {
@@ -260,15 +260,15 @@ fn anchor(schema: &mut Object) {
     }
 }
 
-/// Whether a schema refers to itself by its own address, or to another document.
+/// Returns `true` if a schema refers to itself by its own URI, or to another document.
 fn refers_elsewhere(schema: &Object) -> bool {
     let addresses = ["$ref", "$dynamicRef", "$recursiveRef"].map(|keyword| schema.get(keyword));
     let mut addresses = addresses.into_iter().flatten().filter_map(Value::as_str);
     addresses.any(|address| !address.starts_with('#'))
 }
 
-/// Whether something holds for an object anywhere in a schema, also where it is data: then a little less is
-/// changed than could be.
+/// Returns `true` if `holds` is true for an object anywhere in a schema. Objects that are data count too, so that a
+/// schema may be converted less than possible.
 fn anywhere(schema: &Object, holds: &mut impl FnMut(&Object) -> bool) -> bool {
     holds(schema) || schema.values().any(|value| anywhere_in(value, holds))
 }

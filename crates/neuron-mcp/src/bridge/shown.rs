@@ -37,8 +37,8 @@ fn clean(text: String) -> String {
     }
 }
 
-/// Returns `true` for control characters but line breaks and tabs, for marks of direction, for characters without width
-/// that join no letters, and for the invisible tags of Unicode.
+/// Returns `true` for control characters except line breaks and tabs, for direction marks, for zero-width
+/// characters that join no letters, and for the invisible tags of Unicode.
 fn is_hidden(char: char) -> bool {
     char.is_control() && !matches!(char, '\n' | '\r' | '\t')
         || matches!(

@@ -44,7 +44,7 @@ pub struct McpToolset {
     client: Arc<McpClient>,
     options: BridgeOptions,
     events: McpEvents,
-    /// Whether the server may have other tools than the last `sync` saw.
+    /// True if the server may have other tools than at the last `sync`.
     has_changed: bool,
     added: Vec<Added>,
 }
@@ -71,7 +71,7 @@ impl Added {
         &self.bridge.definition.name
     }
 
-    /// Whether the registry still has this very tool.
+    /// Returns `true` if the registry still has exactly this tool.
     fn is_in(&self, registry: &ToolRegistry) -> bool {
         registry.get(self.name()).is_some_and(|tool| Arc::ptr_eq(&tool, &self.tool))
     }
@@ -91,8 +91,9 @@ impl McpToolset {
         Self { client, options, events, has_changed: true, added: Vec::new() }
     }
 
-    /// Whether the server may have other tools than at the last [`sync`](Self::sync): it said so, the
-    /// connection was made anew, or events were lost. Before the first one it is true. Never waits.
+    /// Returns `true` if the server may have other tools than at the last [`sync`](Self::sync), because it
+    /// reported a change, the connection was restored, or events were lost. True before the first `sync`. Never
+    /// waits.
     pub fn has_changed(&mut self) -> bool {
         while let Some(Some(event)) = self.events.next().now_or_never() {
             self.note(&event);
@@ -100,9 +101,9 @@ impl McpToolset {
         self.has_changed
     }
 
-    /// Waits until [`has_changed`](Self::has_changed); for ever, once the client is closed. A connection that
-    /// was lost is no change before a request makes it anew: see
-    /// [`McpEvent::Disconnected`](crate::McpEvent::Disconnected).
+    /// Waits until [`has_changed`](Self::has_changed) is true, which it never is after the client is closed. A
+    /// lost connection is a change only when a request restores it (see
+    /// [`McpEvent::Disconnected`](crate::McpEvent::Disconnected)).
     ///
     /// # Cancel safety
     ///
@@ -208,7 +209,7 @@ impl McpToolset {
     }
 }
 
-/// What changed in a registry: names as the model knows them, in the server's order.
+/// The changes of a registry, with the names for the model in the server's order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct McpToolChanges {
@@ -240,7 +241,7 @@ impl McpLeftOut {
 }
 
 impl McpToolChanges {
-    /// Whether nothing changed, but perhaps the order.
+    /// Returns `true` if at most the order changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.replaced.is_empty() && self.removed.is_empty()
@@ -258,8 +259,8 @@ impl McpToolChanges {
 pub struct McpNameTaken {
     /// The name in the registry.
     pub name: String,
-    /// What the server calls its tool.
+    /// Name of the tool at the server.
     pub tool: String,
-    /// What the server is called.
+    /// Name of the server.
     pub server: String,
 }

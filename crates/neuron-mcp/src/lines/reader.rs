@@ -9,21 +9,21 @@ const READ_BYTES: usize = 64 * 1024;
 /// The bytes that are kept of each end of a line that is too long.
 pub(crate) const END_BYTES: usize = 512;
 
-/// What was read.
+/// A piece of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     /// A line without its end. The last one may lack its end too.
     Line(Vec<u8>),
-    /// A line has more bytes than are allowed: its first ones. The others are thrown away as they come.
+    /// The first bytes of a line that exceeds the limit. Its other bytes are discarded.
     TooLong {
         /// The line's beginning.
         head: Vec<u8>,
     },
-    /// That line is over.
+    /// The end of a line that exceeds the limit.
     TooLongEnds {
         /// The line's end.
         tail: Vec<u8>,
-        /// How long it was.
+        /// Length of the line.
         bytes: u64,
     },
 }
@@ -40,12 +40,12 @@ pub(crate) struct LineReader<R> {
 enum State {
     /// The line so far.
     Within(Vec<u8>),
-    /// What was thrown away of a line: its last bytes, and how many there were.
+    /// The last discarded bytes of a line, and the number of discarded bytes.
     Beyond { tail: Vec<u8>, bytes: u64 },
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
-    /// Lines of at most `limit` bytes; LF does not count.
+    /// Creates a reader of lines of at most `limit` bytes without the line feed.
     pub(crate) fn new(input: R, limit: usize) -> Self {
         Self {
             input: BufReader::with_capacity(READ_BYTES, input),
@@ -54,7 +54,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// The next line that is not empty; `None` at the end of the stream, and again whenever it is asked then.
+    /// Returns the next line that is not empty. `None` at the end of the stream, and in every later call.
     ///
     /// Cancel safe: what was read stays in the reader.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Piece>> {

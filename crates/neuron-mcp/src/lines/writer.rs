@@ -1,5 +1,4 @@
-//! Writing of whole lines, one after the other, by a task of its own: a caller who gives up leaves no half of
-//! a line.
+//! A writer of whole lines in a task of its own, so that a caller that is dropped leaves no half of a line.
 
 use std::io;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-/// What a line needs besides its bytes: its place in the queue, and the task that waits for it.
+/// Memory of a queued line beside its bytes, for its place in the queue and the waiting task.
 const LINE_BYTES: usize = 4 * 1024;
 
 /// The other side's input. Dropping it closes the input at once.
@@ -19,7 +18,7 @@ pub(crate) struct LineWriter {
     to: &'static str,
     /// None when no more is to be written.
     queue: Option<mpsc::UnboundedSender<Line>>,
-    /// What the lines in the queue need, in bytes.
+    /// Memory of the queued lines in bytes.
     waiting: watch::Sender<usize>,
     task: JoinHandle<io::Result<()>>,
 }

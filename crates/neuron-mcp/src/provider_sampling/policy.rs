@@ -1,10 +1,10 @@
-//! Who decides what servers may ask a model of ours, and what they get.
+//! The policy on the requests of servers to our model, and on its responses.
 
 use std::future::Future;
 
 use crate::{SamplingRequest, SamplingResponse};
 
-/// Decides what servers may ask a model of ours, and what they get.
+/// Decides on the requests of servers to our model, and on its responses.
 ///
 /// It may take its time and ask a person; the time that the server has for a request of ours stands still
 /// meanwhile. An async function that takes a [`SamplingRequest`] is a policy for requests, which lets all
@@ -48,7 +48,7 @@ use crate::{SamplingRequest, SamplingResponse};
             `SamplingDecision<SamplingRequest>`, or `AllowAll`"
 )]
 pub trait SamplingPolicy: Send + Sync {
-    /// Decides on a request before the model sees it: lets it pass, as it is or changed, or refuses it.
+    /// Decides on a request before the model sees it. It may change or refuse the request.
     fn review_request(
         &self,
         request: SamplingRequest,
@@ -78,17 +78,17 @@ where
     }
 }
 
-/// What a [`SamplingPolicy`] decided.
+/// The decision of a [`SamplingPolicy`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum SamplingDecision<T> {
-    /// Go on with this: what was to be decided on, or what the policy made of it.
+    /// Continue with this value, which the policy may have changed.
     Allow(T),
     /// Refuse, with the reason, which the server is told.
     Refuse(String),
 }
 
-/// Lets servers ask what they like: for servers of your own, or with a limit on the number of requests. Nobody
-/// is asked.
+/// A policy that allows everything without asking, for servers of your own, or together with a limit on the number
+/// of requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AllowAll;
 

@@ -6,7 +6,7 @@ use neuron_types::{ContentBlock, Message, ToolChoice, ToolDefinition};
 
 use crate::bridge::{cleaned_schema, model_names};
 
-/// What the tools of a request are called, by the server and for vendors.
+/// The names of a request's tools at the server and for vendors.
 #[derive(Debug, Default)]
 pub(super) struct ToolNames {
     shown: HashMap<String, String>,

@@ -1,4 +1,4 @@
-//! What a client says that it can do.
+//! Conversion of a client's capabilities.
 
 use rmcp::model::{
     ClientCapabilities, ElicitationCapability, FormElicitationCapability, JsonObject,

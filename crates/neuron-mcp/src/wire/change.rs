@@ -1,4 +1,4 @@
-//! What changed: ours and the SDK's.
+//! Conversion of changes between our types and the SDK's.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ pub(crate) fn notification(change: Change) -> ServerNotification {
     }
 }
 
-/// What a client listens for, since 2026-07-28.
+/// Returns the changes that a client subscribes to, since 2026-07-28.
 pub(crate) fn wanted(filter: &SubscriptionFilter) -> BTreeSet<Change> {
     let lists = [
         (filter.tools_list_changed, Change::Tools),

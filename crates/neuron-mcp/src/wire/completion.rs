@@ -1,4 +1,4 @@
-//! Completions: ours and the SDK's.
+//! Conversion of completions between our types and the SDK's.
 
 use rmcp::model::{
     ArgumentInfo, CompleteRequestParams, CompletionContext, CompletionInfo, Reference,
@@ -20,7 +20,7 @@ pub(crate) fn query_to_sdk(query: CompletionQuery) -> CompleteRequestParams {
     sent
 }
 
-/// A question that a client asked; `None` if it is about something that is not known.
+/// Converts a client's query. `None` if its target is unknown.
 pub(crate) fn query_from_sdk(sent: CompleteRequestParams) -> Option<CompletionQuery> {
     let target = match sent.r#ref {
         Reference::Prompt(prompt) => CompletionTarget::Prompt(prompt.name),
@@ -43,7 +43,7 @@ pub(crate) fn from_sdk(info: CompletionInfo) -> McpCompletion {
     McpCompletion { values: info.values, total: info.total, has_more: info.has_more }
 }
 
-/// An answer as it is sent: at most as many values as the protocol allows.
+/// Converts a completion for the client, with at most as many values as the protocol allows.
 pub(crate) fn to_sdk(mut completion: McpCompletion) -> CompletionInfo {
     let mut info = CompletionInfo::default();
     if completion.values.len() > CompletionInfo::MAX_VALUES {

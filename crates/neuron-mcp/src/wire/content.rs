@@ -1,11 +1,11 @@
-//! Pieces of content: ours and the SDK's.
+//! Conversion of content between our types and the SDK's.
 
 use neuron_types::{ContentItem, EmbeddedResource, ImageSource, ResourceLink};
 use rmcp::model::{ContentBlock, Resource, ResourceContents};
 
 use crate::McpVersion;
 
-/// What a server sent, as we keep it. Annotations (audience, priority) and metadata are left out.
+/// Converts content of a server. Annotations (audience, priority) and metadata are left out.
 pub(crate) fn from_sdk(block: ContentBlock) -> ContentItem {
     match block {
         ContentBlock::Text(text) => ContentItem::Text(text.text),
@@ -26,7 +26,7 @@ pub(crate) fn from_sdk(block: ContentBlock) -> ContentItem {
     }
 }
 
-/// What we keep, as a client of a version can read it: kinds that came later are told in words.
+/// Converts content for a client of a version. Kinds of later versions become text.
 ///
 /// Sound came with 2025-03-26, links with 2025-06-18 (the specification's lists of key changes).
 pub(crate) fn to_sdk_in(item: &ContentItem, version: McpVersion) -> ContentBlock {
@@ -42,7 +42,7 @@ pub(crate) fn to_sdk_in(item: &ContentItem, version: McpVersion) -> ContentBlock
     }
 }
 
-/// What we keep, as it is sent. The protocol has no images by address: they are sent as links.
+/// Converts content for the other side. The protocol has no images by URL, so they become links.
 pub(crate) fn to_sdk(item: &ContentItem) -> ContentBlock {
     match item {
         ContentItem::Text(text) => ContentBlock::text(text),
@@ -74,7 +74,7 @@ pub(crate) fn contents_from_sdk(contents: ResourceContents) -> EmbeddedResource 
     }
 }
 
-/// The content of a resource as it is sent: one without any is empty text.
+/// Converts the content of a resource for the other side. A resource without content has an empty text.
 pub(crate) fn contents_to_sdk(resource: &EmbeddedResource) -> ResourceContents {
     let (uri, mime_type) = (resource.uri.clone(), resource.mime_type.clone());
     match (&resource.text, &resource.blob) {
@@ -121,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    /// What is sent is `json`, and `json` is read as the item.
+    /// Checks that an item is written as `json`, and that `json` is read as the item.
     #[track_caller]
     fn check(item: ContentItem, json: Value) {
         assert_eq!(serde_json::to_value(to_sdk(&item)).unwrap(), json);

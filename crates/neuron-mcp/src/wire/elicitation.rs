@@ -1,4 +1,4 @@
-//! Elicitation: ours and the SDK's.
+//! Conversion of elicitation between our types and the SDK's.
 
 use neuron_types::McpError;
 use rmcp::model::{
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{ElicitationRequest, ElicitationResponse};
 
-/// What a server asks.
+/// Converts a server's question.
 pub(crate) fn request_from_sdk(sent: ElicitRequestParams) -> Result<ElicitationRequest, McpError> {
     Ok(match sent {
         ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
@@ -23,7 +23,7 @@ pub(crate) fn request_from_sdk(sent: ElicitRequestParams) -> Result<ElicitationR
     })
 }
 
-/// What is asked, as it is sent.
+/// Converts a question for the client.
 ///
 /// # Errors
 ///
@@ -47,7 +47,7 @@ pub(crate) fn request_to_sdk(request: ElicitationRequest) -> Result<ElicitReques
     })
 }
 
-/// What a person did.
+/// Converts a client's answer.
 pub(crate) fn response_from_sdk(result: ElicitResult) -> ElicitationResponse {
     match result.action {
         ElicitationAction::Accept => {
@@ -59,7 +59,7 @@ pub(crate) fn response_from_sdk(result: ElicitResult) -> ElicitationResponse {
     }
 }
 
-/// What a person did, as it is sent.
+/// Converts an answer for the server.
 pub(crate) fn response_to_sdk(response: ElicitationResponse) -> ElicitResult {
     let (action, content) = match response {
         ElicitationResponse::Accept(Value::Null) => (ElicitationAction::Accept, None),
@@ -72,8 +72,8 @@ pub(crate) fn response_to_sdk(response: ElicitationResponse) -> ElicitResult {
     result
 }
 
-/// Says that what a person did on a page is done. The SDK has no type for it (specification of 2025-11-25,
-/// elicitation).
+/// Creates the notification that a person has finished on a page. The SDK has no type for it (specification of
+/// 2025-11-25, elicitation).
 pub(crate) fn completed(id: &str) -> ServerNotification {
     let params = serde_json::json!({ "elicitationId": id });
     ServerNotification::CustomNotification(CustomNotification::new(

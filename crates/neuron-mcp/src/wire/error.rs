@@ -1,4 +1,4 @@
-//! Errors: ours and the SDK's.
+//! Conversion of errors between our types and the SDK's.
 
 use std::error::Error;
 use std::io;
@@ -17,7 +17,7 @@ use super::peer_info;
 use crate::causes::with_causes;
 use crate::{McpLimitExceeded, McpRequestError, McpVersion};
 
-/// What went wrong with a request.
+/// Converts the error of a request.
 pub(crate) fn from_service(method: &str, error: ServiceError) -> McpError {
     match error {
         ServiceError::McpError(refusal) => refused(method, refusal),
@@ -93,7 +93,7 @@ pub(crate) fn refused_call(error: McpError) -> McpError {
     }
 }
 
-/// Whether a server does not know a method.
+/// Returns `true` if a server does not know a method.
 pub(crate) fn is_unknown_method(error: &McpError) -> bool {
     let McpError::Other(error) = error else { return false };
     error
@@ -101,12 +101,12 @@ pub(crate) fn is_unknown_method(error: &McpError) -> bool {
         .is_some_and(|error| error.code == ErrorCode::METHOD_NOT_FOUND.0)
 }
 
-/// Whether a server refused a request because of its headers: it did not act on it.
+/// Returns `true` if a server rejected a request because of its headers, before acting on it.
 pub(crate) fn is_header_mismatch(error: &ServiceError) -> bool {
     matches!(error, ServiceError::McpError(data) if data.code == ErrorCode::HEADER_MISMATCH)
 }
 
-/// What an answer of a handler says that failed.
+/// Returns the error response of a handler that failed.
 pub(crate) fn handler_failed(message: impl std::fmt::Display) -> ErrorData {
     ErrorData::internal_error(message.to_string(), None)
 }
@@ -142,7 +142,7 @@ pub(crate) fn from_initialize(name: &str, error: &ClientInitializeError) -> McpE
     }
 }
 
-/// What was wrong with the way to the server, as far as it was that.
+/// Returns the error of the transport within an error of a request.
 pub(crate) fn cause_of_service(
     error: &ServiceError,
 ) -> Option<&(dyn Error + Send + Sync + 'static)> {
@@ -152,7 +152,7 @@ pub(crate) fn cause_of_service(
     }
 }
 
-/// What was wrong with the way to the server, as far as it was that.
+/// Returns the error of the transport within an error of a handshake.
 pub(crate) fn cause_of_initialize(
     error: &ClientInitializeError,
 ) -> Option<&(dyn Error + Send + Sync + 'static)> {
@@ -165,8 +165,8 @@ pub(crate) fn cause_of_initialize(
     }
 }
 
-/// Whether a server that failed may know only the handshake of the older versions, so that it is worth to
-/// begin anew with that.
+/// Returns `true` if a server that failed may know only the handshake of the older versions, so that another
+/// attempt with it is worthwhile.
 pub(crate) fn may_want_handshake(error: &ClientInitializeError, wanted: &[McpVersion]) -> bool {
     match error {
         ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
@@ -183,7 +183,7 @@ pub(crate) fn may_want_handshake(error: &ClientInitializeError, wanted: &[McpVer
     }
 }
 
-/// Whether the server cannot be reached, or does not let us in: trying otherwise would not help.
+/// Returns `true` if the server cannot be reached or denies access, so that another handshake would not help.
 fn is_about_access(error: &DynamicTransportError) -> bool {
     match http_error(error) {
         Some(StreamableHttpError::Client(error)) => error.is_connect() || error.is_timeout(),
@@ -195,14 +195,14 @@ fn is_about_access(error: &DynamicTransportError) -> bool {
     }
 }
 
-/// Whether the server has forgotten the session: it did not act (MCP specification 2025-11-25, transports,
-/// session management: HTTP 404).
+/// Returns `true` if the server has forgotten the session and did not act on the request (MCP specification
+/// 2025-11-25, transports, session management, HTTP 404).
 pub(crate) fn is_forgotten_session(error: &ServiceError) -> bool {
     let ServiceError::TransportSend(error) = error else { return false };
     matches!(http_error(error), Some(StreamableHttpError::SessionExpired))
 }
 
-/// Whether a server that is spoken to over a stream takes no more input. What it took may still be answered.
+/// Returns `true` if a server on a stream takes no more input. Requests that it took may still be answered.
 pub(crate) fn is_broken_stream(error: &ServiceError) -> bool {
     let ServiceError::TransportSend(error) = error else { return false };
     // `WouldBlock`: it does not read as fast as we write, as yet.
@@ -210,14 +210,14 @@ pub(crate) fn is_broken_stream(error: &ServiceError) -> bool {
     error.is_some_and(|error| error.kind() != io::ErrorKind::WouldBlock)
 }
 
-/// Whether nothing can be sent on this connection any more.
+/// Returns `true` if this connection cannot send any more.
 pub(crate) fn is_lost_transport(error: &ServiceError) -> bool {
     let ServiceError::TransportSend(error) = error else { return false };
     matches!(http_error(error), Some(StreamableHttpError::TransportChannelClosed))
 }
 
-/// Whether a request reached the server, or may have: what failed is the answer. Other transports than HTTP
-/// have the answer elsewhere.
+/// Returns `true` if a request may have reached the server, so that only its response failed. Only HTTP has the
+/// response in the same exchange.
 fn was_sent(error: &DynamicTransportError) -> bool {
     match http_error(error) {
         Some(StreamableHttpError::Client(error)) => !error.is_connect() && !error.is_builder(),
@@ -234,7 +234,7 @@ fn http_error(error: &DynamicTransportError) -> Option<&StreamableHttpError<reqw
     error.error.downcast_ref()
 }
 
-/// What went wrong on the way, with its causes. No address is in it, which may hold a key.
+/// Returns the text of a transport error with its causes. It has no URL, because a URL may contain a key.
 fn transport_text(error: &DynamicTransportError) -> String {
     let error: &(dyn Error + 'static) = error.error.as_ref();
     match error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {

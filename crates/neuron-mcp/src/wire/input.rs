@@ -1,4 +1,4 @@
-//! Questions to a client and its answers: ours and the SDK's.
+//! Conversion of questions to a client and their answers between our types and the SDK's.
 #![expect(deprecated, reason = "roots and sampling are left to older versions of the protocol")]
 
 use neuron_types::McpError;
@@ -15,8 +15,8 @@ use serde_json::Value;
 use super::{elicitation, root, sampling, trace};
 use crate::{ElicitationRequest, InputAnswer, InputRequest, TraceContext};
 
-/// A question as part of a result: since 2026-07-28. It belongs in a trace as the call does from which it is
-/// asked, unless it says otherwise.
+/// Converts a question for a result, since 2026-07-28. Its default trace context is the trace context of the
+/// calling request.
 ///
 /// # Errors
 ///
@@ -55,12 +55,12 @@ pub(crate) fn set_trace(extensions: &mut Extensions, trace: Option<&TraceContext
     }
 }
 
-/// Where a question belongs in a trace, if the server said so.
+/// Returns the trace context of a question, if the server sent one.
 pub(crate) fn trace_of(extensions: &Extensions) -> Option<TraceContext> {
     trace::from_meta(extensions.get::<RequestMetaObject>()?)
 }
 
-/// A question as a request of its own, which belongs to the request with this id: before 2026-07-28.
+/// Converts a question to a request of its own, which belongs to the request with this id, before 2026-07-28.
 ///
 /// The SDK knows by itself to which it belongs only in the task that answers it, and a tool may ask from
 /// another.
@@ -96,7 +96,7 @@ pub(crate) fn answer_from_json(request: &InputRequest, answer: &Value) -> Option
     })
 }
 
-/// What a client must be able to do for a question.
+/// Returns the client capabilities that a question requires.
 pub(crate) fn required_capabilities(request: &InputRequest) -> ClientCapabilities {
     let mut required = ClientCapabilities::default();
     match request {

@@ -1,4 +1,4 @@
-//! Log levels: ours and the SDK's.
+//! Conversion of log levels between our types and the SDK's.
 #![expect(deprecated, reason = "logging is left to older versions of the protocol")]
 
 use rmcp::model::{

@@ -1,10 +1,10 @@
-//! Who is at the other end and which version it speaks: ours and the SDK's.
+//! Conversion of a peer's identity and version between our types and the SDK's.
 
 use rmcp::model::{Implementation, ProtocolVersion};
 
 use crate::{McpImplementation, McpVersion};
 
-/// Who the other end says it is.
+/// Converts the identity of the peer.
 pub(crate) fn implementation_from_sdk(implementation: &Implementation) -> McpImplementation {
     McpImplementation {
         name: implementation.name.clone(),
@@ -13,7 +13,7 @@ pub(crate) fn implementation_from_sdk(implementation: &Implementation) -> McpImp
     }
 }
 
-/// Who we say we are.
+/// Converts our identity.
 pub(crate) fn implementation_to_sdk(implementation: &McpImplementation) -> Implementation {
     let mut sent = Implementation::new(&implementation.name, &implementation.version);
     sent.title.clone_from(&implementation.title);

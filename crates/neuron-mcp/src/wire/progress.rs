@@ -1,10 +1,10 @@
-//! Progress: ours and the SDK's.
+//! Conversion of progress between our types and the SDK's.
 
 use rmcp::model::{
     ProgressNotification, ProgressNotificationParam, ProgressToken, ServerNotification,
 };
 
-/// How far a call has come, as it is sent.
+/// Creates the notification of a call's progress.
 pub(crate) fn notification(
     token: ProgressToken,
     progress: f64,

@@ -1,4 +1,4 @@
-//! Prompts: ours and the SDK's.
+//! Conversion of prompts between our types and the SDK's.
 
 use neuron_types::Role;
 use rmcp::model::{GetPromptResult, Prompt, PromptArgument, PromptMessage};
@@ -54,7 +54,7 @@ pub(crate) fn result_to_sdk(result: &McpPromptResult, version: McpVersion) -> Ge
     sent
 }
 
-/// Who says something.
+/// Converts the role of a message.
 pub(crate) fn role_from_sdk(role: &rmcp::model::Role) -> Role {
     match role {
         rmcp::model::Role::Assistant => Role::Assistant,
@@ -62,7 +62,7 @@ pub(crate) fn role_from_sdk(role: &rmcp::model::Role) -> Role {
     }
 }
 
-/// Who says something: whatever is not the assistant's is the user's.
+/// Converts the role of a message. Any role except the assistant's is the user's.
 pub(crate) fn role_to_sdk(role: Role) -> rmcp::model::Role {
     match role {
         Role::Assistant => rmcp::model::Role::Assistant,

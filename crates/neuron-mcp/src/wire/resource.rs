@@ -1,4 +1,4 @@
-//! Templates of resources: ours and the SDK's.
+//! Conversion of resource templates between our types and the SDK's.
 
 use rmcp::model::ResourceTemplate;
 

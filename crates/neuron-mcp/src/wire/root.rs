@@ -1,4 +1,4 @@
-//! Roots: ours and the SDK's.
+//! Conversion of roots between our types and the SDK's.
 #![expect(deprecated, reason = "roots are left to older versions of the protocol")]
 
 use rmcp::model::{ListRootsResult, Root};

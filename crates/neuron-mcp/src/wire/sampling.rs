@@ -1,4 +1,4 @@
-//! Sampling: ours and the SDK's.
+//! Conversion of sampling between our types and the SDK's.
 #![expect(deprecated, reason = "sampling is left to older versions of the protocol")]
 
 use neuron_types::{ContentBlock, ImageSource, Message, StopReason, ToolChoice};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{content, prompt, tool};
 use crate::{ModelPreferences, SamplingRequest, SamplingResponse, TraceContext};
 
-/// What a server asks, and what it says beside that.
+/// Converts a server's request with its metadata.
 pub(crate) fn request_from_sdk(
     sent: CreateMessageRequestParams,
     trace_context: Option<TraceContext>,
@@ -34,7 +34,7 @@ pub(crate) fn request_from_sdk(
     }
 }
 
-/// What is asked, as it is sent.
+/// Converts a request for the client.
 pub(crate) fn request_to_sdk(request: &SamplingRequest) -> CreateMessageRequestParams {
     let messages = request.messages.iter().map(message_to_sdk).collect();
     let mut sent = CreateMessageRequestParams::new(messages, request.max_tokens);
@@ -76,7 +76,7 @@ fn preferences_to_sdk(preferences: &ModelPreferences) -> model::ModelPreferences
     sent
 }
 
-/// What the model wrote, as a client told it.
+/// Converts a client's response.
 pub(crate) fn response_from_sdk(result: CreateMessageResult) -> SamplingResponse {
     SamplingResponse {
         message: message_from_sdk(result.message),
@@ -91,7 +91,7 @@ pub(crate) fn response_from_sdk(result: CreateMessageResult) -> SamplingResponse
     }
 }
 
-/// What the model wrote, as it is sent.
+/// Converts a response for the server.
 pub(crate) fn response_to_sdk(response: &SamplingResponse) -> CreateMessageResult {
     let message = message_to_sdk(&response.message);
     let mut result = CreateMessageResult::new(message, response.model.clone());

@@ -1,4 +1,4 @@
-//! What spans tell of requests and answers of the SDK.
+//! Attributes of spans from requests and responses of the SDK.
 
 use neuron_types::McpError;
 use rmcp::model::{ClientRequest, Reference, ServerResult};
@@ -6,7 +6,7 @@ use rmcp::model::{ClientRequest, Reference, ServerResult};
 use crate::span::{Failure, Subject};
 use crate::{McpCancelled, McpRequestError, McpTimeout};
 
-/// What a request to a server is about.
+/// Returns the subject of a request to a server.
 pub(crate) fn of_client_request(request: &ClientRequest) -> Subject<'_> {
     let method = request.method();
     match request {
@@ -20,7 +20,7 @@ pub(crate) fn of_client_request(request: &ClientRequest) -> Subject<'_> {
     }
 }
 
-/// What a completion is about: a prompt's argument, or a template's variable.
+/// Returns the subject of a completion, which is an argument of a prompt or a variable of a template.
 pub(crate) fn of_completion<'a>(method: &'a str, target: &'a Reference) -> Subject<'a> {
     match target {
         Reference::Prompt(prompt) => Subject::prompt(method, &prompt.name),
@@ -28,7 +28,7 @@ pub(crate) fn of_completion<'a>(method: &'a str, target: &'a Reference) -> Subje
     }
 }
 
-/// How a tool failed whose result says so.
+/// Returns the failure of a tool whose result is an error.
 pub(crate) fn failed_tool(result: &ServerResult) -> Option<Failure> {
     match result {
         ServerResult::CallToolResult(result) if result.is_error == Some(true) => {
@@ -38,7 +38,7 @@ pub(crate) fn failed_tool(result: &ServerResult) -> Option<Failure> {
     }
 }
 
-/// How a request failed.
+/// Returns the failure of a request.
 pub(crate) fn failure(error: &McpError) -> Failure {
     match error {
         McpError::Transport(_) | McpError::Connection(_) => Failure::TRANSPORT,

@@ -1,4 +1,4 @@
-//! Tools and their results: ours and the SDK's.
+//! Conversion of tools and their results between our types and the SDK's.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What becomes of schemas, and that the same arguments are valid.
+//! Tests of converted schemas, for which the same arguments must be valid.
 
 use proptest::prelude::*;
 

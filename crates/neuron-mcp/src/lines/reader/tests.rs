@@ -49,7 +49,7 @@ fn read(parts: impl IntoIterator<Item = Vec<u8>>, limit: usize) -> Vec<Piece> {
     }
 }
 
-/// What must come out: the same in a few lines, with all in memory.
+/// Returns the expected pieces by a simple implementation in memory.
 fn expected(text: &[u8], limit: usize) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for line in text.split(|byte| *byte == b'\n') {
@@ -67,7 +67,7 @@ fn expected(text: &[u8], limit: usize) -> Vec<Piece> {
     pieces
 }
 
-/// The beginnings of long lines, which depend on where they were cut: only what all cuts agree on.
+/// Removes the beginnings of long lines, which depend on the cut.
 fn without_short_heads(pieces: Vec<Piece>) -> Vec<Piece> {
     pieces
         .into_iter()
