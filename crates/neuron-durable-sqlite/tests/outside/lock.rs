@@ -1,4 +1,4 @@
-//! One run, one driver.
+//! Each run has at most one driver.
 
 use std::path::Path;
 
@@ -49,7 +49,7 @@ fn held_elsewhere(test: &str, path: &Path) -> ChildProcess {
     child
 }
 
-/// What the other process does.
+/// The body of the child process, which holds the run until it is killed.
 async fn hold(path: String) {
     let runs = SqliteRuns::open(path).await.unwrap();
     let work = Work::new(4, 10).hanging_at(2);
