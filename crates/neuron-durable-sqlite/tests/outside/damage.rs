@@ -88,7 +88,7 @@ impl Begun {
 }
 
 #[tokio::test]
-async fn a_whole_journal_goes_on() {
+async fn run_of_an_undamaged_journal_resumes() {
     let begun = begun().await;
     begun.put(&begun.database);
     assert!(matches!(begun.go_on("whole").await, WentOn::Well));
@@ -147,7 +147,7 @@ async fn damaged(begun: &Begun, sql: &str, words: &str) {
 }
 
 #[tokio::test]
-async fn steps_that_are_not_as_written_are_told() {
+async fn changed_steps_are_refused() {
     let begun = begun().await;
     for (sql, words) in [
         (
@@ -167,9 +167,9 @@ async fn steps_that_are_not_as_written_are_told() {
     }
 }
 
-/// A missing index entry used to hide its row: the run began anew and repeated its steps.
+/// A missing index entry hides its row. Without a check, the run would begin anew and repeat its steps.
 #[tokio::test]
-async fn what_an_index_lost_is_told_and_not_done_again() {
+async fn rows_missing_from_an_index_are_refused() {
     let begun = begun().await;
     for (index, left, words) in [
         ("sqlite_autoindex_runs_1", 0, "the index of runs does not have it"),

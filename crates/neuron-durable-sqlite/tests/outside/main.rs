@@ -1,4 +1,4 @@
-//! Tests of the public API: driving, killing and listing runs, and damaging their files.
+//! Tests of the public API for driving, killing and listing runs, and of damaged files.
 
 mod agent_version;
 mod backup;
