@@ -59,7 +59,7 @@ const BOUNDARIES: [&str; 9] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_is_killed_at_a_boundary_goes_on() {
+async fn service_killed_at_a_boundary_resumes() {
     let Some(mut scene) = Scene::open(|task| task.model_millis = 100).await else { return };
     for boundary in BOUNDARIES {
         scene.forget_effects();
@@ -72,7 +72,7 @@ async fn a_service_that_is_killed_at_a_boundary_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_is_killed_at_random_moments_goes_on() {
+async fn service_killed_at_random_moments_resumes() {
     let Some(mut scene) = Scene::open(|task| task.model_millis = 100).await else { return };
     let mut random = neuron_testing_seed();
     for round in 0..8 {
@@ -99,7 +99,7 @@ fn neuron_testing_seed() -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_killed_goes_on_when_it_is_started_again() {
+async fn killed_server_resumes_after_restart() {
     let Some(scene) = Scene::open(|task| task.model_millis = 100).await else { return };
     for boundary in ["begin once 1", "model 2", "begin again 2"] {
         scene.forget_effects();
