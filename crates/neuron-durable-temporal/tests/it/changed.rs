@@ -27,7 +27,8 @@ fn histories() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/histories")
 }
 
-/// Returns the committed history. With `NEURON_WRITE_HISTORIES=1` the history is written anew.
+/// Returns the committed history. With `NEURON_WRITE_HISTORIES=1`, a history whose name starts with `asked` is written
+/// anew.
 async fn history(name: &str, write: impl AsyncFnOnce() -> Vec<u8>) -> Vec<u8> {
     let file = histories().join(format!("{name}.json"));
     let writes = std::env::var("NEURON_WRITE_HISTORIES").is_ok_and(|write| write == "1");

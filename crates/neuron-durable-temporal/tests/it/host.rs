@@ -38,7 +38,7 @@ pub(crate) fn options() -> TemporalOptions {
     TemporalOptions::new().heartbeat_timeout(Duration::from_secs(3))
 }
 
-/// An agent with its worker and its task queue.
+/// One agent with its worker and its queue.
 pub(crate) struct Bench {
     pub(crate) address: String,
     pub(crate) queue: String,
@@ -46,7 +46,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// Connects to the shared server. Returns `None` if Temporal is not installed.
+    /// On the shared server; none where there is no Temporal.
     pub(crate) async fn new(name: &str, options: &TemporalOptions) -> Option<Self> {
         let server = tokio::task::spawn_blocking(TemporalServer::shared).await.unwrap()?;
         Some(Self::on(server, name, options).await)

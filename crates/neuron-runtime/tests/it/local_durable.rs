@@ -292,7 +292,7 @@ async fn every_attempt_of_the_model_has_its_time() {
     assert_eq!(error.to_string(), "provider error: timeout after 10s");
 }
 
-/// Records its events, and waits after each if it is slow.
+/// Records its events, and waits for `slow` before each event.
 #[derive(Default)]
 struct Reader {
     log: Log,
