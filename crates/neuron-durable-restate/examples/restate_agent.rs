@@ -25,7 +25,7 @@ use travel::{Begun, Hosted, Model, agent, end_with_the_watcher, tools};
 
 type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
-/// The variable that makes this program the service; it holds the port.
+/// Environment variable with the port. If set, this program runs as the service.
 const SERVICE: &str = "RESTATE_AGENT_PORT";
 
 #[tokio::main]

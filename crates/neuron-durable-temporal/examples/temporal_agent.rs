@@ -22,7 +22,7 @@ use travel::{Begun, Hosted, Model, agent, end_with_the_watcher, tools};
 
 type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
-/// The variable that makes this program the worker; it holds the server's address.
+/// Environment variable with the address of the server. If set, this program runs as the worker.
 const WORKER: &str = "TEMPORAL_AGENT_SERVER";
 
 #[tokio::main]

@@ -1,4 +1,4 @@
-//! An agent whose runs can be followed in the log, with a model that plays a script: no key, no network.
+//! An agent whose runs are logged by a `TracingHook`. Its model is scripted, so it needs no key and no network.
 //!
 //! `cargo run -p neuron-runtime --example tracing_hook` tells of runs and compactions; with
 //! `RUST_LOG=debug` of every call of the model and of tools too, each tool's own lines within its call.
@@ -57,7 +57,7 @@ fn tools() -> ToolRegistry {
     tools
 }
 
-/// What the model says.
+/// The responses of the model.
 fn script() -> [Reply; 4] {
     let call = |id, city| (id, "get_weather", json!({ "city": city }));
     [

@@ -1,4 +1,4 @@
-//! The process that hosts the agent: this program again.
+//! The child process that hosts the agent. It runs this program again.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read};
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use tokio::sync::mpsc::UnboundedSender;
 
-/// Lets this process end with the one that watches it, which holds the other end of its input.
+/// Exits when the parent process ends. The parent holds the write end of this process's standard input.
 pub(crate) fn end_with_the_watcher() {
     std::thread::spawn(|| {
         let _ = io::stdin().read_to_end(&mut Vec::new());
@@ -18,8 +18,8 @@ pub(crate) fn end_with_the_watcher() {
 pub(crate) struct Hosted(Child);
 
 impl Hosted {
-    /// Starts this program again, with a variable that says what it is to do. Its lines arrive with its
-    /// process id.
+    /// Starts this program again with an environment variable that selects its role. Each line of its output is
+    /// sent to `lines` with the process id.
     pub(crate) fn start(
         (variable, value): (&str, &str),
         lines: UnboundedSender<String>,
@@ -53,7 +53,7 @@ impl Drop for Hosted {
     }
 }
 
-/// How often each thing began.
+/// Number of starts of each operation.
 #[derive(Default)]
 pub(crate) struct Begun(BTreeMap<String, usize>);
 

@@ -1,5 +1,5 @@
-//! The agent that the examples of the engines host, each in a process of its own that is killed: it books a
-//! journey, and each line that it prints is something that really happened.
+//! The agent of the engines' examples, which books a journey. Each engine hosts it in a process of its own, which
+//! is killed. Each printed line reports a real effect.
 
 mod hosted;
 
@@ -52,7 +52,7 @@ async fn find_trains() -> Result<String, ToolError> {
     Ok("the 9:30".into())
 }
 
-/// Reserves a seat; with the same key it is the same seat.
+/// Reserves a seat. Calls with the same key reserve the same seat.
 #[neuron_tool(effect = Idempotent)]
 async fn reserve_seat() -> Result<String, ToolError> {
     work("reserve_seat", 1500).await;
@@ -79,7 +79,7 @@ async fn work(what: &str, millis: u64) {
     println!("{what} ends");
 }
 
-/// Plays a script instead of a model that costs money: which answer comes next follows from the conversation.
+/// A scripted model that costs nothing. The next response depends only on the conversation.
 pub(crate) struct Model;
 
 impl Provider for Model {

@@ -48,7 +48,7 @@ async fn a_run_that_is_cancelled_while_it_waits_is_not_shown_any_more() {
     assert_eq!(scene.count("begin wire"), 0);
 }
 
-/// What a run waits for, once it waits.
+/// Waits until the run has pending calls, and returns them.
 async fn pending(scene: &Scene, run: &str) -> Value {
     for _ in 0..1000 {
         let (status, body) = ask(scene, run).await;

@@ -1,4 +1,4 @@
-//! The public suite on the real server: what every durable engine must hold.
+//! The public conformance suite of durable engines on a Restate server.
 
 use std::convert::Infallible;
 use std::io;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::http;
 
-/// Where the server is, and where the service listens.
+/// Addresses of the server, and the port of the service.
 #[derive(Clone, Serialize, Deserialize)]
 struct Place {
     ingress: String,
@@ -26,7 +26,7 @@ struct Place {
 struct Restate(Place);
 
 impl Restate {
-    /// Begins the run unless it has begun: the id of its invocation.
+    /// Starts the run unless it was started before. Returns the id of its invocation.
     async fn begin(&self, run_id: &str, body: Option<&Value>) -> Result<String, RunFailure> {
         let path = "/scenario/run/send";
         loop {

@@ -118,7 +118,7 @@ async fn the_journal_grows_with_what_is_new_and_not_with_the_whole_conversation(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_cancels_the_run_cancels_the_invocation_that_goes_on() {
+async fn cancelled_run_cancels_its_continued_invocation() {
     let Some(scene) = Scene::open(|task| task.continue_after = Some(4)).await else { return };
     let run = scene.begin("again:1 again:2 again:3 again:4:60000").await;
     scene.see("begin again 4").await;

@@ -7,10 +7,10 @@ use neuron_types::AgentResult;
 
 use crate::scene::Scene;
 
-/// Four answers, parallel tools, one that asks for a retry: about two seconds.
+/// Four responses with parallel tools and a tool that asks for a retry. Takes about two seconds.
 const SCRIPT: &str = "once:1:150 again:2:150,once:3:150,pure:4:150 fussy:5:50";
 
-/// What must hold of a run after so many kills.
+/// Asserts the result and the effects of a run after `kills` kills.
 #[track_caller]
 fn check(scene: &Scene, result: &AgentResult, kills: usize, context: &str) {
     let context = format!("{context}: {:#?}", scene.effects());
@@ -59,7 +59,7 @@ const BOUNDARIES: [&str; 9] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_is_killed_at_a_boundary_goes_on() {
+async fn service_killed_at_a_boundary_resumes() {
     let Some(mut scene) = Scene::open(|task| task.model_millis = 100).await else { return };
     for boundary in BOUNDARIES {
         scene.forget_effects();
@@ -72,7 +72,7 @@ async fn a_service_that_is_killed_at_a_boundary_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_is_killed_at_random_moments_goes_on() {
+async fn service_killed_at_random_moments_resumes() {
     let Some(mut scene) = Scene::open(|task| task.model_millis = 100).await else { return };
     let mut random = neuron_testing_seed();
     for round in 0..8 {
@@ -91,14 +91,15 @@ async fn a_service_that_is_killed_at_random_moments_goes_on() {
     }
 }
 
-/// Other moments each time; a failure names them.
+/// Returns a new seed for each run of the test, so that the kills happen at other moments. A failure prints these
+/// moments.
 fn neuron_testing_seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(0)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_killed_goes_on_when_it_is_started_again() {
+async fn killed_server_resumes_after_restart() {
     let Some(scene) = Scene::open(|task| task.model_millis = 100).await else { return };
     for boundary in ["begin once 1", "model 2", "begin again 2"] {
         scene.forget_effects();

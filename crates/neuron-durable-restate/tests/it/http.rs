@@ -7,8 +7,8 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
-/// Sends a request to a server; the status and the body, which is null if it is empty and a
-/// string if it is no JSON.
+/// Sends a request to a server. Returns the status and the body. An empty body is null, and a body that is not JSON
+/// is a string.
 pub(crate) async fn send(
     url: &str,
     method: &str,

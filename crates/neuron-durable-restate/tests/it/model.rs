@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 /// The scripts of the agent inside the calls `helper:0` and `helper:1`.
 const HELPER: [&str; 2] = ["pay:7 wire:1 pay:7", "again:1:5000"];
 
-/// What really ran, by all processes.
+/// A file in which all processes log their effects.
 #[derive(Clone, Debug)]
 pub(crate) struct Effects(pub(crate) PathBuf);
 
@@ -44,10 +44,10 @@ impl Effects {
     }
 }
 
-/// What the model shall do beside its script.
+/// Settings of the model besides its script.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Moods {
-    /// How long each answer takes, in milliseconds.
+    /// Delay of each response in milliseconds.
     pub(crate) millis: u64,
 }
 

@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 
 use crate::scene::Scene;
 
-/// What an older release wrote before it died: the time alone.
+/// A service that writes the journal of an older release, which recorded only the time before it died.
 struct OlderRelease(Arc<AtomicBool>);
 
 #[restate_sdk::service(name = "support")]

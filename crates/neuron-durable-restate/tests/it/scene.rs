@@ -72,7 +72,7 @@ impl Scene {
         body["invocationId"].as_str().unwrap().to_owned()
     }
 
-    /// Waits for the end of a run: the status and the body.
+    /// Waits for the end of a run. Returns the status and the body.
     pub(crate) async fn end(&self, run: &str) -> (u16, Value) {
         let path = format!("/restate/invocation/{run}/attach");
         let ingress = self.server.ingress_url();

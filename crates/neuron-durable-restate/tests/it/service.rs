@@ -1,4 +1,4 @@
-//! The process that serves the agent: this test binary again.
+//! The child process that serves the agent. It runs this test binary again.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -21,11 +21,11 @@ use tokio::net::TcpListener;
 
 use crate::model::{Effects, Model, Moods, tools};
 
-/// What the process is to be.
+/// Settings of the child process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Task {
     pub(crate) effects: PathBuf,
-    /// Zero: any.
+    /// Port of the service. Zero selects a free port.
     pub(crate) port: u16,
     pub(crate) model_millis: u64,
     pub(crate) system_prompt: String,
@@ -38,10 +38,10 @@ pub(crate) struct Task {
     pub(crate) fail_unknown: bool,
     pub(crate) agent_version: Option<String>,
     pub(crate) lease: Duration,
-    /// How long calls wait for an approval.
+    /// Maximum time that pending calls wait for an approval.
     pub(crate) approval_timeout: Duration,
     pub(crate) streams: bool,
-    /// What the agent does before all else, as in the second line of a script.
+    /// Steps that the agent runs first, in the syntax of the second line of a script.
     pub(crate) first: String,
     pub(crate) environment: HashMap<String, String>,
     pub(crate) cwd: PathBuf,
@@ -87,14 +87,14 @@ pub(crate) struct Started {
 }
 
 impl Started {
-    /// Stops the process, or lets it go on: `STOP` or `CONT`.
+    /// Sends the signal `STOP` or `CONT` to the process.
     pub(crate) fn signal(&self, name: &str) {
         let id = self.id.to_string();
         let kill = ["-c", r#"kill "$@""#, "kill", &format!("-{name}"), &id];
         assert!(std::process::Command::new("/bin/sh").args(kill).status().unwrap().success());
     }
 
-    /// How often the process said that it runs.
+    /// Returns the number of heartbeats that the process wrote.
     pub(crate) fn beats(&self, effects: &Effects) -> usize {
         std::fs::metadata(effects.beats(self.id)).map_or(0, |beats| beats.len() as usize)
     }
@@ -227,7 +227,7 @@ impl DurableAgent for Agent {
     }
 }
 
-/// Does what the second line of the script says.
+/// Runs the steps of the second line of the script.
 async fn before(
     todo: Option<&str>,
     durability: &Durability<'_>,

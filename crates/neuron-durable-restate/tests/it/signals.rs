@@ -105,7 +105,7 @@ async fn a_tool_of_an_agent_inside_a_call_of_a_cancelled_run_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_kills_or_cancels_a_tool_does_not_cancel_the_run() {
+async fn killed_or_cancelled_tool_does_not_cancel_the_run() {
     let Some(scene) = Scene::open(|_| ()).await else { return };
     for how in ["kill", "cancel"] {
         scene.forget_effects();

@@ -1,5 +1,5 @@
-//! The public suite on the real server: what every durable engine must hold. Processes that are killed are
-//! in `conformance`.
+//! The public conformance suite on a Restate server, without killed processes. The module `conformance` kills
+//! processes.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -22,7 +22,7 @@ struct Restate {
     hosts: Mutex<HashMap<String, Host>>,
 }
 
-/// What hosts one run. Its runtime is its own, so that all of it ends when it is dropped.
+/// The host of one run. It owns its runtime, so dropping the host ends all of its tasks.
 struct Host {
     scenario: Scenario,
     port: u16,
@@ -156,7 +156,8 @@ impl DurableEngine for Restate {
         }
     }
 
-    /// What has ended Restate answers from its journal, and replays no more.
+    /// Returns `None`, because Restate answers for a completed invocation from its journal and does not replay
+    /// it.
     async fn replay(&self, _: &str, _: &Scenario, _: &EffectLog) -> Option<Result<(), RunFailure>> {
         None
     }

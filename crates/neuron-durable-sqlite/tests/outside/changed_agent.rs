@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::support::{add_tool, place};
 
-/// What an agent is made of. Another release of the program has another one.
+/// The prompt, model, tool and settings of one release of the agent.
 #[derive(Clone)]
 struct Release {
     prompt: &'static str,

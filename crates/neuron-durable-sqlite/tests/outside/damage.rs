@@ -1,5 +1,5 @@
-//! Journals that are damaged: nothing is done again, nothing wrong is taken for what was, and the file stays as
-//! it is.
+//! Damaged journals. A run on a damaged journal never repeats an effect, never accepts a changed step, and leaves
+//! the file unchanged.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ struct Begun {
     work: Work,
     /// The database, with everything in it.
     database: Vec<u8>,
-    /// What the whole run gives.
+    /// The messages of an uninterrupted run.
     messages: Vec<Message>,
 }
 
@@ -37,7 +37,7 @@ async fn begun() -> Begun {
     Begun { _folder: folder, path, work, database, messages }
 }
 
-/// What came of going on with a run.
+/// The outcome of resuming a run.
 #[derive(Debug)]
 enum WentOn {
     /// To the end, as if nothing had happened.
@@ -88,7 +88,7 @@ impl Begun {
 }
 
 #[tokio::test]
-async fn a_whole_journal_goes_on() {
+async fn run_of_an_undamaged_journal_resumes() {
     let begun = begun().await;
     begun.put(&begun.database);
     assert!(matches!(begun.go_on("whole").await, WentOn::Well));
@@ -133,7 +133,7 @@ async fn a_changed_byte_is_refused_or_changes_nothing() {
     assert!(refused > well / 4, "{well} and {refused}");
 }
 
-/// Changes the journal by its tables; it must be refused in words that have this in them.
+/// Changes one row of the journal with `sql` and asserts that resuming fails with an error that contains `words`.
 async fn damaged(begun: &Begun, sql: &str, words: &str) {
     begun.put(&begun.database);
     let connection = Connection::open(&begun.path).unwrap();
@@ -147,7 +147,7 @@ async fn damaged(begun: &Begun, sql: &str, words: &str) {
 }
 
 #[tokio::test]
-async fn steps_that_are_not_as_written_are_told() {
+async fn changed_steps_are_refused() {
     let begun = begun().await;
     for (sql, words) in [
         (
@@ -167,9 +167,9 @@ async fn steps_that_are_not_as_written_are_told() {
     }
 }
 
-/// What an index does not have looked as if it had never been: a run was made anew, and steps were done again.
+/// A missing index entry hides its row. Without a check, the run would begin anew and repeat its steps.
 #[tokio::test]
-async fn what_an_index_lost_is_told_and_not_done_again() {
+async fn rows_missing_from_an_index_are_refused() {
     let begun = begun().await;
     for (index, left, words) in [
         ("sqlite_autoindex_runs_1", 0, "the index of runs does not have it"),
@@ -239,7 +239,7 @@ async fn a_log_that_is_cut_or_changed_is_refused_or_has_the_last_moment() {
     drop(folder);
 }
 
-/// A frame of the log: a page and its header.
+/// Bytes of one WAL frame, which is a page and its header of 24 bytes.
 const FRAME: usize = 4096 + 24;
 
 fn beside(path: &Path, ending: &str) -> PathBuf {

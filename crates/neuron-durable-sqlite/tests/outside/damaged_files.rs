@@ -1,4 +1,5 @@
-//! Journals of which any file is changed, cut or removed at random: an error or the exact state, never an earlier one.
+//! Changes, truncates and removes files of a journal at random. Opening it returns an error or the exact state,
+//! never an earlier state.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +21,7 @@ struct Expected {
     messages: Vec<Message>,
 }
 
-/// The number of runs that are as they were, and of those that are refused.
+/// Counts of the exact and the refused runs.
 #[derive(Debug, Default)]
 struct Tally {
     exact: usize,
@@ -37,7 +38,7 @@ fn work() -> Work {
     Work::new(4, 700)
 }
 
-/// What is left to do of the run `begun`.
+/// The remaining calls of the model and the tool in the run `begun`.
 const LEFT: (usize, usize) = (3, 2);
 
 /// Writes a journal, and copies its files as a killed process leaves them.

@@ -1,4 +1,4 @@
-//! A disk without room: the run ends with an error that says so, and goes on when there is room.
+//! A full disk. The run ends with an error that names the cause, and resumes when there is room.
 
 use std::process::Command;
 
@@ -11,8 +11,8 @@ const TEST: &str = "full::without_room_a_run_says_so_and_goes_on_when_there_is_s
 const PLACE: &str = "NEURON_JOURNAL_WITHOUT_ROOM";
 const TURNS: usize = 60;
 
-/// The limit is the operating system's on the size of a file, which a process cannot raise again: so it is
-/// another process that has it. The signal that would end it is ignored.
+/// Runs in a child process, because a process cannot raise its file size limit (`ulimit -f`) again. The child
+/// ignores SIGXFSZ, so that the write fails instead of ending the process.
 #[tokio::test]
 async fn without_room_a_run_says_so_and_goes_on_when_there_is_some() {
     if let Ok(path) = std::env::var(PLACE) {

@@ -1,5 +1,5 @@
-//! Killed in the middle of a stream, of a wait, and of continuing as new: what the public suite's scenario
-//! does not have.
+//! Kills a process during a stream, during a wait, and while a run continues as new. The scenarios of the public
+//! suite do not cover these.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use serde_json::{Value, json};
 
 use crate::support::{HANGING, add_tool, place, whole};
 
-/// How many answers call the tool, before the last.
+/// Number of responses that call the tool, before the last response.
 const TURNS: usize = 8;
 
-/// What an agent does beside running its loop.
+/// The work of an agent beside its loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Program {
     /// Streams its answers, each in many pieces.
@@ -257,7 +257,7 @@ async fn survives(program: Program, test: &str) {
     println!("{} was killed {all} times", program.name());
 }
 
-/// Sends what the run is going to wait for.
+/// Sends the signal that the run waits for.
 async fn signal(job: &Job, runs: &SqliteRuns) {
     if job.program != Program::Waits {
         return;

@@ -1,4 +1,5 @@
-//! Holders that are stopped or hang: another process takes the run over, and they begin nothing once they go on.
+//! Lease holders that are stopped or hang. Another process takes the run over, and the old holder starts no new
+//! step when it continues.
 
 use std::path::PathBuf;
 use std::process::Command;

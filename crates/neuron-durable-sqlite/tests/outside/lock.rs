@@ -1,4 +1,4 @@
-//! One run, one driver.
+//! Each run has at most one driver.
 
 use std::path::Path;
 
@@ -49,7 +49,7 @@ fn held_elsewhere(test: &str, path: &Path) -> ChildProcess {
     child
 }
 
-/// What the other process does.
+/// The body of the child process, which holds the run until it is killed.
 async fn hold(path: String) {
     let runs = SqliteRuns::open(path).await.unwrap();
     let work = Work::new(4, 10).hanging_at(2);
@@ -83,7 +83,7 @@ async fn a_process_that_is_killed_holds_nothing() {
 
 /// Whoever deletes the locks lets a second driver in. The first one must not write any more.
 #[tokio::test]
-async fn a_driver_whose_lock_was_deleted_writes_nothing_any_more() {
+async fn driver_with_a_deleted_lock_writes_nothing() {
     let (folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let other = SqliteRuns::open(&path).await.unwrap();

@@ -1,4 +1,4 @@
-//! The journal seen from outside: by those who drive runs, kill them, look at them, and damage their files.
+//! Tests of the public API for driving, killing and listing runs, and of damaged files.
 
 mod agent_version;
 mod backup;

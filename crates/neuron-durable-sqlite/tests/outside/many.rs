@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use crate::support::{HANGING, Work, place};
 
 const RUNS: usize = 64;
-/// One that waits for others as long as it takes: SQLite lets nobody queue, and on a slow disk those who write all
-/// the time leave little room.
+/// Opens a journal with a busy timeout of ten minutes. SQLite has no queue of writers, so on a slow disk a writer
+/// may wait long for its turn.
 async fn patient(path: &Path) -> SqliteRuns {
     let options = SqliteOptions::new().busy_timeout(Duration::from_secs(600));
     SqliteRuns::open_with(path, options).await.unwrap()

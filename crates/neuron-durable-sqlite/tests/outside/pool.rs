@@ -1,4 +1,4 @@
-//! Pools: many runs, few at a time.
+//! Pools that run many runs with few at the same time.
 
 use std::collections::BTreeMap;
 use std::path::Path;

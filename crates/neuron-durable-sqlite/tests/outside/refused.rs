@@ -1,5 +1,5 @@
-//! Files that are no journal of ours, or not one that can be used: an error that says so, and a file that
-//! stays as it is.
+//! Files that are not a usable journal. Opening returns an error that names the cause, and leaves the file
+//! unchanged.
 
 use std::fs;
 use std::io::ErrorKind;

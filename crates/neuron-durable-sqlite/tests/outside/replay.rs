@@ -1,4 +1,4 @@
-//! Long journals: when they continue as new, and what the log says of their replay.
+//! Long journals, continuing as new, and the log records of a replay.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! How large a journal becomes.
+//! The size of a journal.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ fn size(folder: &Path) -> usize {
     files(folder).values().map(Vec::len).sum()
 }
 
-/// Runs so many turns with messages of 4 KB; returns the bytes of the messages and of the journal.
+/// Runs `turns` turns with messages of 4 KB. Returns the bytes of the messages and of the journal.
 async fn measured(turns: usize) -> (usize, usize) {
     let (folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();

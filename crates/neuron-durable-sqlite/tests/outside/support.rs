@@ -1,4 +1,4 @@
-//! A place for a journal, and a run that can be stopped anywhere: a model and a tool that count what they do.
+//! A temporary journal, and a run that can be stopped at any call. Its model and its tool count their calls.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -44,19 +44,19 @@ pub(crate) fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// What one run is made of. Clones count together.
+/// The script of one run. Clones share their counters.
 #[derive(Debug, Clone)]
 pub(crate) struct Work {
-    /// How many answers call the tool, before the last.
+    /// Number of responses that call the tool, before the last response.
     pub(crate) turns: usize,
-    /// How long every message is about.
+    /// Approximate length of a message in bytes.
     pub(crate) bytes: usize,
     /// The call of the model, from zero, that never ends.
     pub(crate) hangs_at: Option<usize>,
     pub(crate) counts: Arc<Counts>,
 }
 
-/// What was done, in this process.
+/// Counters of the calls in this process.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) model: AtomicUsize,
@@ -79,7 +79,7 @@ impl Work {
         Self { hangs_at: None, counts: Arc::default(), ..*self }
     }
 
-    /// How often the model and the tool were called.
+    /// Returns the number of calls of the model and of the tool.
     pub(crate) fn done(&self) -> (usize, usize) {
         (self.counts.model.load(Ordering::SeqCst), self.counts.tool.load(Ordering::SeqCst))
     }
@@ -159,7 +159,7 @@ pub(crate) fn text(seed: usize, bytes: usize) -> String {
     text
 }
 
-/// What the model says follows from the conversation alone.
+/// A model whose response depends only on the conversation.
 impl Provider for Work {
     async fn complete(
         &self,
@@ -191,7 +191,7 @@ impl Provider for Work {
     }
 }
 
-/// A tool whose calls do what a function does. Calls with the same `invoice` are one effect.
+/// A tool that calls a function. Calls with the same `invoice` are one effect.
 struct FnTool<F> {
     name: &'static str,
     call: F,

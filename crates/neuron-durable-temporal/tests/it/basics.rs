@@ -1,4 +1,4 @@
-//! A run from its start to its end: what the model and the tools see, and what the client gets.
+//! Complete runs, with the input of the model and the tools and the result at the client.
 
 use std::time::Duration;
 

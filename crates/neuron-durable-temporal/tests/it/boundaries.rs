@@ -30,7 +30,8 @@ fn tools() -> ToolRegistry {
     tools
 }
 
-/// Reads pages, summarises them and answers: the last two are calls of the model with nothing between.
+/// Reads pages, summarises them and answers. The summary and the answer are two model calls with no step between
+/// them.
 fn summarises(start: Start, durability: Durability<'_>) -> Running<'_> {
     Box::pin(async move {
         let never = Model::new(|_| Err(ProviderError::InvalidRequest("past the engine".into())));
@@ -48,7 +49,7 @@ fn summarises(start: Start, durability: Durability<'_>) -> Running<'_> {
     })
 }
 
-/// Notes each call in a file; does something before it answers.
+/// A model that logs each call to a file and calls `before_the_answer` before its answer.
 fn noting(file: PathBuf, before_the_answer: fn()) -> Model {
     Model::new(move |request| {
         let note = |kind: &str| {

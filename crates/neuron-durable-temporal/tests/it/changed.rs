@@ -1,4 +1,4 @@
-//! Code that is not the one that began: on the server, and on committed histories without one.
+//! Changed code, on the server and on committed histories without a server.
 //!
 //! `tests/histories` holds what `NEURON_WRITE_HISTORIES=1 cargo test -p neuron-durable-temporal` saved: the
 //! public crash scenario, by local calls of the model and by activities, and a run that continued as new.
@@ -27,7 +27,8 @@ fn histories() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/histories")
 }
 
-/// The committed history, or one that is written now.
+/// Returns the committed history. With `NEURON_WRITE_HISTORIES=1`, a history whose name starts with `asked` is written
+/// anew.
 async fn history(name: &str, write: impl AsyncFnOnce() -> Vec<u8>) -> Vec<u8> {
     let file = histories().join(format!("{name}.json"));
     let writes = std::env::var("NEURON_WRITE_HISTORIES").is_ok_and(|write| write == "1");

@@ -1,4 +1,4 @@
-//! Workers that are killed: the public crash matrix, on the real server.
+//! The public crash matrix with killed workers on a Temporal server.
 
 use std::convert::Infallible;
 use std::path::Path;

@@ -32,7 +32,8 @@ pub(crate) fn unique(name: &str) -> String {
     format!("{name}-{}-{number}", std::process::id())
 }
 
-/// Options with which a test waits little for what a dead worker had, and a slow machine is not taken for one.
+/// Options with a heartbeat timeout of three seconds. It is short, so that a test waits little after a killed
+/// worker, and long enough for a slow machine.
 pub(crate) fn options() -> TemporalOptions {
     TemporalOptions::new().heartbeat_timeout(Duration::from_secs(3))
 }
@@ -148,7 +149,7 @@ impl Model {
         Self(Arc::new(answer))
     }
 
-    /// Says these, one after the other: the place follows from the conversation.
+    /// A model that returns `answers` in order. The conversation selects the next answer.
     pub(crate) fn script(answers: Vec<Vec<ContentBlock>>) -> Self {
         Self::new(move |request| {
             let turn = turns(request);
@@ -157,7 +158,7 @@ impl Model {
     }
 }
 
-/// How often the model has answered.
+/// Returns the number of responses in the conversation.
 pub(crate) fn turns(request: &CompletionRequest) -> usize {
     let is_answer = |message: &&Message| message.role == neuron_types::Role::Assistant;
     request.messages.iter().filter(is_answer).count()
@@ -199,7 +200,7 @@ type Work = dyn Fn(Value, ToolContext) -> WasmBoxedFuture<'static, Result<ToolOu
     + Send
     + Sync;
 
-/// A tool that does what a function says.
+/// A tool that calls a function.
 pub(crate) struct Does {
     name: &'static str,
     effect: ToolEffect,

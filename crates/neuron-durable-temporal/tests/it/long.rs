@@ -295,7 +295,7 @@ fn policy(attempts: u32) -> RetryPolicy {
     }
 }
 
-/// Fails so often, and then answers; counts its calls.
+/// Returns a model that fails `times` times and then answers, and the counter of its calls.
 fn failing(times: usize, error: fn() -> ProviderError) -> (Model, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();

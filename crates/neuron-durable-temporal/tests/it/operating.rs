@@ -1,4 +1,4 @@
-//! What an operator sees and does: lists, decisions that come late, runs that are revived.
+//! Operation of runs, including lists, late decisions and revived runs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -53,7 +53,7 @@ fn declared() -> ToolRegistry {
     wires(&Wired::default())
 }
 
-/// The calls of a tool: the arguments, and the idempotency key.
+/// The arguments and the idempotency key of each call of a tool.
 type Wired = Arc<Mutex<Vec<(Value, String)>>>;
 
 fn wires(wired: &Wired) -> ToolRegistry {

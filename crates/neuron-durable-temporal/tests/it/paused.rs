@@ -25,7 +25,7 @@ enum Place {
     BeforeTool,
 }
 
-/// A worker: it logs what begins in it.
+/// A worker that logs each start of an operation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Site {
     name: String,

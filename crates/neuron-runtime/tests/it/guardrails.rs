@@ -23,8 +23,8 @@ use tracing::Level;
 use crate::support::*;
 use crate::tracing_records::Records;
 
-/// Logs what it is given, and judges it: `bad` trips, `odd` is worth a warning, at `panic` it panics, at
-/// `slow` it takes a minute, and at `hang` it never ends.
+/// A guardrail that logs its input and judges it by its words. `bad` trips, `odd` warns, `panic` panics, `slow`
+/// takes a minute, and `hang` never ends.
 #[derive(Clone)]
 struct Words {
     name: &'static str,
@@ -183,7 +183,7 @@ async fn a_guardrail_that_is_dropped_lets_none_after_it_begin() {
     assert_eq!(log.lines(), ["first: hang"]);
 }
 
-/// As the book has it: everything is imported, and guardrails are called by themselves too.
+/// Users import everything with globs, and call guardrails directly too.
 #[tokio::test]
 async fn guardrails_are_called_unambiguously_with_everything_imported() {
     use neuron_runtime::*;
@@ -234,7 +234,7 @@ fn a_name_is_the_types_without_its_path() {
 
 struct Setup {
     provider: ScriptedProvider,
-    /// What the guardrails and the tools do.
+    /// Log of the guardrails and the tools.
     log: Log,
     builder: AgentBuilder,
 }
@@ -265,7 +265,7 @@ enum Way {
 
 const WAYS: [Way; 3] = [Way::Run, Way::Stream, Way::Step];
 
-/// Runs; an error as its text.
+/// Runs the agent. An error is returned as its text.
 async fn run(way: Way, agent: &mut Chat, text: &str) -> Result<RunResult, String> {
     let ctx = ToolContext::default();
     let run = agent.run(text, &ctx);
@@ -469,7 +469,7 @@ async fn results_of_tools_are_checked_if_asked_for() {
     }
 }
 
-/// What a person supplies for a call is a result as any other.
+/// A result that a person supplies for a pending call is checked like any other result.
 #[tokio::test]
 async fn what_comes_in_while_a_run_waits_is_checked_when_it_goes_on() {
     struct AskAll;
@@ -543,7 +543,7 @@ async fn the_output_of_a_typed_run_is_checked_as_text() {
     }
 }
 
-/// JSON can write every character otherwise; who reads the output gets the character.
+/// JSON can escape every character, and a reader of the output gets the decoded character.
 #[tokio::test]
 async fn json_is_checked_as_it_is_read_too() {
     let fenced = "In ``` as you said:\n```json\n{\"name\": \"\\u0062ad\"}\n```\n";
@@ -576,7 +576,7 @@ async fn json_is_checked_as_it_is_read_too() {
     }
 }
 
-/// A vendor's model sees what is in it.
+/// The vendor's model reads the texts of such a block.
 #[tokio::test]
 async fn a_block_that_only_its_vendor_understands_is_checked_with_all_its_texts() {
     let raw = |json: Value| ContentBlock::Raw { provider: "v".into(), json, portable: None };
@@ -592,7 +592,7 @@ async fn a_block_that_only_its_vendor_understands_is_checked_with_all_its_texts(
     assert_eq!(log.lines(), ["in: read\ndocument\nbad", "in: and this", "out: well"]);
 }
 
-/// What was harmless in two parts need not be so as one.
+/// Two harmless parts may be harmful together.
 #[tokio::test]
 async fn an_answer_in_parts_is_checked_as_one() {
     for way in WAYS {
@@ -701,7 +701,7 @@ async fn a_guardrail_chosen_at_run_time_is_one_as_any_other() {
     assert_eq!(log.lines(), ["in: go", "out: fine"]);
 }
 
-/// A text of any size, cut anywhere: the guardrail gets it whole.
+/// The guardrail receives the whole text, whatever its size and its chunks.
 #[tokio::test]
 async fn a_huge_answer_in_pieces_is_checked_and_shown_whole() {
     let text = format!("{}odd", "ä".repeat(100_000));

@@ -1,4 +1,4 @@
-//! `LocalDurableContext`: an agent behaves with it as without, and what of the options holds.
+//! `LocalDurableContext` and its options. An agent behaves with it as without it.
 
 use std::future::Future;
 use std::future::pending;
@@ -47,7 +47,7 @@ impl PermissionPolicy for Asks {
     }
 }
 
-/// What can be seen of a run from outside.
+/// The observable outcome of a run.
 #[derive(Debug, PartialEq)]
 struct Seen {
     outcome: String,
@@ -130,7 +130,8 @@ impl neuron_types::ToolDyn for Transfer {
     }
 }
 
-/// What the agent's tool refuses nobody is asked about: the context's tools may be others.
+/// The agent's tool validates first, because the tools of the context may differ. No approval is requested for a
+/// refused call.
 #[tokio::test]
 async fn a_call_that_the_tool_refuses_does_not_reach_the_context() {
     let replies = [Reply::tool_call("c", "ask", json!("seven")), Reply::text("done")];
@@ -291,7 +292,7 @@ async fn every_attempt_of_the_model_has_its_time() {
     assert_eq!(error.to_string(), "provider error: timeout after 10s");
 }
 
-/// Keeps what it is sent, and takes its time for each.
+/// Records its events, and waits for `slow` before each event.
 #[derive(Default)]
 struct Reader {
     log: Log,
@@ -389,7 +390,7 @@ async fn an_error_that_says_it_is_final_is_not_tried_again() {
     assert_eq!(provider.calls(), 1);
 }
 
-/// Runs the tool once by the context; returns how it ended, how often it began, and the seconds.
+/// Runs the tool once through the context. Returns its result, the number of attempts, and the seconds.
 async fn run_act(
     effect: ToolEffect,
     input: Value,

@@ -16,7 +16,7 @@ fn reader(log: &Log) -> Act {
     Act { annotations: Some(annotations), ..Act::new("read", log) }
 }
 
-/// What only reads is allowed, writing within `/code` too; keys are denied; all else is asked about.
+/// Allows read-only calls and writes within `/code`, denies keys, and requires approval for all other calls.
 fn policy() -> CombinedPolicy {
     let read_only = AnnotationCondition { read_only: Some(true), ..Default::default() };
     let user = PermissionRules::new([

@@ -26,9 +26,9 @@ impl Log {
     }
 }
 
-/// A tool that does what its arguments say, and logs it: it waits `delay` milliseconds; then it fails
-/// (`fail`, until it has run `fail_times` times), asks the model to try again (`retry`), hangs (`hang`),
-/// panics (`panic`), or gives `text` back.
+/// A tool that acts on its arguments and logs each call. It waits `delay` milliseconds. Then it fails (`fail`,
+/// until it has run `fail_times` times), asks the model to retry (`retry`), hangs (`hang`), panics (`panic`), or
+/// returns `text`.
 #[derive(Clone)]
 pub(crate) struct Act {
     pub(crate) name: &'static str,

@@ -1,4 +1,4 @@
-//! `TracingHook`: what a subscriber is told of a run.
+//! `TracingHook` and the spans and events that a subscriber receives.
 
 use std::future::IntoFuture as _;
 use std::sync::{Arc, Mutex};
@@ -212,7 +212,7 @@ async fn what_a_tool_logs_stands_in_the_span_of_its_call_also_beside_others() {
 
 const SECRETS: [&str; 5] = ["PROMPT-1", "ARGUMENT-2", "RESULT-3", "ANSWER-4", "FAILURE-5"];
 
-/// Runs that have a secret in every text: one that succeeds, and one that a tool ends.
+/// Performs runs with a secret in every text. The first run succeeds, and a tool ends the second run.
 async fn secret_runs(hook: TracingHook) -> String {
     let (records, _guard) = Records::start();
     let input = |fail: bool| match fail {
@@ -460,7 +460,7 @@ async fn an_agent_is_told_of_by_its_name_and_the_call_that_it_runs_in() {
     assert_eq!(records.event("neuron.run.dropped").fields["agent"], "researcher");
 }
 
-/// Takes what a formatter writes.
+/// A buffer for the output of a formatter.
 #[derive(Clone, Default)]
 struct Output(Arc<Mutex<Vec<u8>>>);
 

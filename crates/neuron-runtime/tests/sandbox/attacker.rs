@@ -1,4 +1,4 @@
-//! What the attacker does: this test binary once more, run in the sandbox.
+//! The attacker. It is this test binary, run again in the sandbox.
 
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};

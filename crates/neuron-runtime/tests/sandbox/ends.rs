@@ -1,5 +1,5 @@
-//! How a call ends, and that nothing is left. A pipe with a name tells: its reader sees the end when
-//! the last process that has it open is gone.
+//! The end of a call leaves no process behind. A named pipe shows this: its reader sees the end of the file when
+//! the last process that has the pipe open is gone.
 
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{Folder, build, builder, run, run_in, shell, text};
 
-/// Processes that hold the pipe in every way in which they could be left: in the background, as
-/// orphans, deaf to signals, stopped, away from the outputs.
+/// Starts processes that hold the pipe in the background, as orphans, ignoring signals, stopped, and with their
+/// output redirected.
 const MANY: &str = "exec 5>pipe; echo held >&5
 sleep 1000 &
 (sleep 1000 & sleep 1000 &)
@@ -172,8 +172,8 @@ async fn nothing_is_left_when_this_process_dies() {
     assert_closed(pipe).await;
 }
 
-/// The kernel hangs a group up that has a stopped process and loses its parent: one that is deaf to that
-/// must not be left because its killer was not.
+/// The kernel sends SIGHUP to an orphaned process group with a stopped process. A process that ignores SIGHUP must
+/// still be killed.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_deaf_is_left_when_this_process_dies() {
     let folder = Folder::new();
@@ -197,8 +197,8 @@ async fn nothing_deaf_is_left_when_this_process_dies() {
     }
 }
 
-/// As the first process of a container does: nobody else waits for orphans then, and they would count
-/// for ever.
+/// The first process of a container adopts all orphans. No other process waits for them, so they would count
+/// against the limit for ever.
 #[tokio::test]
 async fn orphans_that_this_process_adopts_are_waited_for() {
     let folder = Folder::new();

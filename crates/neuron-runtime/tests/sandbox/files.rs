@@ -101,8 +101,8 @@ async fn what_may_be_read_may_not_be_written_and_what_may_be_written_may_not_be_
     assert_refused("socket", &attempt(&sandbox, "make_socket_file", &[text(&socket)]).await);
 }
 
-/// Landlock does not know these: a sandbox of it alone would let a program open a user's own files to
-/// everybody.
+/// Landlock does not restrict changes of attributes. With Landlock alone, a program could make a user's files
+/// readable for everybody.
 #[tokio::test]
 async fn attributes_cannot_be_changed_inside_or_outside() {
     let (inside, outside) = (Folder::new(), Folder::new());
@@ -118,8 +118,8 @@ async fn attributes_cannot_be_changed_inside_or_outside() {
     }
 }
 
-/// A path is opened when the sandbox is built: otherwise a program could put a link in its place, and
-/// have it allowed in the next call.
+/// A path is opened when the sandbox is built. Otherwise a program could replace it with a link, and the next call
+/// would allow the target.
 #[tokio::test]
 async fn what_is_put_in_the_place_of_an_allowed_path_is_not_allowed() {
     let (inside, outside) = (Folder::new(), Folder::new());

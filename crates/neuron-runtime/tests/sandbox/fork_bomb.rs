@@ -17,7 +17,7 @@ const LIMIT: u64 = 100;
 /// The number that the machine allows the test.
 const SAFE: u64 = 3000;
 
-/// The number of processes and threads around the program: this test binary, and the leader of the group.
+/// Number of processes and threads besides the program, in this test binary and the leader of the group.
 const AROUND: u64 = 40;
 
 /// The longest time from the start to the end of the program.

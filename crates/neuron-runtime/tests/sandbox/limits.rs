@@ -1,4 +1,4 @@
-//! Attacks on the machine: each is stopped, and the error says at which limit.
+//! Attacks on the resources of the machine. Each attack is stopped, and the error names the limit.
 
 use std::time::{Duration, Instant};
 
@@ -48,8 +48,8 @@ async fn a_program_that_computes_without_end_is_stopped() {
     assert_eq!(stopped, SandboxLimit::CpuTime(limit));
 }
 
-/// Where nobody waits for processes, the kernel forgets their time with them, and each of these is gone
-/// before it counts as 10 milliseconds.
+/// The kernel discards the processor time of a child that no process waits for. Each of these processes ends before
+/// it has used 10 milliseconds.
 #[tokio::test]
 async fn processor_time_cannot_be_hidden_in_short_processes() {
     let python = "/usr/bin/python3";

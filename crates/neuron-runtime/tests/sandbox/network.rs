@@ -8,7 +8,7 @@ use neuron_runtime::ProcessSandbox;
 
 use crate::support::{Folder, assert_refused, attempt, build, builder};
 
-/// Servers that an attacker on this machine could reach, and what it tries with them.
+/// Starts local servers and asserts that the attacker cannot reach them.
 async fn assert_no_local_socket(sandbox: &ProcessSandbox, folder: &Folder) {
     let path = folder.path().join("stream");
     let _stream = UnixListener::bind(&path).unwrap();
@@ -47,8 +47,8 @@ async fn without_a_network_there_is_no_socket() {
     assert_no_local_socket(&sandbox, &folder).await;
 }
 
-/// A user's session has servers behind files that do what they are asked: a container engine's, an
-/// agent's with keys.
+/// A user's session has powerful servers behind Unix sockets, for example a container engine or an agent that holds
+/// keys.
 #[tokio::test]
 async fn a_network_is_ip_and_nothing_else() {
     let folder = Folder::new();

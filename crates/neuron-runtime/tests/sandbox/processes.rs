@@ -1,4 +1,4 @@
-//! Attacks on processes, rights and limits, and through what is inherited.
+//! Attacks on processes, privileges, limits and inherited resources.
 
 use std::process::{Command, Stdio};
 
@@ -64,7 +64,7 @@ async fn no_rights_are_kept_or_regained_and_no_limit_is_raised() {
     assert!(output.contains("not permitted"), "{output}");
 }
 
-/// What only a raw system call tries. Python is the attacker, as in other tests of this workspace.
+/// Attacks that need raw system calls. Python is the attacker, as in other tests of this workspace.
 #[tokio::test]
 async fn system_calls_by_their_number_are_refused() {
     let python = "/usr/bin/python3";

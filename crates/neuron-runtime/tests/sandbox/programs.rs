@@ -1,4 +1,4 @@
-//! What must work in the sandbox.
+//! Programs that must work in the sandbox.
 
 use std::collections::HashMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What the sandbox refuses to run, or to be.
+//! Programs and settings that the sandbox refuses.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A sandbox in a folder of its own, a tool that runs what a test says, and the attacker.
+//! A sandbox in its own folder, a tool that runs the command of a test, and the attacker.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -40,14 +40,14 @@ impl Drop for Folder {
     }
 }
 
-/// Says that this machine cannot check something: with `CI=true` that is a failure.
+/// Reports that this machine cannot check something. Fails with `CI=true`.
 pub(crate) fn not_checked(what: &str, reason: &str) {
     println!("not checked: {what} ({reason})");
     let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
     assert!(!ci, "with CI=true {what} must be checked: {reason}");
 }
 
-/// Builds a sandbox, or says that this machine cannot: with `CI=true` that is a failure.
+/// Builds a sandbox. Returns `None` if this machine cannot build it, and fails with `CI=true`.
 pub(crate) fn build(builder: ProcessSandboxBuilder) -> Option<ProcessSandbox> {
     match builder.build() {
         Ok(sandbox) => Some(sandbox),
@@ -58,14 +58,14 @@ pub(crate) fn build(builder: ProcessSandboxBuilder) -> Option<ProcessSandbox> {
     }
 }
 
-/// The sandbox of a test: the attacker may run, and work in the folder. A test of what an older kernel does not confine
-/// asks for the [confinement](ProcessSandbox::confinement).
+/// The sandbox of a test. The attacker may run, and may work in the folder. A test of a feature that an older
+/// kernel does not confine checks the [confinement](ProcessSandbox::confinement).
 pub(crate) fn builder(folder: &Folder) -> ProcessSandboxBuilder {
     let attacker = std::env::current_exe().unwrap();
     ProcessSandbox::builder(folder.path()).execute(attacker).accept_older_kernel()
 }
 
-/// A tool that runs what a test says.
+/// A tool that runs the command of a test.
 pub(crate) struct Runs<F>(pub(crate) F);
 
 impl<F> CommandTool for Runs<F>
@@ -91,7 +91,7 @@ where
         (self.0)()
     }
 
-    /// The raw output as JSON for the test, beside what a model would see.
+    /// Returns the raw output as JSON for the test, beside the text for the model.
     fn output(&self, output: CommandOutput) -> Result<ToolOutput, ToolError> {
         Ok(output.to_tool_output())
     }
@@ -130,7 +130,7 @@ pub(crate) fn attack(what: &str, args: &[&str]) -> ToolCommand {
         .env("ATTACK", [&[what], args].concat().join("\n"))
 }
 
-/// Lets the attacker try something and returns what it says of it: `did …` or `refused …`.
+/// Runs an attack and returns its report, `did …` or `refused …`.
 pub(crate) async fn attempt(sandbox: &ProcessSandbox, what: &str, args: &[&str]) -> String {
     let output = text(run(sandbox, attack(what, args)).await);
     let said = output.lines().find_map(|line| line.split_once("ATTACK: "));
