@@ -4,6 +4,7 @@ mod arrows;
 mod listings;
 mod msrv;
 mod pages;
+mod prose;
 mod sources;
 mod trees;
 

@@ -1,0 +1,217 @@
+//! Limits habits in the summaries of the documentation that make them slow to read.
+//!
+//! A summary is the first sentence of a doc comment. The limits are shares of all summaries in the sources of the crates.
+
+use std::fs;
+
+use crate::{changes, process};
+
+/// A habit, with its maximum share of the summaries in per cent, and the check of a summary.
+type Habit = (&'static str, f64, fn(&Summary) -> bool);
+
+const HABITS: [Habit; 4] = [
+    ("opens with a clause, such as `What` or `Whether`: name the thing", 1.5, opens_with_clause),
+    ("joins two thoughts by a colon or a semicolon: write two sentences", 6.0, joins),
+    ("has more than 25 words", 2.0, is_long),
+    ("says `one that`, `those of` or the like: name the thing", 1.0, names_nothing),
+];
+
+const CLAUSES: [&str; 13] = [
+    "What", "Who", "How", "Whether", "Whose", "Where", "One", "That", "Those", "Such", "Nothing",
+    "Nobody", "Which",
+];
+
+const BARE: [&str; 14] = [
+    "one that",
+    "ones that",
+    "those that",
+    "that of",
+    "those of",
+    "what is",
+    "what was",
+    "what it",
+    "what they",
+    "what a",
+    "what the",
+    "such a one",
+    "of which one",
+    "one of those",
+];
+
+#[test]
+fn summaries_of_the_documentation_are_plain() {
+    let files = changes::files().unwrap().into_iter();
+    let files = files.filter(|path| {
+        path.starts_with("crates/") && path.contains("/src/") && path.ends_with(".rs")
+    });
+    let mut summaries = Vec::new();
+    for path in files {
+        let text = fs::read_to_string(process::root().join(&path)).unwrap();
+        let found = summaries_of(&text).into_iter();
+        summaries.extend(found.map(|(line, text)| (format!("{path}:{line}"), Summary::new(&text))));
+    }
+    assert!(summaries.len() > 5_000, "only {} summaries were found", summaries.len());
+    let mut problems = Vec::new();
+    for (habit, most, has) in HABITS {
+        let found: Vec<_> = summaries.iter().filter(|(_, summary)| has(summary)).collect();
+        let share = 100.0 * found.len() as f64 / summaries.len() as f64;
+        println!("{share:.1} % of the summaries: {habit}");
+        if share > most {
+            let places = found.iter().map(|(place, summary)| format!("{place}: {}", summary.text));
+            let places = places.collect::<Vec<_>>().join("\n");
+            problems.push(format!("{share:.1} %, and {most} % is the maximum: {habit}\n{places}"));
+        }
+    }
+    super::assert_none(&problems);
+}
+
+/// A summary, with its words without code and links.
+struct Summary {
+    text: String,
+    plain: String,
+}
+
+impl Summary {
+    fn new(text: &str) -> Self {
+        Self { text: text.to_owned(), plain: without_links(&without_code(text)) }
+    }
+}
+
+fn opens_with_clause(summary: &Summary) -> bool {
+    let first = summary.text.split(|char: char| !char.is_alphanumeric()).next();
+    first.is_some_and(|word| CLAUSES.contains(&word))
+}
+
+fn joins(summary: &Summary) -> bool {
+    summary.plain.contains(';') || summary.plain.replace("::", "").contains(':')
+}
+
+fn is_long(summary: &Summary) -> bool {
+    summary.plain.split_whitespace().count() > 25
+}
+
+fn names_nothing(summary: &Summary) -> bool {
+    let words = summary.plain.to_lowercase();
+    let words: Vec<&str> = words.split(|char: char| !char.is_alphanumeric()).collect();
+    let words = format!(" {} ", words.join(" "));
+    BARE.iter().any(|bare| words.contains(&format!(" {bare} ")))
+}
+
+/// Replaces code between backticks by `x`.
+fn without_code(text: &str) -> String {
+    let parts = text.split('`').enumerate();
+    parts.map(|(number, part)| if number % 2 == 0 { part } else { "x" }).collect()
+}
+
+/// Replaces links by `x`.
+fn without_links(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, link)) = rest.split_once('[') {
+        plain.push_str(before);
+        plain.push('x');
+        rest = link.split_once(']').map_or("", |(_, after)| after);
+        if let Some(target) = rest.strip_prefix('(') {
+            rest = target.split_once(')').map_or("", |(_, after)| after);
+        }
+    }
+    plain + rest
+}
+
+/// Returns the summaries of a file, with the number of their first line.
+fn summaries_of(text: &str) -> Vec<(usize, String)> {
+    let mut summaries = Vec::new();
+    let mut block: Vec<&str> = Vec::new();
+    let mut kind = "";
+    let mut start = 0;
+    // A last line ends the last block.
+    for (number, line) in text.lines().chain([""]).enumerate() {
+        let line = line.trim_start();
+        let mark = ["///", "//!"].into_iter().find(|mark| line.starts_with(mark));
+        let mark = mark.filter(|_| !line.starts_with("////"));
+        if mark != Some(kind) {
+            if let Some(summary) = summary(&block) {
+                summaries.push((start, summary));
+            }
+            (block, kind, start) = (Vec::new(), mark.unwrap_or_default(), number + 1);
+        }
+        if let Some(content) = mark.and_then(|mark| line.strip_prefix(mark)) {
+            block.push(content.strip_prefix(' ').unwrap_or(content));
+        }
+    }
+    summaries
+}
+
+/// Returns the first sentence of a doc comment. `None` if it starts with code, a heading, a table or a list.
+fn summary(block: &[&str]) -> Option<String> {
+    let ends = |line: &&&str| {
+        let line = line.trim_start();
+        line.is_empty() || ["```", "#", "|", "- ", "* "].iter().any(|mark| line.starts_with(mark))
+    };
+    let paragraph: Vec<&str> = block.iter().take_while(|line| !ends(line)).copied().collect();
+    let paragraph = paragraph.join(" ");
+    let end = paragraph.match_indices(['.', '!', '?']).find(|(place, _)| {
+        let rest = paragraph.get(place + 1..).unwrap_or_default();
+        let next = rest.trim_start();
+        next.len() < rest.len()
+            && next.starts_with(|char: char| char.is_ascii_uppercase() || "`[".contains(char))
+    });
+    let sentence = end.map_or(&*paragraph, |(place, _)| &paragraph[..=place]);
+    (!sentence.is_empty()).then(|| sentence.to_owned())
+}
+
+#[test]
+fn summaries_are_first_sentences() {
+    let text = "\
+//! A file. With more.
+//!
+//! And more.
+
+/// Returns `true` if
+/// it is so, e.g. here. More.
+#[inline]
+fn a() {}
+
+//// No documentation.
+/// ```
+/// code
+/// ```
+/// - a list
+fn b() {}
+    /// Indented, and without an end
+";
+    let found = summaries_of(text);
+    let found: Vec<_> = found.iter().map(|(line, text)| (*line, &**text)).collect();
+    assert_eq!(
+        found,
+        [
+            (1, "A file."),
+            (5, "Returns `true` if it is so, e.g. here."),
+            (16, "Indented, and without an end"),
+        ]
+    );
+}
+
+#[test]
+fn habits_are_recognised() {
+    let has = |habit: usize, text: &str| HABITS[habit].2(&Summary::new(text));
+    for (habit, text) in [
+        (0, "What it counts."),
+        (0, "Whether it is held."),
+        (1, "Reads a page: the first."),
+        (1, "Reads a page; the first."),
+        (2, &*"word ".repeat(26)),
+        (3, "A lock, and those of others."),
+        (3, "Says what is there."),
+    ] {
+        assert!(has(habit, text), "{text}");
+    }
+    for text in [
+        "Returns the whole of `a: b; c`.",
+        "Calls [`Agent::run`](a::b) once.",
+        "Somewhat is whole.",
+        "Ones are counted.",
+    ] {
+        assert!((0..4).all(|habit| !has(habit, text)), "{text}");
+    }
+}
