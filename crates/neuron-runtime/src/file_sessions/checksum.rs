@@ -1,5 +1,7 @@
 //! Checksums in a session's file: each is a line that covers all bytes before it.
 
+use std::fmt::Write;
+
 use sha2::{Digest, Sha256};
 
 /// Length of SHA-256 in hexadecimal digits.
@@ -67,7 +69,10 @@ impl ChecksumLine {
     fn covering(&self, bytes: &[u8]) -> String {
         let mut line = String::with_capacity(self.len());
         line.push_str(self.before);
-        line.extend(Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")));
+        for byte in Sha256::digest(bytes) {
+            // Writing to a string does not fail.
+            let _ = write!(line, "{byte:02x}");
+        }
         line.push_str(self.after);
         line
     }
