@@ -1,11 +1,13 @@
 //! Measures the append of a turn to a stored session of 10 and of 10,000 messages, compared with plain inserts of the
-//! same bytes.
+//! same bytes, or with their append to a file.
 
 use std::cell::RefCell;
 use std::time::Duration;
 
 use neuron_benches::comparison::{Comparison, Options};
-use neuron_benches::session::{Growing, LENGTHS, postgres, sqlite};
+use neuron_benches::journal::floor::Floor;
+use neuron_benches::session::{Growing, LENGTHS, postgres, sqlite, turn};
+use neuron_runtime::FileSessionStorage;
 use neuron_testkit::postgres::PostgresServer;
 use neuron_types::VersionedSessionStorage;
 use tokio::runtime::Runtime;
@@ -18,6 +20,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     println!("| storage, messages | bare inserts | append | append / bare |");
     println!("|---|---:|---:|---:|");
+    for length in LENGTHS {
+        let name = format!("file, {length}");
+        if !options.includes(&name) {
+            continue;
+        }
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+        let storage = FileSessionStorage::new(folder.path().join("sessions"));
+        let session = runtime.block_on(Growing::new(storage, length, rounds))?;
+        let floor = RefCell::new(Floor::new(folder.path())?);
+        let record = serde_json::to_vec(&turn())?;
+        let append = || floor.borrow_mut().append(&record).expect("it is appended");
+        compare(&name, &runtime, rounds, session, append);
+    }
     for length in LENGTHS {
         let name = format!("sqlite, {length}");
         if !options.includes(&name) {

@@ -1,8 +1,10 @@
-//! Checks that the allocations of an append do not depend on the length of the session.
+//! Checks that the allocations of an append do not depend on the length of the session, in SQLite and in files.
 
 use neuron_benches::ALLOCATOR;
 use neuron_benches::session::{Growing, LENGTHS, sqlite};
-use stats_alloc::Region;
+use neuron_runtime::FileSessionStorage;
+use stats_alloc::{Region, Stats};
+use tokio::runtime::Runtime;
 
 /// Number of counted appends. The minimum is used. If the thread of the previous append is not idle yet, the runtime
 /// starts another thread, which also allocates.
@@ -32,4 +34,45 @@ fn an_append_allocates_the_same_for_every_length() {
     let [short, long] = counts;
     assert_eq!(short, long);
     assert!(long < 40, "{long}");
+    appends_to_a_file_allocate_the_same(&runtime);
+}
+
+/// A turn after 4,000 turns may allocate this many times as much as one after 100.
+const GROWS_AT_MOST: f64 = 1.3;
+
+fn appends_to_a_file_allocate_the_same(runtime: &Runtime) {
+    let folder = tempfile::tempdir().unwrap();
+    let storage = FileSessionStorage::new(folder.path().into());
+    let mut session = runtime.block_on(Growing::new(storage, 8_000, 1)).unwrap();
+    let document = allocations(runtime, &mut session);
+    let storage = FileSessionStorage::new(folder.path().join("appended"));
+    let mut session = runtime.block_on(Growing::new(storage, 0, 1)).unwrap();
+    let after = [100, 3_900].map(|turns| {
+        for _ in 0..turns {
+            runtime.block_on(session.append()).unwrap();
+        }
+        allocations(runtime, &mut session)
+    });
+    println!(
+        "an append to a file after 100 and 4,000 turns: {after:?}, to a document: {document:?}"
+    );
+    let [early, late] = after;
+    for (early, late) in
+        [(early.0, late.0), (early.1, late.1), (early.0, document.0), (early.1, document.1)]
+    {
+        assert!(late as f64 <= GROWS_AT_MOST * early as f64, "{early} and {late}");
+    }
+}
+
+/// Returns the least number of allocations of an append, and their least number of bytes.
+fn allocations(runtime: &Runtime, session: &mut Growing<FileSessionStorage>) -> (usize, usize) {
+    let counted: Vec<Stats> = (0..APPENDS)
+        .map(|_| {
+            let region = Region::new(ALLOCATOR);
+            runtime.block_on(session.append()).unwrap();
+            region.change()
+        })
+        .collect();
+    let least = |get: fn(&Stats) -> usize| counted.iter().map(get).min().unwrap_or_default();
+    (least(|stats| stats.allocations), least(|stats| stats.bytes_allocated))
 }

@@ -1,5 +1,6 @@
 //! Sessions in files, one each.
 
+mod batches;
 mod blocking;
 mod checksum;
 mod directory;
@@ -24,22 +25,29 @@ use locks::Lock;
 
 /// Stores each session as a JSON file, `{directory}/{id}.json`.
 ///
-/// A file is replaced as a whole: the new one is written beside it, synced to the disk, and then takes
-/// its name. Whatever ends the process or the machine, the old or the new session is there.
+/// [`append`](VersionedSessionStorage::append) adds the new messages at the end of the file and syncs it once. Its
+/// cost does not depend on the length of the session. Every other write replaces the file as a whole: the new file is
+/// written beside the old one, synced to the disk, and then takes its name. Whatever ends the process or the machine,
+/// the old or the new session is there.
 ///
 /// Several processes may share a directory. Writers wait for each other: locks of the operating system
 /// make [`update`](VersionedSessionStorage::update) and [`append`](VersionedSessionStorage::append)
 /// exact between processes too; where the file system has no such locks, every write is an error. They
 /// are in a hidden folder, `.neuron`, beside the sessions, and so is what is being written.
 ///
-/// Every write writes the whole file, an append too: sessions that grow to many megabytes belong in a
-/// database.
+/// An append replaces the whole file too if an interrupted append left an incomplete end, if the file is of an earlier
+/// version, is a link or has several hard links, or if outdated states fill more than 64 KiB and half of the file. On
+/// other systems than Unix hard links cannot be counted, and every append replaces the file.
 ///
 /// # What is refused
 ///
-/// A file has a checksum. A changed bit, a cut, or bytes after the end are [`StorageError::Corrupt`] with the name
-/// of the file. So is an edit by hand: set `"version"` to 1 and remove both checksums to keep the edit. Files of
-/// version 1, which earlier releases wrote, have no checksum and get one with the next write.
+/// A file has checksums. A changed bit, a cut, or bytes after the end are [`StorageError::Corrupt`] with the name
+/// of the file. So is an edit by hand: set `"version"` to 1 and remove both checksums and everything after the first
+/// JSON object to keep an edit. Files of versions 1 and 2, which earlier releases wrote, are read. Version 1 has no
+/// checksum. Both become version 3 with the next write.
+///
+/// An append that was interrupted leaves an incomplete end, which is left out. An append reads the beginning and the
+/// end of the file alone, so damage between them is found by the next load.
 ///
 /// A file that is no session or holds the session of another id is [`StorageError::Corrupt`] too. A file of a newer
 /// version is [`StorageError::UnsupportedVersion`]. Neither is overwritten: every write first reads the file that it
@@ -262,6 +270,9 @@ impl VersionedSessionStorage for FileSessionStorage {
         let (expected, given) = (expected.clone(), revision.clone());
         let (messages, state) = (messages.to_vec(), state.cloned());
         self.write(id, Directory::lock, move |file, caller| {
+            if file.append(&messages, state.as_ref(), &expected, &given, caller)? {
+                return Ok(());
+            }
             let mut session = file.load_expected(&expected)?;
             session.messages.extend(messages);
             if let Some(state) = state {

@@ -5,7 +5,7 @@
 //! ```text
 //! {
 //!   "format": "neuron session",
-//!   "version": 2,
+//!   "version": 3,
 //!   "revision": "1f0e…",
 //!   "id": "chat-42",
 //!   "created_at": "2026-01-01T12:00:00Z",
@@ -21,10 +21,11 @@
 //! ```
 //!
 //! A checksum covers all bytes before its line. [`outline`](super::outline) reads the beginning alone and checks
-//! the first, everybody else the second.
+//! the first, everybody else the second. Appended [batches](super::batches) follow the document.
 //!
+//! Version 2 is a document without batches.
 //! Version 1 has no checksums, and may be any JSON with these fields. A changed bit cannot make version 1 of
-//! version 2: the two digits differ in two bits, and a checksum that is there must match whatever the version.
+//! a later version: a checksum that is there must match whatever the version.
 
 use std::io::Write;
 use std::path::Path;
@@ -33,13 +34,14 @@ use chrono::{DateTime, Utc};
 use neuron_types::{Message, Session, SessionRevision, SessionState, StorageError, stored_json};
 use serde::Deserialize;
 
+use super::batches;
 use super::checksum::{HEAD, WHOLE};
 
 /// The value of the field `format` in all files.
 pub(super) const FORMAT: &str = "neuron session";
 
 /// The version that is written, and the newest that is read.
-pub(super) const VERSION: u64 = 2;
+pub(super) const VERSION: u64 = 3;
 
 /// The newest version without checksums.
 const WITHOUT_CHECKSUM: u64 = 1;
@@ -53,7 +55,7 @@ const MESSAGES_END: &str = "  ],\n";
 const END_1: &str = "  ]\n}\n";
 
 /// Number of bytes at the end that [`is_end`] needs.
-pub(super) const END_LENGTH: usize = MESSAGES_END.len() + WHOLE.len();
+pub(super) const END_LENGTH: usize = MESSAGES_END.len() + WHOLE.len() + 1;
 
 #[derive(Deserialize)]
 struct Document {
@@ -70,9 +72,9 @@ struct Document {
 
 /// The fields that every version has.
 #[derive(Deserialize)]
-pub(super) struct Kind {
-    pub(super) format: String,
-    pub(super) version: u64,
+struct Kind {
+    format: String,
+    version: u64,
 }
 
 /// Writes a session as JSON.
@@ -110,22 +112,24 @@ fn write_lines(session: &Session, revision: &SessionRevision) -> std::io::Result
     }
     out.extend_from_slice(MESSAGES_END.as_bytes());
     WHOLE.write(&mut out);
+    out.push(batches::LAST);
     Ok(out)
 }
 
-/// Returns `true` if a file that ends in these bytes is not cut, as far as the end shows.
+/// Returns `true` if a file that ends in these bytes is a document that is not cut, as far as the end shows.
 pub(super) fn is_end(last: &[u8]) -> bool {
-    let covered = WHOLE.split(last);
+    let covered = last.strip_suffix(&[batches::LAST]).and_then(|last| WHOLE.split(last));
     covered.is_some_and(|covered| covered.ends_with(MESSAGES_END.as_bytes()))
         || last.ends_with(END_1.as_bytes())
 }
 
-/// Reads the session of an id from the JSON of a file.
+/// Reads the session of an id from the bytes of a file.
 pub(super) fn read(
-    json: &[u8],
+    file: &[u8],
     id: &str,
     path: &Path,
 ) -> Result<(Session, SessionRevision), StorageError> {
+    let (json, batches) = batches::split(file);
     let checksum = Checksum::of(WHOLE.matches(json), path)?;
     let document: Document = match stored_json::read(json) {
         Ok(document) => document,
@@ -141,14 +145,25 @@ pub(super) fn read(
     checksum.check(document.version, path)?;
     check_id(&document.id, id, path)?;
     check_count(document.message_count, document.messages.len(), path)?;
-    let session = Session {
+    let mut session = Session {
         id: document.id,
         messages: document.messages,
         state: document.state,
         created_at: document.created_at,
         updated_at: document.updated_at,
     };
-    Ok((session, SessionRevision::new(document.revision)))
+    let mut revision = SessionRevision::new(document.revision);
+    match WHOLE.digits(json) {
+        // Only the current version has batches.
+        Some(_) if document.version < VERSION && batches != [batches::LAST] => {
+            return Err(changed(path));
+        }
+        Some(chain) => {
+            batches::read(batches, chain.to_owned(), &mut session, &mut revision, path)?;
+        }
+        None => {}
+    }
+    Ok((session, revision))
 }
 
 /// A checksum that matches, or none.
@@ -174,9 +189,9 @@ impl Checksum {
     }
 }
 
-fn changed(path: &Path) -> StorageError {
+pub(super) fn changed(path: &Path) -> StorageError {
     let reason = "its checksum does not match, so it was damaged or edited (to keep an edit, set \"version\" to 1 \
-                  and remove the lines \"head_checksum\" and \"checksum\")";
+                  and remove the lines \"head_checksum\" and \"checksum\" and all after the document)";
     corrupt(path, reason.into())
 }
 

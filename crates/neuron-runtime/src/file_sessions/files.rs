@@ -1,11 +1,12 @@
 //! A session's file, while nobody else writes it.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use neuron_types::{Session, SessionRevision, StorageError};
+use neuron_types::{Message, Session, SessionRevision, SessionState, StorageError};
 
+use super::batches::FOLLOWED;
 use super::blocking::Caller;
 use super::directory::Directory;
 use super::locks::{Lock, Turn};
@@ -44,6 +45,50 @@ impl LockedFile {
             }
             Some((session, _)) => Ok(session),
         }
+    }
+
+    /// Appends a batch to the file, if the file has the revision expected. Returns `false` if the file must be rewritten
+    /// instead.
+    pub(super) fn append(
+        &self,
+        messages: &[Message],
+        state: Option<&SessionState>,
+        expected: &SessionRevision,
+        revision: &SessionRevision,
+        caller: &Caller,
+    ) -> Result<bool, StorageError> {
+        let Some(outline) = self.directory.outline(&self.id)? else {
+            return Err(StorageError::NotFound(self.id.clone()));
+        };
+        let Some(tip) = outline.tip.filter(|_| is_only_name(&self.path)) else {
+            return Ok(false);
+        };
+        if outline.revision != *expected {
+            return Err(StorageError::Conflict { id: self.id.clone() });
+        }
+        let length = tip.length;
+        let Some(batch) = tip.batch(messages, state, revision)? else {
+            return Ok(false);
+        };
+        // A file that only its owner may replace can be read-only.
+        let Ok(mut file) = OpenOptions::new().write(true).open(&self.path) else {
+            return Ok(false);
+        };
+        caller.check()?;
+        let written = file
+            .seek(SeekFrom::Start(length))
+            .and_then(|_| file.write_all(&batch))
+            .and_then(|()| file.sync_data());
+        if let Err(error) = written {
+            // An incomplete batch is left out by readers, a complete one is not.
+            let _ = file.set_len(length);
+            return Err(naming("append to", &self.path)(error));
+        }
+        // The batch is stored. Without the flag only its later loss would not be noticed.
+        let _ = file
+            .seek(SeekFrom::Start(length.saturating_sub(1)))
+            .and_then(|_| file.write_all(&[FOLLOWED]));
+        Ok(true)
     }
 
     /// Replaces the file as a whole or not at all. It is not replaced if the caller is gone.
@@ -87,6 +132,19 @@ impl LockedFile {
         fs::remove_file(&self.path).map_err(naming("delete", &self.path))?;
         sync_directory(self.directory.path())
     }
+}
+
+/// Returns `true` if a file is no link and has no other name. A batch would change the file under its other names too.
+fn is_only_name(path: &Path) -> bool {
+    let Ok(metadata) = fs::symlink_metadata(path) else {
+        return false;
+    };
+    #[cfg(unix)]
+    let is_only = std::os::unix::fs::MetadataExt::nlink(&metadata) == 1;
+    // The standard library does not tell.
+    #[cfg(not(unix))]
+    let is_only = false;
+    metadata.is_file() && is_only
 }
 
 /// Opens a session's file for reading. `None` if there is no file.

@@ -26,7 +26,7 @@ async fn a_person_can_read_it() {
     let checksums: Vec<&str> = text.split('"').filter(|part| part.len() == 64).collect();
     let expected = r#"{
   "format": "neuron session",
-  "version": 2,
+  "version": 3,
   "revision": "REVISION",
   "id": "chat-42",
   "created_at": "2026-01-02T03:04:05.000000006Z",

@@ -1,5 +1,6 @@
 //! The storages for sessions: the suite that every storage passes, and what files alone can do wrong.
 
+mod batches;
 mod broken_files;
 mod directories;
 mod files;

@@ -47,7 +47,7 @@ pub(crate) fn as_version_1(text: &str) -> String {
     let is_checksum =
         |line: &&str| line.contains("\"head_checksum\"") || line.contains("\"checksum\"");
     let lines: String = text.split_inclusive('\n').filter(|line| !is_checksum(line)).collect();
-    lines.replace("\"version\": 2", "\"version\": 1").replace("  ],\n}\n", "  ]\n}\n")
+    lines.replace("\"version\": 3", "\"version\": 1").replace("  ],\n}\n", "  ]\n}\n")
 }
 
 /// All files and directories below a path, relative to it.

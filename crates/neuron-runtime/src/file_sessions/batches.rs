@@ -1,0 +1,196 @@
+//! Batches: the messages that were appended to the document at the start of a file.
+//!
+//! A batch is two lines, the content and the line that closes it:
+//!
+//! ```text
+//! {"messages":[{"role":"user",…}],"state":{…}}
+//! {"revision":"1f0e…","updated_at":"…","message_count":2,"state_bytes":120,"chain":"5d41…","checksum":"9f86…"}
+//! ```
+//!
+//! `chain` covers the content, the fields before it and the previous chain. The first batch continues the checksum of
+//! the document. `checksum` covers its line, so that the line can be checked alone.
+//!
+//! The byte after a document or a closing line is [`LAST`]. It becomes [`FOLLOWED`] once the next batch is synced. So
+//! an incomplete batch after [`LAST`] was never acknowledged and is left out, and any other loss is damage.
+
+use std::path::Path;
+
+use chrono::{DateTime, Utc};
+use neuron_types::{Message, Session, SessionRevision, SessionState, StorageError, stored_json};
+use serde::{Deserialize, Serialize};
+
+use super::checksum::{CHAIN, LINE, WHOLE};
+use super::document::{changed, check_count, corrupt};
+
+/// The byte after the last synced batch.
+pub(super) const LAST: u8 = b'\n';
+
+/// The byte after a document or a batch with a synced successor. JSON allows both bytes between values.
+pub(super) const FOLLOWED: u8 = b'\r';
+
+/// Beginning of every batch.
+const OPENING: &[u8] = b"{\"messages\":[";
+
+/// Superseded states of this size do not cause a rewrite.
+const KEPT_STATE_BYTES: u64 = 64 << 10;
+
+/// Maximum length of a closing line.
+pub(super) const LONGEST_CLOSING: usize = 1024;
+
+#[derive(Serialize)]
+struct NewContent<'a> {
+    messages: &'a [Message],
+    state: Option<&'a SessionState>,
+}
+
+#[derive(Deserialize)]
+struct Content {
+    messages: Vec<Message>,
+    state: Option<SessionState>,
+}
+
+/// The fields of a closing line.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Closing {
+    pub(super) revision: String,
+    pub(super) updated_at: DateTime<Utc>,
+    pub(super) message_count: usize,
+    /// Size of the states of all batches so far.
+    pub(super) state_bytes: u64,
+    #[serde(skip_serializing)]
+    pub(super) chain: String,
+}
+
+/// The end of a file to which a batch can be appended.
+#[derive(Debug)]
+pub(super) struct Tip {
+    pub(super) length: u64,
+    pub(super) message_count: usize,
+    pub(super) state_bytes: u64,
+    pub(super) chain: String,
+}
+
+impl Tip {
+    /// Encodes the next batch. `None` if the superseded states outgrow the rest of the file.
+    pub(super) fn batch(
+        self,
+        messages: &[Message],
+        state: Option<&SessionState>,
+        revision: &SessionRevision,
+    ) -> Result<Option<Vec<u8>>, StorageError> {
+        let serialization =
+            |error: serde_json::Error| StorageError::Serialization(error.to_string());
+        let mut out = self.chain.into_bytes();
+        let chain_length = out.len();
+        serde_json::to_writer(&mut out, &NewContent { messages, state }).map_err(serialization)?;
+        stored_json::check_depth(out.get(chain_length..).unwrap_or_default())?;
+        out.push(b'\n');
+        let start = out.len();
+        let state_json = state.map(serde_json::to_vec).transpose().map_err(serialization)?;
+        let closing = Closing {
+            revision: revision.as_str().to_owned(),
+            updated_at: Utc::now(),
+            message_count: self.message_count + messages.len(),
+            state_bytes: self.state_bytes + state_json.map_or(0, |json| json.len() as u64),
+            chain: String::new(),
+        };
+        if closing.state_bytes
+            > KEPT_STATE_BYTES.max(self.length.saturating_sub(closing.state_bytes))
+        {
+            return Ok(None);
+        }
+        serde_json::to_writer(&mut out, &closing).map_err(serialization)?;
+        out.pop();
+        CHAIN.write(&mut out);
+        let mut line = out.split_off(start);
+        LINE.write(&mut line);
+        out.append(&mut line);
+        out.push(LAST);
+        out.drain(..chain_length);
+        Ok(Some(out))
+    }
+}
+
+/// Splits a file after its document. Batches begin with the byte after the document.
+pub(super) fn split(file: &[u8]) -> (&[u8], &[u8]) {
+    let mut start = 0;
+    for line in file.split_inclusive(|byte| *byte == b'\n') {
+        if WHOLE.begins(line) {
+            return file.split_at_checked(start + WHOLE.len()).unwrap_or((file, &[]));
+        }
+        start += line.len();
+    }
+    (file, &[])
+}
+
+/// Reads the closing line at the end of a file, given its last bytes. `None` if there is no valid line.
+pub(super) fn last(bytes: &[u8]) -> Option<Closing> {
+    let (&LAST, bytes) = bytes.split_last()? else {
+        return None;
+    };
+    let start = bytes.iter().rposition(|byte| *byte == b'\n')? + 1;
+    let line = bytes.get(start..)?;
+    (LINE.matches(line) == Some(true)).then(|| serde_json::from_slice(line).ok())?
+}
+
+/// Adds the batches to the session of the document, whose checksum is `chain`.
+pub(super) fn read(
+    batches: &[u8],
+    mut chain: String,
+    session: &mut Session,
+    revision: &mut SessionRevision,
+    path: &Path,
+) -> Result<(), StorageError> {
+    let Some((mut end, mut rest)) = batches.split_first() else {
+        return Err(changed(path));
+    };
+    while !rest.is_empty() {
+        let Some((batch, next_end, next)) = first(rest) else {
+            // The process or the machine stopped during an append that was not acknowledged.
+            return match *end == LAST && (rest.starts_with(OPENING) || OPENING.starts_with(rest)) {
+                true => Ok(()),
+                false => Err(changed(path)),
+            };
+        };
+        let covered = [chain.as_bytes(), batch.content, batch.closing].concat();
+        let is_whole = LINE.matches(batch.closing) == Some(true)
+            && LINE.split(&covered).and_then(|covered| CHAIN.matches(covered)) == Some(true);
+        if !is_whole || ![LAST, FOLLOWED].contains(end) {
+            return Err(changed(path));
+        }
+        let invalid = |reason: String| corrupt(path, reason);
+        let content: Content =
+            stored_json::read(batch.content).map_err(|error| invalid(error.to_string()))?;
+        let closing: Closing =
+            stored_json::read(batch.closing).map_err(|error| invalid(error.to_string()))?;
+        session.messages.extend(content.messages);
+        check_count(closing.message_count, session.messages.len(), path)?;
+        if let Some(state) = content.state {
+            session.state = state;
+        }
+        session.updated_at = closing.updated_at;
+        *revision = SessionRevision::new(closing.revision);
+        chain = closing.chain;
+        (end, rest) = (next_end, next);
+    }
+    match *end == LAST {
+        true => Ok(()),
+        false => Err(changed(path)),
+    }
+}
+
+/// The lines of a batch, the first with its line feed.
+struct Batch<'b> {
+    content: &'b [u8],
+    closing: &'b [u8],
+}
+
+/// Splits off the first batch and the byte after it. `None` if the batch is incomplete.
+fn first(bytes: &[u8]) -> Option<(Batch<'_>, &u8, &[u8])> {
+    let content = bytes.iter().position(|byte| *byte == b'\n')? + 1;
+    let (content, rest) = bytes.split_at_checked(content)?;
+    let closing = rest.iter().position(|byte| [LAST, FOLLOWED].contains(byte))?;
+    let (closing, rest) = rest.split_at_checked(closing)?;
+    let (end, rest) = rest.split_first()?;
+    Some((Batch { content, closing }, end, rest))
+}
