@@ -80,14 +80,17 @@ pub(crate) fn packages(files: &BTreeSet<String>, members: &Metadata) -> Filter {
         match holder {
             Some(package) => drop(packages.insert(package.name.clone())),
             // Its tests run the examples of these pages.
-            None if file == "README.md" || file.starts_with("docs/") => {
-                drop(packages.insert("neuron-readme".to_owned()))
-            }
+            None if is_page(file) => drop(packages.insert("neuron-readme".to_owned())),
             None if is_for_all(file) => return Filter::All,
             None => {}
         }
     }
     Filter::DependentsOf(packages)
+}
+
+/// Returns `true` for a page whose examples run in a test.
+fn is_page(file: &str) -> bool {
+    file == "README.md" || file.starts_with("docs/")
 }
 
 /// Returns `true` for a file outside of the packages that may change the behaviour of any package.

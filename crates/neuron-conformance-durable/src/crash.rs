@@ -79,7 +79,7 @@ const POLL: Duration = Duration::from_millis(20);
 /// Number of kills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CrashPlan {
-    /// What runs: [`Scenario::crash`] by default.
+    /// The scenario, by default [`Scenario::crash`].
     pub scenario: Scenario,
     /// Maximum number of boundaries with a round of their own, evenly spread. Default: all.
     pub boundaries: usize,

@@ -58,7 +58,7 @@ struct State {
     stamp: i64,
     /// True if the run had ended, and nothing was added since.
     has_ended: bool,
-    /// Which execution this is.
+    /// Number of this execution.
     execution: i64,
     /// True if the run continues from a state that its driver has not received yet.
     needs_start: bool,

@@ -28,7 +28,7 @@ pub enum LogLevel {
 pub struct McpLogMessage {
     /// Severity of the message.
     pub level: LogLevel,
-    /// Which part of the server wrote it.
+    /// Name of the part of the server that wrote it.
     pub logger: Option<String>,
     /// The message, which is a text or any other value.
     pub data: Value,

@@ -21,7 +21,7 @@ pub struct SamplingRequest {
     pub temperature: Option<f32>,
     /// Texts that end the answer.
     pub stop_sequences: Vec<String>,
-    /// Which model the server would like.
+    /// The server's preferences for the model.
     pub model_preferences: ModelPreferences,
     /// Tools that the model may call. The server executes them, and asks again with the results.
     pub tools: Vec<ToolDefinition>,
@@ -31,7 +31,7 @@ pub struct SamplingRequest {
     pub trace_context: Option<TraceContext>,
 }
 
-/// Which model a server would like.
+/// The preferences of a server for the model.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModelPreferences {
     /// Names or parts of names, the best first.

@@ -65,7 +65,7 @@ impl Work<'_> {
 }
 
 impl<'a> Prefetch<'a> {
-    /// Nothing begins before the answer is whole if it `is_closed`.
+    /// Creates an empty set of calls. If it `is_closed`, no call starts before the response is whole.
     pub(crate) fn new(is_closed: bool) -> Self {
         Self { is_closed, ..Self::default() }
     }

@@ -1,4 +1,4 @@
-//! Batches: the messages that were appended to the document at the start of a file.
+//! Batches of messages that were appended to the document at the start of a file.
 //!
 //! A batch is two lines, the content and the line that closes it:
 //!

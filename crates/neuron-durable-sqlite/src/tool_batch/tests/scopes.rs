@@ -1,4 +1,4 @@
-//! Which calls run inside the scopes around them.
+//! Tests of the scopes around calls.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

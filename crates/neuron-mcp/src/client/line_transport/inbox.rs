@@ -22,7 +22,7 @@ type ToServer = TxJsonRpcMessage<RoleClient>;
 /// The content of a line.
 #[derive(Debug)]
 pub(super) enum Incoming {
-    /// One message, or the messages of a batch.
+    /// A message, or the messages of a batch.
     Messages(Vec<FromServer>),
     /// The error response to a request that cannot be parsed.
     Refused(Box<ToServer>),

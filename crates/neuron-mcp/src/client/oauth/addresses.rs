@@ -1,4 +1,4 @@
-//! Which machines a server may send us to.
+//! The addresses to which a server may send this client.
 //!
 //! A server names its authorization server, and that one names further addresses. So a hostile server could
 //! make us ask machines that only we can reach. What the SDK checks are names in URLs; here are the addresses
@@ -19,7 +19,7 @@ enum Network {
     Special,
 }
 
-/// Which networks may be asked.
+/// The networks that may be requested.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AllowedNetworks {
     loopback: bool,

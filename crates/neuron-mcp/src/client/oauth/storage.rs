@@ -41,7 +41,7 @@ impl OAuthCredentials {
         &self.stored.client_id
     }
 
-    /// Which authorization server issued them, if it said so.
+    /// Issuer of the tokens, if the authorization server named it.
     #[must_use]
     pub fn issuer(&self) -> Option<&str> {
         self.stored.issuer.as_deref()

@@ -1,4 +1,4 @@
-//! Which environment variables a server sees.
+//! The environment variables of a server.
 
 use std::ffi::{OsStr, OsString};
 
