@@ -1,4 +1,4 @@
-//! A server: a registry's tools, and optionally resources and prompts, for any MCP client.
+//! An MCP server for the tools of a registry, and optionally resources and prompts.
 
 mod call;
 mod cursor;

@@ -1,4 +1,4 @@
-//! One request of a client that runs code of the user: its context, what it tells the client, how it ends.
+//! Execution of a client request that runs user code.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -20,42 +20,42 @@ use super::rounds::{self, Round};
 use super::serving::Serving;
 use super::session::{Closing, Session};
 
-/// How long a tool has to end by itself when the server shuts down.
+/// Grace period for a tool to end by itself when the server shuts down.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// The specification of JSON-RPC leaves this code to servers.
+/// An implementation-defined code. JSON-RPC leaves this range to servers.
 const TOO_MANY_CALLS: ErrorCode = ErrorCode(-32000);
 
-/// One request of a client that runs code of the user.
+/// A client request that runs user code.
 pub(crate) struct Call {
     peer: McpPeer,
-    /// The same in all rounds.
+    /// Id of the call, the same in all rounds.
     id: String,
-    /// Which round it is, from zero.
+    /// Number of the round, from zero.
     round: u32,
-    /// What the state of a call in rounds belongs to; empty for older versions, which have none.
+    /// Binds the state of a multi-round call to its request. Empty for older versions, which have no rounds.
     origin: Vec<u8>,
     /// Cancelled with the request, with the connection, and when the server shuts down.
     token: CancellationToken,
     closing: Closing,
-    /// Among those of the client that run.
+    /// Permit for one of the client's concurrent calls.
     _place: OwnedSemaphorePermit,
 }
 
-/// What a request asks for.
+/// The target of a request.
 pub(crate) struct Target<'a> {
     pub(crate) method: &'static str,
-    /// The tool, the prompt or the resource.
+    /// Name of the tool or prompt, or URI of the resource.
     pub(crate) name: &'a str,
     pub(crate) arguments: &'a Value,
-    /// The client's answers to what the last round asked.
+    /// The client's responses to the requests of the last round.
     pub(crate) responses: Option<InputResponses>,
-    /// The state that the last round gave to the client.
+    /// The state that the last round sent to the client.
     pub(crate) state: Option<String>,
 }
 
 impl Target<'_> {
-    /// A request that cannot take several rounds.
+    /// Creates the target of a request that cannot take several rounds.
     pub(crate) fn list(method: &'static str) -> Self {
         Self { method, name: "", arguments: &Value::Null, responses: None, state: None }
     }
@@ -64,8 +64,8 @@ impl Target<'_> {
 impl Call {
     /// # Errors
     ///
-    /// Too many calls of the client run. Or the request goes on where another one ended, and does not belong
-    /// to it.
+    /// Returns an error if too many calls of the client are running, or if the state of an earlier round does not
+    /// belong to this request.
     pub(crate) fn new(
         serving: &Serving,
         session: Arc<Session>,
@@ -84,7 +84,7 @@ impl Call {
             let responses = target.responses.unwrap_or_default();
             match target.state {
                 Some(state) => round = Some(serving.rounds.open(&state, &origin, responses)?),
-                // A client may know in advance what will be asked.
+                // A client may send responses before the first round has asked for them.
                 None => answers = responses,
             }
         }
@@ -107,7 +107,7 @@ impl Call {
         &self.peer
     }
 
-    /// What a tool is told of the call.
+    /// Returns the context for a tool.
     pub(crate) fn tool_context(&self, serving: &Serving) -> ToolContext {
         let mut context = serving.server.context.clone();
         context.call_id.clone_from(&self.id);
@@ -124,15 +124,14 @@ impl Call {
         context
     }
 
-    /// How a call ends that failed with this text: otherwise than with the failure, if it asked the client for
-    /// something, since 2026-07-28.
+    /// Returns how a failed call ends, from the text of its failure. Since 2026-07-28 a call that has requests to the
+    /// client ends with these instead of the failure.
     ///
-    /// Whether it asked is known here and not told by the error: what a tool returns, or what middleware makes
-    /// of it, may be anything.
+    /// The requests are recorded in the call, not in the error, because a tool or middleware may replace the error.
     ///
     /// # Errors
     ///
-    /// The client lacks what the call needs.
+    /// Returns an error if the client lacks a capability that the call requires.
     pub(crate) fn ending(&self, serving: &Serving, failure: &str) -> Result<Ending, ErrorData> {
         if self.peer.version().has_handshake() {
             return Ok(Ending::AsItIs);
@@ -161,11 +160,12 @@ impl Call {
         })
     }
 
-    /// Runs the user's code, and sends what it tells the client before it returns.
+    /// Runs user code, and sends its notifications before it returns.
     ///
     /// # Errors
     ///
-    /// The request was cancelled: the work is dropped, and nobody waits for an answer. Or the work panicked.
+    /// Returns an error if the request was cancelled or the code panicked. A cancelled request drops the work and needs
+    /// no response.
     pub(crate) async fn run<T>(
         &self,
         serving: &Serving,
@@ -174,14 +174,14 @@ impl Call {
         let token = self.token.clone().drop_guard();
         let outbox = self.peer.outbox();
         let work = async {
-            // A registry catches the panics of its tools; resources and prompts are called directly.
+            // A registry catches the panics of its tools, but resources and prompts are called directly.
             let result = AssertUnwindSafe(work).catch_unwind().await;
             self.end_questions();
             outbox.close();
             result.map_err(|_| ErrorData::internal_error("the server's code panicked", None))
         };
         let mut work = Box::pin(future::join(work, outbox.pump(&self.peer.context().peer)));
-        // A tool that watches its token has a moment to end by itself.
+        // A tool that watches its token gets a grace period.
         let shutdown = async {
             tokio::select! {
                 () = serving.server.shutdown.cancelled() => {}
@@ -200,7 +200,7 @@ impl Call {
             }
         }
         drop(work);
-        // Its questions to the client are not waited for any more: that is all that is left to say.
+        // The call is over. The only messages left are the cancellations of its open requests to the client.
         self.end_questions();
         outbox.close_but_for_cancellations();
         outbox.pump(&self.peer.context().peer).await;
@@ -214,17 +214,17 @@ impl Call {
     }
 }
 
-/// How a call ends that failed.
+/// The end of a failed call.
 pub(crate) enum Ending {
-    /// With its failure.
+    /// The failure is returned.
     AsItIs,
-    /// The client is asked, and calls again.
+    /// The client must respond to requests and call again.
     InputRequired(InputRequiredResult),
-    /// With another failure: there were too many rounds, or their answers are too long.
+    /// Another failure is returned, because there were too many rounds or their responses are too long.
     TooMuch(&'static str),
 }
 
-/// Tells the client how far a call has come.
+/// Reports a tool's progress to the client.
 struct Reporter(McpPeer);
 
 impl ProgressReporter for Reporter {

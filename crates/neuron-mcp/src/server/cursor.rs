@@ -1,4 +1,4 @@
-//! Pages of a list that is there as a whole: a cursor names the last item of the page before.
+//! Pagination of complete lists. A cursor names the last item of the previous page.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -6,20 +6,20 @@ use neuron_types::ToolError;
 
 use crate::PaginatedList;
 
-/// How many items a page of a list has, unless it is said otherwise. Many clients ask for the first page only.
+/// Default number of items on a page. It is large, because many clients request only the first page.
 pub(super) const PAGE_SIZE: usize = 1000;
 
-/// What a client is told.
+/// Error message for a client.
 pub(crate) const INVALID_CURSOR: &str = "invalid cursor: begin anew without one";
 
-/// A cursor that is none of ours, or whose item is gone.
+/// The cursor is malformed, or its item is gone.
 #[derive(Debug)]
 pub(crate) struct InvalidCursor;
 
-/// The items of a page, and the cursor of the next one if there is one.
+/// Returns the items of a page, and the cursor of the next page if any.
 ///
-/// The cursor is the key of the last item and not a number, so that a list that changes between two pages
-/// neither skips nor repeats anything.
+/// The cursor is the key of the last item, not an index, so a list that changes between two pages skips and repeats no
+/// item.
 pub(crate) fn page<'a, T>(
     items: &'a [T],
     key: impl Fn(&T) -> &str,
@@ -44,7 +44,7 @@ pub(crate) fn page<'a, T>(
     }
 }
 
-/// A page of a list of the user's.
+/// Returns a page of a user's list.
 pub(crate) fn list<T: Clone>(
     items: &[T],
     key: impl Fn(&T) -> &str,

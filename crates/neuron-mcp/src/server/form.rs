@@ -1,16 +1,16 @@
-//! Whether what a person filled in fits the form that was shown.
+//! Validation of submitted forms.
 
 use serde_json::Value;
 
-/// Whether an answer has all required fields, and all its fields what the schema says.
+/// Returns `true` if a response has all required fields, and all fields match the schema.
 ///
-/// The protocol's forms are flat objects of text, numbers, booleans and choices (specification of 2025-11-25,
-/// elicitation). What goes beyond that is not checked; nor are formats like `email`.
+/// The protocol's forms are flat objects of strings, numbers, booleans and choices (specification of 2025-11-25,
+/// elicitation). Other keywords and formats like `email` are not checked.
 pub(crate) fn fits(schema: &Value, content: &Value) -> bool {
     let empty = serde_json::Map::new();
     let fields = match content {
         Value::Object(fields) => fields,
-        // Clients leave the content out when nothing was filled in.
+        // Clients omit the content of an empty form.
         Value::Null => &empty,
         _ => return false,
     };
@@ -45,7 +45,8 @@ fn field_fits(property: &Value, value: &Value) -> bool {
     of_type && is_choice(property, value)
 }
 
-/// Whether a value is among the choices, if there are some: a list, or constants with titles.
+/// Returns `true` if a value is one of the choices, or if there are no choices. Choices are a list, or constants with
+/// titles.
 fn is_choice(property: &Value, value: &Value) -> bool {
     let listed = property.get("enum").and_then(Value::as_array);
     let titled = ["oneOf", "anyOf"].into_iter().find_map(|name| property.get(name)?.as_array());

@@ -1,4 +1,4 @@
-//! What a client asks of the server.
+//! Handler of client requests.
 #![expect(deprecated, reason = "logging and subscriptions of older versions of the protocol")]
 
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ use super::{cursor, tool_result};
 use crate::propagation::Propagation;
 use crate::{CompletionTarget, McpVersion, wire};
 
-/// Answers the requests of one connection, or of one session over HTTP.
+/// Handles the requests of one connection or HTTP session.
 #[derive(Clone)]
 pub(crate) struct Handler {
     serving: Arc<Serving>,
@@ -42,7 +42,7 @@ impl Handler {
         Self { serving, session }
     }
 
-    /// What the end of the connection is told to.
+    /// Returns the handle that signals the end of the connection.
     pub(crate) fn closing(&self) -> Closing {
         self.session.closing().clone()
     }
@@ -75,13 +75,13 @@ impl Handler {
         self.serving.server.prompts.as_deref().ok_or_else(|| method_not_found(method))
     }
 
-    /// How long a client may keep a list, in milliseconds: said since 2026-07-28.
+    /// Returns the time-to-live of a list in milliseconds. Sent since 2026-07-28.
     fn list_ttl(&self, version: McpVersion) -> Option<u64> {
         let ttl = u64::try_from(self.serving.server.list_ttl.as_millis()).unwrap_or(u64::MAX);
         (!version.has_handshake()).then_some(ttl)
     }
 
-    /// Whether a request of this name is answered, in the version in which it came.
+    /// Returns `true` if the method is supported in the version of the request.
     pub(crate) fn knows(&self, method: &str, context: &RequestContext<RoleServer>) -> bool {
         let server = &self.serving.server;
         match method {
@@ -101,7 +101,7 @@ impl Handler {
     }
 }
 
-/// Lists that are asked of the user's resources or prompts.
+/// Implements the list methods that call the user's resources or prompts.
 macro_rules! lists {
     ($($list:ident -> $Result:ty: $method:literal, $source:ident.$page:ident, $to_sdk:path;)*) => {$(
         async fn $list(
@@ -157,7 +157,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
         let answer = self.negotiate_initialize(&request)?;
-        // What is spoken from now on is what was agreed on, not what was asked for.
+        // The negotiated version applies from now on, not the requested version.
         request.protocol_version = answer.protocol_version.clone();
         context.peer.set_peer_info(request);
         self.session.listen();
@@ -208,7 +208,7 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        // The same tools for the whole call, whatever is offered meanwhile.
+        // The call keeps this registry even if the tools are replaced meanwhile.
         let tools = self.serving.server.hub.tools();
         let name = request.name;
         if tools.definition(&name).is_none() {
@@ -271,7 +271,7 @@ impl ServerHandler for Handler {
                 Ending::InputRequired(result) => Ok(result.into()),
                 Ending::TooMuch(text) => Err(ErrorData::internal_error(text, None)),
                 Ending::AsItIs => Err(match error {
-                    // In versions from 2026-07-28 on, the SDK makes this a matter of invalid parameters.
+                    // Since 2026-07-28 the SDK maps this error to invalid parameters.
                     ToolError::NotFound(_) => ErrorData::resource_not_found(
                         format!("resource not found: {}", request.uri),
                         Some(serde_json::json!({ "uri": request.uri })),
@@ -384,7 +384,7 @@ impl ServerHandler for Handler {
         Ok(())
     }
 
-    /// A request that the SDK does not know, or whose parameters it could not read.
+    /// Handles a request that the SDK does not know or could not parse.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -409,7 +409,7 @@ fn cursor_of(request: Option<PaginatedRequestParams>) -> Option<String> {
     request.and_then(|request| request.cursor)
 }
 
-/// What went wrong with a resource or a prompt.
+/// Converts the error of a resource or prompt.
 fn refusal(error: &ToolError) -> ErrorData {
     let text = tool_result::text(error);
     match error {
@@ -420,7 +420,7 @@ fn refusal(error: &ToolError) -> ErrorData {
     }
 }
 
-/// The arguments of a prompt are texts.
+/// Converts the arguments of a prompt, which must be strings.
 fn prompt_arguments(arguments: JsonObject) -> Result<HashMap<String, String>, ErrorData> {
     let text = |(name, value)| match value {
         Value::String(value) => Ok((name, value)),

@@ -1,4 +1,4 @@
-//! Questions to the client from inside a call.
+//! Requests to the client from inside a call.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use crate::{
     ElicitationRequest, ElicitationResponse, McpRoot, McpVersion, SamplingRequest, SamplingResponse,
 };
 
-/// How often a client of an older version is asked again when its answer is none.
+/// Maximum number of attempts for a client of an older version that sends invalid responses.
 const ATTEMPTS: usize = 3;
 
-/// Why a question got no answer.
+/// Reason why a request got no response.
 #[derive(Debug, thiserror::Error)]
 enum InputError {
     #[error("the client cannot be asked for {0}: it has not declared that it can do that")]
@@ -71,32 +71,36 @@ impl From<InputError> for ToolError {
 }
 
 impl McpPeer {
-    /// Asks the client one or several questions at once. Each has a key, which tells it from the others of
-    /// the call: the same key always gets the same answer.
+    /// Sends one or several requests to the client at once. Each request has a key that identifies it within the call.
+    /// The same key always returns the same response.
     ///
-    /// Before version 2026-07-28 these are requests to the client, for which this waits. Since then a server
-    /// cannot ask while a call runs: this returns an error, the call ends, and the client calls again with the
-    /// answers. Then the tool runs **again from its start**, and this returns the answers. So ask before doing
-    /// anything that must not be done twice, and pass the error on with `?`: a tool that returns a result
-    /// instead has answered the call, and nobody is asked. The call keeps its
+    /// Before version 2026-07-28, this method sends the requests and waits for the responses. Since 2026-07-28, a
+    /// server cannot send requests while a call runs. This method then returns an error, the call ends, and the client
+    /// calls again with the responses. The tool runs **again from its start**, and this method returns the responses.
+    /// So call this method before any action that must not run twice, and pass the error on with `?`. A tool that
+    /// returns a result instead completes the call, and no request is sent. The call keeps its
     /// [`idempotency_key`](neuron_types::ToolContext::idempotency_key).
     ///
-    /// The questions carry the call's [trace context](Self::trace_context), that of the current span if the
-    /// server [knows it](crate::McpServer::with_trace_context), or that of a [`SamplingRequest`] that has one.
+    /// A request carries a trace context. This is the request's own (a [`SamplingRequest`] can have one), that of the
+    /// current span if the server [can read it](crate::McpServer::with_trace_context), or the call's [trace
+    /// context](Self::trace_context).
     ///
-    /// What does not fit the question, a form without a required field for one, is asked again.
+    /// A request is repeated if the response does not match it, such as a form without a required field.
     ///
     /// # Errors
     ///
-    /// [`ToolError::ExecutionFailed`] when the client has not declared that it can answer (see
-    /// [`supports_sampling`](Self::supports_sampling) and the like), refuses, does not answer in time, or is
-    /// gone or says nothing any more; when the call is over; when a form's schema is none that the protocol allows; and, since 2026-07-28,
-    /// when the call has to wait for the answers.
+    /// Returns [`ToolError::ExecutionFailed`] in these cases:
+    ///
+    /// - The client has not declared the capability (see [`supports_sampling`](Self::supports_sampling) and the like),
+    ///   refuses, does not respond in time, or has disconnected or ended its input.
+    /// - The call is over.
+    /// - The protocol does not allow the schema of a form.
+    /// - The call has to wait for the responses, since 2026-07-28.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future tells the client that nobody waits any more. Over HTTP before 2026-07-28 that may
-    /// not reach it: it comes on the stream on which the client listens (`GET`), if it has one, or on that of
+    /// Dropping the future sends a cancellation to the client. Over HTTP before 2026-07-28 the cancellation may not
+    /// reach the client. It is sent on the client's listening stream (`GET`), if it has one, or on the stream of
     /// another of its calls.
     ///
     /// # Example: a tool that asks before it acts
@@ -117,7 +121,7 @@ impl McpPeer {
     ///             _ => return Err(ToolError::PermissionDenied("the person said no".into())),
     ///         }
     ///     }
-    ///     // Nothing was done before: since 2026-07-28 all that comes before a question runs twice.
+    /// No side effect may happen before this point, because the tool runs again since 2026-07-28.
     ///     Ok(format!("{path} is gone"))
     /// }
     /// ```
@@ -168,11 +172,11 @@ impl McpPeer {
         Ok(answers)
     }
 
-    /// Asks the person at the client. See [`ask`](Self::ask).
+    /// Sends an elicitation request to the user. See [`ask`](Self::ask).
     ///
     /// # Errors
     ///
-    /// As [`ask`](Self::ask).
+    /// Returns the errors of [`ask`](Self::ask).
     pub async fn elicit(
         &self,
         key: impl Into<String>,
@@ -185,11 +189,11 @@ impl McpPeer {
         }
     }
 
-    /// Lets the client's model write something. See [`ask`](Self::ask).
+    /// Sends a sampling request to the client's model. See [`ask`](Self::ask).
     ///
     /// # Errors
     ///
-    /// As [`ask`](Self::ask).
+    /// Returns the errors of [`ask`](Self::ask).
     pub async fn sample(
         &self,
         key: impl Into<String>,
@@ -202,11 +206,11 @@ impl McpPeer {
         }
     }
 
-    /// Asks in which folders the server may work. See [`ask`](Self::ask).
+    /// Requests the client's roots, the folders that the server may use. See [`ask`](Self::ask).
     ///
     /// # Errors
     ///
-    /// As [`ask`](Self::ask).
+    /// Returns the errors of [`ask`](Self::ask).
     pub async fn roots(&self, key: impl Into<String>) -> Result<Vec<McpRoot>, ToolError> {
         let key = key.into();
         match self.ask_one(&key, InputRequest::Roots).await? {
@@ -215,8 +219,8 @@ impl McpPeer {
         }
     }
 
-    /// Tells the client that what a person did on a page is done, by the id of the request. Clients of
-    /// 2025-11-25 hear of it; the other versions do not have this.
+    /// Notifies the client that the user has finished on a page. `id` is the id of the request. The notification is
+    /// sent only to clients of 2025-11-25, because the other versions do not have it.
     pub fn elicitation_completed(&self, id: &str) {
         if self.version() == McpVersion::V2025_11_25 {
             self.outbox().push(wire::elicitation::completed(id));
@@ -253,7 +257,7 @@ impl McpPeer {
         Err(error)
     }
 
-    /// Asks a client of an older version, and waits for its answer.
+    /// Sends a request to a client of an older version until the response is valid.
     async fn request(
         &self,
         key: &str,
@@ -279,7 +283,7 @@ impl McpPeer {
         Err(no_answer())
     }
 
-    /// Asks a client of an older version once, and waits for its answer.
+    /// Sends a request to a client of an older version, and waits for its response.
     async fn answer(
         &self,
         key: &str,
@@ -288,7 +292,7 @@ impl McpPeer {
         span: &RequestSpan,
     ) -> Result<ClientResult, InputError> {
         if !request.has_trace_context() {
-            // That of the question's own span, if there is one.
+            // Prefers the trace context of the request's own span, if there is one.
             wire::input::set_trace(sent.extensions_mut(), self.current_trace_context().as_ref());
         }
         let limit = self.input_timeout();
@@ -322,14 +326,14 @@ impl McpPeer {
     }
 }
 
-/// Tells the client that nobody waits for its answer any more, if it is dropped before that came.
+/// Guard that cancels a request to the client if it is dropped before the response arrives.
 struct Waiting<'a> {
     peer: &'a McpPeer,
     id: RequestId,
 }
 
 impl Waiting<'_> {
-    /// The answer came.
+    /// Disarms the guard after the response.
     fn end(self) {
         self.peer.inputs().wait_no_more(&self.id);
     }

@@ -1,4 +1,4 @@
-//! What is known of the questions of one call.
+//! State of the requests to the client in one call.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use super::question::{InputAnswer, InputRequest};
 use crate::wire;
 use crate::{ElicitationRequest, ElicitationResponse};
 
-/// What is known of the questions of one call.
+/// The state of the requests to the client in one call.
 #[derive(Default)]
 pub(crate) struct Inputs {
     known: Mutex<Known>,
@@ -25,69 +25,69 @@ pub(crate) struct Inputs {
 
 #[derive(Default)]
 pub(super) struct Known {
-    /// The answers so far, as the client sent them.
+    /// Responses so far, as sent by the client.
     pub(super) answers: BTreeMap<String, Value>,
-    /// What the client is to be asked with the result of this round.
+    /// Requests to send with the result of this round.
     pub(super) open: BTreeMap<String, model::InputRequest>,
-    /// What the client would have to be able to do for a question that was asked.
+    /// Capabilities that the client lacks for a request.
     pub(super) missing: Option<Missing>,
-    /// The requests to a client of an older version that it has not answered.
+    /// Ids of pending requests to a client of an older version.
     waiting: HashSet<RequestId>,
 }
 
-/// What a client would have to be able to do.
+/// Capabilities that a client lacks.
 pub(crate) struct Missing {
     pub(crate) capabilities: ClientCapabilities,
-    /// What the code that asked was told.
+    /// The error text that the calling code received.
     pub(crate) text: String,
 }
 
 impl Inputs {
-    /// With the answers of earlier rounds.
+    /// Starts with the responses of earlier rounds.
     pub(crate) fn new(answers: BTreeMap<String, Value>) -> Self {
         let known = Mutex::new(Known { answers, ..Known::default() });
         Self { known, over: CancellationToken::new() }
     }
 
-    /// Asks nothing any more. Returns what is to be told to the client of questions that are open, because the
-    /// call has tasks of its own that still wait.
+    /// Rejects further requests. Returns the cancellations of pending requests, because tasks of the call may still
+    /// wait for them.
     pub(crate) fn end(&self) -> Vec<ServerNotification> {
         let waiting = {
             let mut known = self.lock();
-            // While locked: what is asked then sees it.
+            // Cancelled under the lock, so that no later request becomes pending.
             self.over.cancel();
             std::mem::take(&mut known.waiting)
         };
         waiting.into_iter().map(cancelled).collect()
     }
 
-    /// Remembers that a request waits for an answer; `false` if the call is over.
+    /// Registers a pending request. Returns `false` if the call is over.
     pub(super) fn wait_for(&self, id: RequestId) -> bool {
         let mut known = self.lock();
         !self.over.is_cancelled() && known.waiting.insert(id)
     }
 
-    /// Forgets a request; whether it was waiting.
+    /// Removes a pending request. Returns `true` if it was pending.
     pub(super) fn wait_no_more(&self, id: &RequestId) -> bool {
         self.lock().waiting.remove(id)
     }
 
-    /// The answers so far.
+    /// Returns the responses so far.
     pub(crate) fn answers(&self) -> BTreeMap<String, Value> {
         self.lock().answers.clone()
     }
 
-    /// What the client is to be asked with the result of this round.
+    /// Takes the requests to send with the result of this round.
     pub(crate) fn take_open(&self) -> BTreeMap<String, model::InputRequest> {
         std::mem::take(&mut self.lock().open)
     }
 
-    /// What the client would have to be able to do for a question that was asked.
+    /// Takes the capabilities that the client lacks.
     pub(crate) fn take_missing(&self) -> Option<Missing> {
         self.lock().missing.take()
     }
 
-    /// The answer to a question, if there is one that fits. One that does not is forgotten.
+    /// Returns the valid response to a request, if there is one. Discards an invalid response.
     pub(super) fn answer(&self, key: &str, request: &InputRequest) -> Option<InputAnswer> {
         let mut known = self.lock();
         let answer = known.answers.get(key).and_then(|answer| fitting_answer(request, answer));
@@ -107,7 +107,7 @@ pub(super) fn cancelled(id: RequestId) -> ServerNotification {
     ServerNotification::CancelledNotification(CancelledNotification::new(param))
 }
 
-/// A client's answer, if it is one to this question.
+/// Parses a client's response. Returns `None` if it does not match the request.
 pub(super) fn fitting_answer(request: &InputRequest, answer: &Value) -> Option<InputAnswer> {
     let answer = wire::input::answer_from_json(request, answer)?;
     match (request, answer) {
@@ -115,7 +115,7 @@ pub(super) fn fitting_answer(request: &InputRequest, answer: &Value) -> Option<I
             InputRequest::Elicitation(ElicitationRequest::Form { schema, .. }),
             InputAnswer::Elicitation(ElicitationResponse::Accept(content)),
         ) => form::fits(schema, &content).then(|| {
-            // A form of optional fields that was sent empty.
+            // An empty form with optional fields only.
             let content =
                 if content.is_null() { Value::Object(Default::default()) } else { content };
             InputAnswer::Elicitation(ElicitationResponse::Accept(content))

@@ -1,4 +1,4 @@
-//! [`McpServer`]: what a server offers, and how it is set up.
+//! [`McpServer`] and its options.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,35 +16,35 @@ use super::resources::{DynResources, McpResources};
 use crate::propagation::Propagation;
 use crate::{McpImplementation, TraceContext};
 
-/// How long a client may take from one round of a call to the next, unless it is said otherwise.
+/// Default maximum time between two rounds of a call.
 const STATE_TTL: Duration = Duration::from_secs(60 * 60);
 
-/// How long a client of an older version may take to answer a question, unless it is said otherwise.
+/// Default timeout for a response of a client of an older version.
 const INPUT_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
-/// How many calls of one client run at a time, unless it is said otherwise.
+/// Default maximum number of concurrent calls of one client.
 const MAX_CALLS: usize = 1000;
 
-/// Makes the tools of a registry, and optionally resources and prompts, usable by any MCP client.
+/// An MCP server for the tools of a registry, and optionally resources and prompts.
 ///
-/// A call goes through the registry, so its middleware, permission checks and sandbox apply. The tool finds
-/// the client as an [`McpPeer`](crate::McpPeer) in its context's extensions.
+/// A call runs through the registry, so its middleware, permission checks and sandbox apply. The extensions of the
+/// tool's context contain the client as an [`McpPeer`](crate::McpPeer).
 ///
-/// Speaks all versions of the protocol from 2024-11-05 to 2026-07-28. Clones share tools, resources and prompts.
+/// Supports all versions of the protocol from 2024-11-05 to 2026-07-28. Clones share tools, resources and prompts.
 #[derive(Clone)]
 pub struct McpServer {
     pub(super) implementation: McpImplementation,
     pub(super) instructions: Option<String>,
-    /// The tools, and all who hear of changes.
+    /// The tools, and the listeners for changes.
     pub(super) hub: Arc<Hub>,
     pub(super) resources: Option<Arc<dyn DynResources>>,
     pub(super) prompts: Option<Arc<dyn DynPrompts>>,
-    /// What every call's context is made from.
+    /// Template for the context of every call.
     pub(super) context: ToolContext,
     pub(super) page_size: usize,
-    /// How long clients may keep lists.
+    /// Time-to-live of lists on clients.
     pub(super) list_ttl: Duration,
-    /// Seals the state of calls in rounds; `None` for a random one.
+    /// Key for the state of multi-round calls. `None` for a random key.
     pub(super) state_key: Option<Vec<u8>>,
     pub(super) state_ttl: Duration,
     pub(super) input_timeout: Duration,
@@ -54,7 +54,7 @@ pub struct McpServer {
 }
 
 impl McpServer {
-    /// A server for the tools of a registry.
+    /// Creates a server for the tools of a registry.
     #[must_use]
     pub fn new(tools: ToolRegistry) -> Self {
         Self {
@@ -79,128 +79,126 @@ impl McpServer {
         }
     }
 
-    /// Sets the name by which clients know the server. Default: `neuron-mcp`.
+    /// Sets the name of the server. Defaults to `neuron-mcp`.
     #[must_use]
     pub fn with_name(mut self, name: impl Into<String>) -> Self {
         self.implementation.name = name.into();
         self
     }
 
-    /// Sets the server's name for people.
+    /// Sets the display name of the server.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<String>) -> Self {
         self.implementation.title = Some(title.into());
         self
     }
 
-    /// Sets the server's version. Default: that of this crate.
+    /// Sets the version of the server. Defaults to the version of this crate.
     #[must_use]
     pub fn with_version(mut self, version: impl Into<String>) -> Self {
         self.implementation.version = version.into();
         self
     }
 
-    /// Sets what the client's model should know of the server.
+    /// Sets instructions for the client's model.
     #[must_use]
     pub fn with_instructions(mut self, instructions: impl Into<String>) -> Self {
         self.instructions = Some(instructions.into());
         self
     }
 
-    /// Offers resources too.
+    /// Adds resources.
     #[must_use]
     pub fn with_resources(mut self, resources: impl McpResources + 'static) -> Self {
         self.resources = Some(Arc::new(resources));
         self
     }
 
-    /// Offers prompts too.
+    /// Adds prompts.
     #[must_use]
     pub fn with_prompts(mut self, prompts: impl McpPrompts + 'static) -> Self {
         self.prompts = Some(Arc::new(prompts));
         self
     }
 
-    /// Tells the clients what changed, and replaces the tools.
+    /// Returns a handle to notify clients of changes and to replace the tools.
     #[must_use]
     pub fn notifier(&self) -> McpNotifier {
         McpNotifier::new(&self.hub)
     }
 
-    /// Sets what every call's context is made from: working directory, environment and extensions. Each call
-    /// gets ids, a cancellation token, a progress reporter and a peer of its own.
+    /// Sets the template for the context of every call, with working directory, environment and extensions. Each call
+    /// gets its own ids, cancellation token, progress reporter and peer.
     #[must_use]
     pub fn with_tool_context(mut self, context: ToolContext) -> Self {
         self.context = context;
         self
     }
 
-    /// Sets how many items a page of the list of tools has, at least one. Default: 1000, because many clients
-    /// ask for the first page only. Resources and prompts have pages of their own.
+    /// Sets the number of tools on a page of the list, at least 1. Defaults to 1000, because many clients request only
+    /// the first page. Resources and prompts have their own pagination.
     #[must_use]
     pub fn with_page_size(mut self, items: usize) -> Self {
         self.page_size = items.max(1);
         self
     }
 
-    /// Sets how long clients may keep the lists of tools, resources and prompts without asking again, unless
-    /// they are told of changes. Said since version 2026-07-28. Default: not at all.
+    /// Sets how long clients may cache the lists of tools, resources and prompts, unless they receive change
+    /// notifications. Sent since version 2026-07-28. By default clients do not cache.
     #[must_use]
     pub fn with_list_ttl(mut self, ttl: Duration) -> Self {
         self.list_ttl = ttl;
         self
     }
 
-    /// Sets the key that protects what clients carry from one round of a call to the next (see
-    /// [`McpPeer::ask`](crate::McpPeer::ask)): at least 32 bytes that nobody can guess. Processes that answer the
-    /// same clients need the same key. Default: a random one, so that a round must come back to the process of the
-    /// round before.
+    /// Sets the key that protects the state of multi-round calls, which the client carries between rounds (see
+    /// [`McpPeer::ask`](crate::McpPeer::ask)). The key has at least 32 unpredictable bytes. Server processes that share
+    /// clients need the same key. Defaults to a random key, so each round must reach the process of the previous round.
     ///
-    /// A key that is too short is an error where the server begins to serve.
+    /// The server fails to start with an error if the key is too short.
     #[must_use]
     pub fn with_state_key(mut self, key: impl Into<Vec<u8>>) -> Self {
         self.state_key = Some(key.into());
         self
     }
 
-    /// Sets how long a client may take from one round of a call to the next. Default: one hour.
+    /// Sets the maximum time between two rounds of a call. Defaults to one hour.
     #[must_use]
     pub fn with_state_ttl(mut self, ttl: Duration) -> Self {
         self.state_ttl = ttl;
         self
     }
 
-    /// Sets how long a client of a version before 2026-07-28 may take to answer a question. Default: ten
-    /// minutes, because a person may be asked.
+    /// Sets the timeout for a response of a client of a version before 2026-07-28. Defaults to ten minutes, because a
+    /// person may have to respond.
     #[must_use]
     pub fn with_input_timeout(mut self, timeout: Duration) -> Self {
         self.input_timeout = timeout;
         self
     }
 
-    /// Sets how many calls of one client run at a time, at least one: over one connection, or in one session
-    /// over HTTP. Reading resources and getting prompts count, too; what is more is refused with an error.
-    /// Default: 1000.
+    /// Sets the maximum number of concurrent calls of one connection or HTTP session, at least 1. Reads of resources
+    /// and prompts count too. Further calls are refused with an error. Defaults to 1000.
     ///
-    /// Over HTTP, a client that goes away does not cancel what it called in a session: without a limit it could
-    /// leave behind any number of calls.
+    /// Over HTTP, a client that disconnects does not cancel the calls of its session. Without a limit it could leave
+    /// any number of calls running.
     #[must_use]
     pub fn with_max_calls(mut self, calls: usize) -> Self {
         self.max_calls = calls.clamp(1, Semaphore::MAX_PERMITS);
         self
     }
 
-    /// Sets what shuts the server down: calls that run see their token cancelled.
+    /// Sets the token that shuts the server down. Running calls see their own token cancelled.
     #[must_use]
     pub fn with_shutdown(mut self, shutdown: CancellationToken) -> Self {
         self.shutdown = shutdown;
         self
     }
 
-    /// Sets what puts a span below one of the client: it is called with the span of each request that comes
-    /// with a [`TraceContext`], before it is entered. By default such spans begin a trace.
+    /// Sets the function that sets the parent of a request's span. It is called with each request that has a
+    /// [`TraceContext`], before its span is entered. By default such spans start a new trace.
     ///
-    /// With the crate `neuron-otel` this is its `set_trace_parent`.
+    /// With the crate `neuron-otel`, pass its `set_trace_parent`.
     #[must_use]
     pub fn with_trace_parent(
         mut self,
@@ -210,11 +208,11 @@ impl McpServer {
         self
     }
 
-    /// Sets what tells where the current span is: tools find it in their context's extensions, and questions
-    /// to the client carry it, unless they have a [`TraceContext`] of their own. By default that is the one
-    /// with which the request came.
+    /// Sets the function that returns the trace context of the current span. Tools find it in their context's
+    /// extensions. Requests to the client carry this trace context, unless they have their own. By default they carry
+    /// the trace context of the incoming request.
     ///
-    /// With the crate `neuron-otel` this is its `current_trace_context`.
+    /// With the crate `neuron-otel`, pass its `current_trace_context`.
     #[must_use]
     pub fn with_trace_context(
         mut self,
@@ -225,7 +223,7 @@ impl McpServer {
     }
 }
 
-/// Shows no environment and no key.
+/// Shows neither environment nor key.
 impl fmt::Debug for McpServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("McpServer")

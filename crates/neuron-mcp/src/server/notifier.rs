@@ -1,4 +1,4 @@
-//! Telling all connected clients what changed.
+//! Change notifications to all connected clients.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use neuron_tool::ToolRegistry;
 use tokio::sync::Notify;
 
-/// How many resources one client can subscribe to.
+/// Maximum number of resources that one client can subscribe to.
 const MAX_SUBSCRIPTIONS: usize = 10_000;
 
-/// Tells all connected clients of a server what changed, whatever they are connected over.
+/// Notifies all connected clients of changes, over every transport.
 ///
-/// Nothing waits for a client: what a slow one was not told yet is told once. Made by
-/// [`McpServer::notifier`](crate::McpServer::notifier) and [`McpPeer::notifier`](crate::McpPeer::notifier).
-/// It does not keep the server alive: a tool can hold one.
+/// Sending never waits for a client. Repeated changes are merged while a client is slow. Created by
+/// [`McpServer::notifier`](crate::McpServer::notifier) and [`McpPeer::notifier`](crate::McpPeer::notifier). It holds a
+/// weak reference to the server, so a tool can store it.
 #[derive(Clone, Debug)]
 pub struct McpNotifier(Weak<Hub>);
 
@@ -22,7 +22,7 @@ impl McpNotifier {
         Self(Arc::downgrade(hub))
     }
 
-    /// Offers the tools of another registry from now on, and tells the clients. Calls that run go on.
+    /// Replaces the tools with another registry, and notifies the clients. Running calls continue with the old tools.
     pub fn replace_tools(&self, tools: ToolRegistry) {
         if let Some(hub) = self.0.upgrade() {
             *hub.tools.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tools);
@@ -30,22 +30,22 @@ impl McpNotifier {
         }
     }
 
-    /// Says that the list of tools changed.
+    /// Notifies clients that the list of tools changed.
     pub fn tools_changed(&self) {
         self.tell(&Change::Tools);
     }
 
-    /// Says that the list of resources changed.
+    /// Notifies clients that the list of resources changed.
     pub fn resources_changed(&self) {
         self.tell(&Change::Resources);
     }
 
-    /// Says that the list of prompts changed.
+    /// Notifies clients that the list of prompts changed.
     pub fn prompts_changed(&self) {
         self.tell(&Change::Prompts);
     }
 
-    /// Says that the content of a resource changed, to the clients that subscribed to it.
+    /// Notifies the clients that subscribed to a resource that its content changed.
     pub fn resource_updated(&self, uri: impl Into<String>) {
         self.tell(&Change::Resource(uri.into()));
     }
@@ -57,17 +57,17 @@ impl McpNotifier {
     }
 }
 
-/// What can change.
+/// A kind of change.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Change {
     Tools,
     Resources,
     Prompts,
-    /// The content of the resource with this address.
+    /// The content of the resource with this URI.
     Resource(String),
 }
 
-/// The tools, and everybody who hears of changes.
+/// The tools, and the listeners for changes.
 pub(crate) struct Hub {
     tools: RwLock<Arc<ToolRegistry>>,
     listeners: Mutex<Vec<Weak<Listener>>>,
@@ -79,12 +79,12 @@ impl Hub {
         Arc::new(Self { tools, listeners: Mutex::default() })
     }
 
-    /// The tools as they are now.
+    /// Returns the current tools.
     pub(crate) fn tools(&self) -> Arc<ToolRegistry> {
         self.tools.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Lets a listener hear of changes as long as it lives.
+    /// Registers a listener for as long as it lives.
     pub(crate) fn add(&self, listener: &Arc<Listener>) {
         let mut listeners = lock(&self.listeners);
         listeners.retain(|listener| listener.strong_count() > 0);
@@ -92,7 +92,7 @@ impl Hub {
     }
 
     fn tell(&self, change: &Change) {
-        // Not told while locked: a listener may be the last owner of something that ends here.
+        // Notified outside the lock, because this may drop the last reference to a listener and what it owns.
         let listening: Vec<_> = lock(&self.listeners).iter().filter_map(Weak::upgrade).collect();
         for listener in listening {
             listener.tell(change);
@@ -100,7 +100,7 @@ impl Hub {
     }
 }
 
-/// Somebody who hears of changes: a connection of an older version, or a subscription since 2026-07-28.
+/// A receiver of changes: a connection of an older version, or a subscription since 2026-07-28.
 pub(crate) struct Listener {
     state: Mutex<State>,
     changed: Notify,
@@ -108,9 +108,9 @@ pub(crate) struct Listener {
 
 #[derive(Default)]
 struct State {
-    /// What is listened for.
+    /// Changes to listen for.
     wanted: BTreeSet<Change>,
-    /// What changed and was not told yet: at most all that is listened for.
+    /// Changes that are not sent yet. Never more than those in `wanted`.
     untold: BTreeSet<Change>,
     is_closed: bool,
 }
@@ -121,12 +121,12 @@ impl Listener {
         Arc::new(Self { state, changed: Notify::new() })
     }
 
-    /// What is listened for.
+    /// Returns `true` if the listener wants all of these changes.
     pub(crate) fn wants(&self, wanted: &BTreeSet<Change>) -> bool {
         lock(&self.state).wanted == *wanted
     }
 
-    /// Listens for updates of a resource too; `false` if it listens for too many.
+    /// Subscribes to a resource. Returns `false` if there are too many subscriptions.
     pub(crate) fn subscribe(&self, uri: String) -> bool {
         let mut state = lock(&self.state);
         if state.wanted.len() >= MAX_SUBSCRIPTIONS {
@@ -136,7 +136,7 @@ impl Listener {
         true
     }
 
-    /// Listens for updates of a resource no more.
+    /// Unsubscribes from a resource.
     pub(crate) fn unsubscribe(&self, uri: String) {
         let change = Change::Resource(uri);
         let mut state = lock(&self.state);
@@ -144,13 +144,13 @@ impl Listener {
         state.untold.remove(&change);
     }
 
-    /// Hears of nothing any more.
+    /// Stops receiving changes.
     pub(crate) fn close(&self) {
         lock(&self.state).is_closed = true;
         self.changed.notify_one();
     }
 
-    /// Waits for a change; `None` when closed.
+    /// Waits for a change. Returns `None` when closed.
     pub(crate) async fn next(&self) -> Option<Change> {
         loop {
             {

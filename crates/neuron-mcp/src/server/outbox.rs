@@ -1,8 +1,7 @@
-//! What a call tells the client while it runs: progress and log messages, handed to the SDK in order and before
-//! the result.
+//! Queue of a call's notifications. Progress and log messages are passed to the SDK in order and before the result.
 //!
-//! On one connection they arrive so. Over HTTP before 2026-07-28 the SDK sends only progress on the call's own
-//! stream; all else goes to the stream on which the client listens (`GET`), if it has one.
+//! One connection keeps this order. Over HTTP before 2026-07-28 the SDK sends only progress on the call's own stream.
+//! Other notifications go to the client's listening stream (`GET`), if it has one.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,11 +10,11 @@ use rmcp::model::ServerNotification;
 use rmcp::{Peer, RoleServer};
 use tokio::sync::Notify;
 
-/// How many notifications wait for a slow client. The oldest make room for new ones, but for those that tell
-/// the client that nobody waits for its answer: of these there is one for each question at most.
+/// Maximum number of queued notifications for a slow client. When full, the oldest are dropped, except cancellations of
+/// requests to the client. There is at most one cancellation for each request.
 const CAPACITY: usize = 256;
 
-/// The notifications of one call that were not sent yet.
+/// The queued notifications of one call.
 #[derive(Default)]
 pub(crate) struct Outbox {
     queue: Mutex<Queue>,
@@ -25,12 +24,12 @@ pub(crate) struct Outbox {
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<ServerNotification>,
-    /// The call is over: nothing is taken any more.
+    /// Set when the call is over. Further notifications are dropped.
     is_closed: bool,
 }
 
 impl Outbox {
-    /// Takes a notification. Does not block; what comes after the call is dropped.
+    /// Queues a notification without blocking. Drops it if the call is over.
     pub(crate) fn push(&self, notification: ServerNotification) {
         let mut queue = self.lock();
         if queue.is_closed {
@@ -47,24 +46,24 @@ impl Outbox {
         self.changed.notify_one();
     }
 
-    /// Whether nothing is taken any more.
+    /// Returns `true` if the outbox is closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.lock().is_closed
     }
 
-    /// Takes nothing more.
+    /// Closes the outbox for new notifications.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_one();
     }
 
-    /// Takes nothing more, and forgets what was taken but for what tells the client that nobody waits for it.
+    /// Closes the outbox, and drops queued notifications except cancellations.
     pub(crate) fn close_but_for_cancellations(&self) {
         self.lock().waiting.retain(is_cancellation);
         self.close();
     }
 
-    /// Sends what is taken, one after the other, until the outbox is closed and empty or the client is gone.
+    /// Sends queued notifications in order until the outbox is closed and empty, or the client is gone.
     pub(crate) async fn pump(&self, peer: &Peer<RoleServer>) {
         while let Some(notification) = self.next().await {
             if peer.send_notification(notification).await.is_err() {

@@ -1,4 +1,4 @@
-//! The client, from inside a call.
+//! Access to the client from inside a call.
 
 use std::any::Any;
 use std::fmt;
@@ -24,10 +24,9 @@ use crate::span::{RequestSpan, Subject};
 use crate::wire;
 use crate::{LogLevel, McpImplementation, McpLogMessage, McpVersion, TraceContext};
 
-/// The client that called, from inside the call: in the
-/// [`extensions`](neuron_types::ToolContext::extensions) of a tool's context.
+/// The calling client. Tools find it in the [`extensions`](neuron_types::ToolContext::extensions) of their context.
 ///
-/// Clones are of the same call. What is sent after the call has ended is dropped.
+/// Clones refer to the same call. Messages sent after the call has ended are dropped.
 #[derive(Clone)]
 pub struct McpPeer {
     inner: Arc<Inner>,
@@ -39,10 +38,10 @@ struct Inner {
     version: McpVersion,
     session: Arc<Session>,
     outbox: Outbox,
-    /// `None` if the client does not want to know how far the call has come.
+    /// `None` if the client has not requested progress.
     progress: Option<Progress>,
     inputs: Inputs,
-    /// How long a client of an older version may take to answer a question.
+    /// Timeout for a response of a client of an older version.
     input_timeout: Duration,
     propagation: Propagation,
 }
@@ -78,7 +77,7 @@ impl McpPeer {
         &self.inner.outbox
     }
 
-    /// The client says nothing any more.
+    /// Returns the token that is cancelled when the client's input has ended.
     pub(crate) fn input_ended(&self) -> &CancellationToken {
         &self.inner.session.closing().input_ended
     }
@@ -91,46 +90,46 @@ impl McpPeer {
         self.inner.input_timeout
     }
 
-    /// Where what is done now belongs in a trace: in the current span, or where the call does.
+    /// Returns the trace context of the current span, or else of the call.
     pub(crate) fn current_trace_context(&self) -> Option<TraceContext> {
         self.inner.propagation.current().or_else(|| self.trace_context())
     }
 
-    /// What a trace says of a question to the client.
+    /// Returns the span of a request to the client.
     pub(crate) fn question_span(&self, method: &str) -> RequestSpan {
         let route = route_of(self.context(), &self.inner.session);
         RequestSpan::client(&Subject::method(method), self.version(), &route)
     }
 
-    /// Who the client says it is; since 2026-07-28 it need not say.
+    /// Returns the client's name and version. Optional for clients since 2026-07-28.
     #[must_use]
     pub fn client_info(&self) -> Option<McpImplementation> {
         self.context().client_info().as_ref().map(wire::peer_info::implementation_from_sdk)
     }
 
-    /// The version of the protocol that is spoken in this call.
+    /// Returns the protocol version of this call.
     #[must_use]
     pub fn version(&self) -> McpVersion {
         self.inner.version
     }
 
-    /// Whether the client lets servers use its model.
+    /// Returns `true` if the client supports sampling.
     #[must_use]
     pub fn supports_sampling(&self) -> bool {
         self.inner.capabilities.sampling.is_some()
     }
 
-    /// Whether the client lets servers use its model with tools.
+    /// Returns `true` if the client supports sampling with tools.
     #[must_use]
     pub fn supports_sampling_tools(&self) -> bool {
         let sampling = self.inner.capabilities.sampling.as_ref();
         sampling.is_some_and(|sampling| sampling.tools.is_some())
     }
 
-    /// Whether the client can show forms to a person.
+    /// Returns `true` if the client can show forms.
     #[must_use]
     pub fn supports_elicitation_form(&self) -> bool {
-        // The specification of 2025-11-25: a client that names no way has forms.
+        // A client that declares no mode supports forms (specification of 2025-11-25).
         self.inner
             .capabilities
             .elicitation
@@ -138,27 +137,27 @@ impl McpPeer {
             .is_some_and(|elicitation| elicitation.form.is_some() || elicitation.url.is_none())
     }
 
-    /// Whether the client can open pages for a person.
+    /// Returns `true` if the client can open pages.
     #[must_use]
     pub fn supports_elicitation_url(&self) -> bool {
         let elicitation = self.inner.capabilities.elicitation.as_ref();
         elicitation.is_some_and(|elicitation| elicitation.url.is_some())
     }
 
-    /// Whether the client tells in which folders a server may work.
+    /// Returns `true` if the client provides roots.
     #[must_use]
     pub fn supports_roots(&self) -> bool {
         self.inner.capabilities.roots.is_some()
     }
 
-    /// Sends a log message, unless the client wants only graver ones. Does not wait for the client: when it
-    /// is slow, the oldest messages are dropped.
+    /// Sends a log message, unless its level is below the client's threshold. Does not wait for the client. If the
+    /// client is slow, the oldest messages are dropped.
     ///
-    /// Since 2026-07-28 a client gets log messages only for calls with which it asked for them; before, those
-    /// from [`LogLevel::Info`] on unless it said otherwise.
+    /// Since 2026-07-28 a client receives log messages only for calls that request them. Before, the default threshold
+    /// is [`LogLevel::Info`].
     ///
-    /// Over HTTP before 2026-07-28 they come on the stream on which the client listens (`GET`), and so beside
-    /// the call's result: before it or after. A client that does not listen gets none.
+    /// Over HTTP before 2026-07-28 log messages are sent on the client's listening stream (`GET`), and may arrive
+    /// before or after the call's result. A client that does not listen receives none.
     pub fn log(&self, level: LogLevel, logger: Option<&str>, data: impl Into<Value>) {
         if self.log_threshold().is_none_or(|threshold| level < threshold) {
             return;
@@ -167,9 +166,9 @@ impl McpPeer {
         self.outbox().push(wire::log::notification(message));
     }
 
-    /// Tells the client how far the call has come, if it asked to be told: of tools, resources and prompts
-    /// alike. Does not wait for the client. `progress` must grow from one report to the next; what does not is
-    /// dropped. `total` is what it grows to, if that is known.
+    /// Reports the progress of a call to a tool, resource or prompt, if the client has requested it. Does not wait for
+    /// the client. `progress` must increase with each report. Other reports are dropped. `total` is the final value, if
+    /// known.
     ///
     /// For a tool, [`progress_reporter`](neuron_types::ToolContext::progress_reporter) does the same.
     pub fn report_progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
@@ -178,20 +177,20 @@ impl McpPeer {
         }
     }
 
-    /// Whether the client asked to be told how far the call has come.
+    /// Returns `true` if the client has requested progress.
     #[must_use]
     pub fn wants_progress(&self) -> bool {
         self.inner.progress.is_some()
     }
 
-    /// Where the call belongs in a distributed trace, if the client said so. Questions to the client
-    /// ([`ask`](Self::ask)) carry it on.
+    /// Returns the trace context of the call, if the client sent one. Requests to the client ([`ask`](Self::ask)) carry
+    /// it on.
     #[must_use]
     pub fn trace_context(&self) -> Option<TraceContext> {
         wire::trace::from_meta(&self.context().meta)
     }
 
-    /// The least grave level that the client wants; `None` if it wants no log messages.
+    /// Returns the minimum level of log messages that the client wants. `None` if it wants no log messages.
     #[must_use]
     pub fn log_threshold(&self) -> Option<LogLevel> {
         match self.version().has_handshake() {
@@ -200,21 +199,21 @@ impl McpPeer {
         }
     }
 
-    /// Tells all connected clients of the server what changed.
+    /// Returns a handle to notify all connected clients of changes.
     #[must_use]
     pub fn notifier(&self) -> McpNotifier {
         McpNotifier::new(self.inner.session.hub())
     }
 
-    /// A value that is attached to the HTTP request with which the call came: the
-    /// [`HttpIdentity`](crate::HttpIdentity) of who calls, and what was [added](crate::HttpIdentity::with) to
-    /// it.
+    /// Returns a value attached to the HTTP request of the call: the caller's [`HttpIdentity`](crate::HttpIdentity), or
+    /// a value [added](crate::HttpIdentity::with) to it.
     #[must_use]
     pub fn extension<T: Any + Clone + Send + Sync>(&self) -> Option<&T> {
         self.http_request()?.extensions.get::<T>()
     }
 
-    /// A header of the HTTP request with which the call came, if it came over HTTP and the value is text.
+    /// Returns a header of the HTTP request of the call. `None` if the call did not come over HTTP or the value is not
+    /// text.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.http_request()?.headers.get(name)?.to_str().ok()
@@ -225,14 +224,15 @@ impl McpPeer {
     }
 }
 
-/// The version that a request is in. The specification of 2025-06-18: who names none speaks the one before.
+/// Returns the protocol version of a request. Without a version header, the specification of 2025-06-18 assumes the
+/// version before it.
 pub(crate) fn version_of(context: &RequestContext<RoleServer>) -> McpVersion {
     let version = context.protocol_version();
     let version = version.and_then(|version| wire::peer_info::version_from_sdk(&version));
     version.unwrap_or(McpVersion::V2025_03_26)
 }
 
-/// How a request came.
+/// Returns the network attributes of a request.
 pub(crate) fn route_of(context: &RequestContext<RoleServer>, session: &Session) -> Route {
     let Some(request) = context.extensions.get::<::http::request::Parts>() else {
         return Route { transport: session.transport(), ..Route::default() };
@@ -245,13 +245,13 @@ pub(crate) fn route_of(context: &RequestContext<RoleServer>, session: &Session) 
     route
 }
 
-/// In whose name a request comes, if it comes over HTTP and the server authenticates.
+/// Returns the principal of a request, if it came over HTTP and the server authenticates.
 pub(crate) fn principal_of(context: &RequestContext<RoleServer>) -> Option<&str> {
     let request = context.extensions.get::<::http::request::Parts>()?;
     request.extensions.get::<HttpIdentity>().map(HttpIdentity::subject)
 }
 
-/// Shows no header and nothing of what was attached to the request.
+/// Shows neither headers nor attached values.
 impl fmt::Debug for McpPeer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("McpPeer")

@@ -1,4 +1,4 @@
-//! How far a call has come, for the client that asked to be told.
+//! Progress reports of a call.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,10 +7,10 @@ use rmcp::model::ProgressToken;
 use super::outbox::Outbox;
 use crate::wire;
 
-/// What the client was told of one call.
+/// The progress of one call, as reported to the client.
 pub(crate) struct Progress {
     token: ProgressToken,
-    /// What was told last: the protocol wants it to grow.
+    /// The last reported value. The protocol requires increasing values.
     last: Mutex<f64>,
 }
 
@@ -19,7 +19,7 @@ impl Progress {
         Self { token, last: Mutex::new(f64::NEG_INFINITY) }
     }
 
-    /// Tells the client, unless it was told as much already.
+    /// Reports progress, unless the value has not increased.
     pub(crate) fn report(
         &self,
         outbox: &Outbox,
@@ -32,7 +32,7 @@ impl Progress {
             return;
         }
         *last = progress;
-        // Still locked: threads that report at the same time keep their order.
+        // Pushed under the lock, so that concurrent reports stay in order.
         outbox.push(wire::progress::notification(self.token.clone(), progress, total, message));
     }
 }

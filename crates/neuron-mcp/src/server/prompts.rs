@@ -1,4 +1,4 @@
-//! Prompts of a server: the trait, and a set that is put together.
+//! Prompts of a server: the trait and a ready-made set.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,10 +13,10 @@ use super::peer::McpPeer;
 use crate::erased::erased;
 use crate::{CompletionQuery, McpCompletion, McpPrompt, McpPromptResult, PaginatedList};
 
-/// The prompts of a server. [`McpPromptSet`] is a ready-made one.
+/// The prompts of a server. [`McpPromptSet`] is a ready-made implementation.
 ///
-/// Errors tell the client what is wrong: [`ToolError::InvalidInput`] that the request is, a cursor or an
-/// argument for one; [`ToolError::NotFound`] that there is no such prompt; any other that the server failed.
+/// Errors are reported to the client. [`ToolError::InvalidInput`] stands for an invalid request, such as a wrong cursor
+/// or argument. [`ToolError::NotFound`] stands for an unknown prompt. All other errors are failures of the server.
 ///
 /// # Example
 ///
@@ -52,7 +52,7 @@ use crate::{CompletionQuery, McpCompletion, McpPrompt, McpPromptResult, Paginate
 /// }
 /// ```
 pub trait McpPrompts: Send + Sync {
-    /// One page of the prompts.
+    /// Returns one page of the prompts.
     ///
     /// # Errors
     ///
@@ -63,7 +63,7 @@ pub trait McpPrompts: Send + Sync {
         peer: &McpPeer,
     ) -> impl Future<Output = Result<PaginatedList<McpPrompt>, ToolError>> + Send;
 
-    /// A prompt with its arguments filled in. May ask the client: see [`McpPeer::ask`].
+    /// Returns a prompt with its arguments filled in. May send requests to the client: see [`McpPeer::ask`].
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ pub trait McpPrompts: Send + Sync {
         peer: &McpPeer,
     ) -> impl Future<Output = Result<McpPromptResult, ToolError>> + Send;
 
-    /// What could stand in an argument. Provided: nothing.
+    /// Returns completions for an argument. Provided: returns none.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ pub trait McpPrompts: Send + Sync {
 }
 
 erased! {
-    /// [`McpPrompts`] behind a pointer.
+    /// Object-safe form of [`McpPrompts`].
     pub(crate) trait DynPrompts<'a>: McpPrompts {
         async fn list(cursor: Option<&'a str>, peer: &'a McpPeer)
             -> Result<PaginatedList<McpPrompt>, ToolError>;
@@ -101,11 +101,11 @@ erased! {
     }
 }
 
-/// A prompt that a client wants filled in.
+/// A client's request for a prompt.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PromptRequest {
-    /// The arguments. Those that the prompt cannot do without are there.
+    /// The arguments. All required arguments are present.
     pub arguments: HashMap<String, String>,
     /// The client.
     pub peer: McpPeer,
@@ -117,7 +117,7 @@ type Fill = Arc<
 
 type Complete = Arc<dyn Fn(&CompletionQuery) -> Vec<String> + Send + Sync>;
 
-/// Prompts that are put together from functions.
+/// A set of prompts built from functions.
 ///
 /// # Example
 ///
@@ -135,7 +135,7 @@ type Complete = Arc<dyn Fn(&CompletionQuery) -> Vec<String> + Send + Sync>;
 pub struct McpPromptSet {
     prompts: Vec<McpPrompt>,
     fills: HashMap<String, Fill>,
-    /// By prompt and argument.
+    /// Completions by prompt and argument.
     completions: HashMap<(String, String), Complete>,
     page_size: usize,
 }
@@ -147,7 +147,7 @@ impl Default for McpPromptSet {
 }
 
 impl McpPromptSet {
-    /// Without any.
+    /// Creates an empty set.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -158,8 +158,8 @@ impl McpPromptSet {
         }
     }
 
-    /// Adds a prompt. One with the same name is replaced. The function is called only with all arguments that
-    /// are required.
+    /// Adds a prompt. Replaces a prompt with the same name. The function is called only if all required arguments are
+    /// present.
     #[must_use]
     pub fn with_prompt<F>(
         mut self,
@@ -176,8 +176,8 @@ impl McpPromptSet {
         self
     }
 
-    /// Says what could stand in an argument of a prompt: the function gets what was typed so far, and returns
-    /// what fits it, the best ones first.
+    /// Sets the completion of an argument. The function receives the text typed so far, and returns matching values,
+    /// best match first.
     #[must_use]
     pub fn with_completion(
         mut self,
@@ -189,7 +189,7 @@ impl McpPromptSet {
         self
     }
 
-    /// Sets how many items a page of the list has, at least one. Default: 1000.
+    /// Sets the number of prompts on a page of the list, at least 1. Defaults to 1000.
     #[must_use]
     pub fn with_page_size(mut self, items: usize) -> Self {
         self.page_size = items.max(1);

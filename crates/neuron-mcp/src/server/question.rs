@@ -1,17 +1,17 @@
-//! Questions to the client, and its answers.
+//! Requests to the client and their responses.
 
 use std::collections::BTreeMap;
 
 use crate::{ElicitationRequest, ElicitationResponse, McpRoot, SamplingRequest, SamplingResponse};
 
-/// What a server asks the client from inside a call.
+/// A request to the client from inside a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum InputRequest {
-    /// Asks the person at the client.
+    /// Sends an elicitation request to the user.
     Elicitation(ElicitationRequest),
-    /// Lets the client's model write something.
+    /// Sends a sampling request to the client's model.
     Sampling(Box<SamplingRequest>),
-    /// Asks in which folders the server may work.
+    /// Requests the client's roots, the folders that the server may use.
     Roots,
 }
 
@@ -28,7 +28,7 @@ impl From<SamplingRequest> for InputRequest {
 }
 
 impl InputRequest {
-    /// What the protocol calls it.
+    /// Returns the protocol's method name.
     pub(super) fn method(&self) -> &'static str {
         match self {
             Self::Elicitation(_) => "elicitation/create",
@@ -37,36 +37,36 @@ impl InputRequest {
         }
     }
 
-    /// Whether it says where it belongs in a trace.
+    /// Returns `true` if the request has its own trace context.
     pub(super) fn has_trace_context(&self) -> bool {
         matches!(self, Self::Sampling(request) if request.trace_context.is_some())
     }
 }
 
-/// What the client answered.
+/// The client's response to a request.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum InputAnswer {
-    /// What the person did. A form that was filled in fits its schema.
+    /// The user's response. A submitted form matches its schema.
     Elicitation(ElicitationResponse),
-    /// What the model wrote.
+    /// The model's response.
     Sampling(Box<SamplingResponse>),
-    /// The folders.
+    /// The client's roots.
     Roots(Vec<McpRoot>),
 }
 
-/// What the client answered, by the keys of the questions: one answer for each.
+/// The client's responses by key. Every request has exactly one response.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct InputAnswers(pub(super) BTreeMap<String, InputAnswer>);
 
 impl InputAnswers {
-    /// The answer to the question with this key.
+    /// Returns the response to the request with this key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&InputAnswer> {
         self.0.get(key)
     }
 
-    /// What the person did; `None` if the question with this key was another.
+    /// Returns the user's response. `None` if the key belongs to another kind of request.
     #[must_use]
     pub fn elicitation(&self, key: &str) -> Option<&ElicitationResponse> {
         match self.get(key)? {
@@ -75,7 +75,7 @@ impl InputAnswers {
         }
     }
 
-    /// What the model wrote; `None` if the question with this key was another.
+    /// Returns the model's response. `None` if the key belongs to another kind of request.
     #[must_use]
     pub fn sampling(&self, key: &str) -> Option<&SamplingResponse> {
         match self.get(key)? {
@@ -84,7 +84,7 @@ impl InputAnswers {
         }
     }
 
-    /// The folders; `None` if the question with this key was another.
+    /// Returns the roots. `None` if the key belongs to another kind of request.
     #[must_use]
     pub fn roots(&self, key: &str) -> Option<&[McpRoot]> {
         match self.get(key)? {
