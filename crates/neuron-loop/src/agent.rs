@@ -14,8 +14,8 @@ use crate::conversation::Conversation;
 use crate::parts::{Definition, EnclosingRun, Parts};
 use crate::run::{OwnedRun, Run};
 
-/// The definition of an agent with its model, its tools and its settings. Cheap to clone, and shared by any number of
-/// [conversations](Conversation).
+/// The definition of an agent, with its model, tools and settings. It is cheap to clone, and any number of
+/// [conversations](Conversation) can share it.
 ///
 /// # Example
 ///
@@ -51,12 +51,13 @@ impl Agent {
         AgentBuilder::new(provider)
     }
 
-    /// Starts a run of a conversation. It does nothing until it is awaited, streamed or stepped.
+    /// Starts a run of a conversation. The run does nothing until it is awaited, streamed or stepped.
     pub fn run<'a>(&self, conversation: &'a mut Conversation, start: impl Into<Start>) -> Run<'a> {
         Run::new(self.clone(), conversation, start.into())
     }
 
-    /// Starts a run that owns its conversation, and gives it back however it ends. It is for servers.
+    /// Starts a run that owns its conversation. The conversation comes back however the run ends. It is meant for
+    /// servers.
     pub fn run_owned(&self, conversation: Conversation, start: impl Into<Start>) -> OwnedRun {
         Run::owned(self.clone(), conversation, start.into())
     }
@@ -73,7 +74,7 @@ impl Agent {
         &self.0.definition.config
     }
 
-    /// Starts building another agent from this one, which does not change.
+    /// Starts building another agent with the settings of this agent.
     pub fn to_builder(&self) -> AgentBuilder {
         let mut inner = Inner::clone(&self.0);
         inner.definition.changed();

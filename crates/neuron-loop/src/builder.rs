@@ -14,20 +14,20 @@ use neuron_types::{
 use crate::agent::{Agent, Inner};
 use crate::parts::EnclosingRun;
 
-/// The turn limit of an agent that sets no other.
+/// Default turn limit.
 const MAX_TURNS: usize = 50;
 
-/// The retries of an agent that sets no others.
+/// Default number of retries.
 const RETRIES: usize = 2;
 
-/// The time limit for tools of an agent that sets no other.
+/// Default timeout of a tool call.
 const TOOL_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Builds an [`Agent`]. Made by [`Agent::builder`].
 ///
-/// Its defaults are for production: mistakes of the model (arguments that do not fit, unknown tools, tools that fail)
-/// go back to the model, a run has at most 50 turns, a call of the model is made again twice after an error that may
-/// pass, and a tool may take ten minutes. Providers that cache on request are asked to cache the conversation.
+/// The defaults suit production. Mistakes of the model (invalid arguments, unknown tools, failing tools) go back to the
+/// model. A run has at most 50 turns. A model call is retried twice after a transient error. A tool call may take ten
+/// minutes. Requests ask the provider to cache the conversation.
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct AgentBuilder {
@@ -50,13 +50,13 @@ impl AgentBuilder {
         Self { inner }
     }
 
-    /// Names the agent, for hooks and telemetry. Default: it has no name.
+    /// Sets the name of the agent for hooks and telemetry. Default: no name.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.inner.definition.config.name = name.into();
         self
     }
 
-    /// Sets the model. Default: the provider's.
+    /// Sets the model. Default: the provider's default model.
     pub fn model(mut self, name: impl Into<String>) -> Self {
         self.inner.definition.config.request.model = name.into();
         self
@@ -74,13 +74,13 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets the strategy that keeps conversations inside the model's context window. Default: none.
+    /// Sets the strategy that keeps conversations within the model's context window. Default: no compaction.
     pub fn context(mut self, strategy: impl ContextStrategy + 'static) -> Self {
         self.inner.strategy = Arc::new(strategy);
         self
     }
 
-    /// Limits the calls of the model in one run. Default: 50.
+    /// Limits the model calls of one run. `None` means no limit. Default: 50.
     pub fn max_turns(mut self, turns: impl Into<Option<usize>>) -> Self {
         self.inner.definition.config.max_turns = turns.into();
         self
@@ -98,39 +98,41 @@ impl AgentBuilder {
         self
     }
 
-    /// Lets all runs, and agents within their tools, keep to one budget. Default: the budget in the context of the run.
+    /// Sets a budget that all runs of this agent share with the agents inside their tools. Default: the budget in the
+    /// context of the run.
     pub fn budget(mut self, budget: Budget) -> Self {
         self.inner.definition.budget = Some(budget);
         self
     }
 
-    /// Sets the policy that decides which calls may run. It is asked after the hooks and before any middleware.
-    /// Default: all calls run.
+    /// Sets the policy that decides which calls may run. It runs after the hooks and before any middleware. Default:
+    /// all calls run.
     pub fn permission_policy(mut self, policy: impl PermissionPolicy + 'static) -> Self {
         self.inner.definition.policy = Some(Arc::new(policy));
         self
     }
 
-    /// Signs the calls that wait for an approval, and decides only on signed ones. Default: calls are not signed.
+    /// Sets the signer of calls that wait for an approval. Decisions on unsigned calls are then rejected. Default:
+    /// calls are not signed.
     pub fn approval_signer(mut self, signer: impl ApprovalSigner + 'static) -> Self {
         self.inner.definition.signer = Some(Arc::new(signer));
         self
     }
 
-    /// Adds a hook, after those added before, and the [layer](ObservabilityHook::layer) that it brings.
+    /// Adds a hook after the existing hooks, together with its [layer](ObservabilityHook::layer).
     pub fn hook(mut self, hook: impl ObservabilityHook + 'static) -> Self {
         self.inner.definition.hooks.push(BoxedHook::new(hook));
         self
     }
 
-    /// Adds a layer around the calls of the model, inside those added before.
+    /// Adds a layer around the model calls, inside the existing layers.
     pub fn layer(mut self, layer: impl ModelLayer + 'static) -> Self {
         self.inner.definition.layers.push(BoxedLayer::new(layer));
         self
     }
 
-    /// Adds a callback that may change the settings, the system prompt and the tools of the next request. It is
-    /// a layer, and is asked again on replay.
+    /// Adds a callback that may change the settings, the system prompt and the tools of the next request. It is a
+    /// layer, and runs again on replay.
     ///
     /// # Example: search first
     ///
@@ -155,7 +157,7 @@ impl AgentBuilder {
         self.layer(PrepareTurn::new(callback))
     }
 
-    /// Adds a condition on which a run ends after the tools of an answer ran. The result of the run is that answer.
+    /// Adds a condition that is checked after the tools of an answer ran. If it is met, the run ends with that answer.
     ///
     /// # Example
     ///
@@ -174,8 +176,8 @@ impl AgentBuilder {
         self
     }
 
-    /// Adds an injector. It is asked before each call of the model, and its texts become system messages at the end of
-    /// the conversation.
+    /// Adds an injector. It runs before each model call, and its texts become system messages at the end of the
+    /// conversation.
     pub fn injector(mut self, injector: impl Injector + 'static) -> Self {
         self.inner.definition.injectors.push(Arc::new(injector));
         self
@@ -203,8 +205,8 @@ impl AgentBuilder {
         self
     }
 
-    /// Takes over the hooks of the run around a tool call. They watch this agent too, before its own hooks. `ctx` is
-    /// the context of the call.
+    /// Adds the hooks of the parent run before the hooks of this agent. `ctx` is the context of the tool call that runs
+    /// the agent.
     pub fn inherit_hooks(mut self, ctx: &ToolContext) -> Self {
         if let Some(run) = EnclosingRun::around(ctx) {
             self.inner.definition.hooks.splice(..0, run.hooks.iter().cloned());
@@ -212,8 +214,8 @@ impl AgentBuilder {
         self
     }
 
-    /// Takes over the policy of the run around a tool call, unless the agent has one of its own, and whether it waits
-    /// for approvals and signs them. `ctx` is the context of the call.
+    /// Takes over the parent run's policy, unless this agent has its own. The agent also takes over whether calls pause
+    /// for approvals, and the signer. `ctx` is the context of the tool call that runs the agent.
     pub fn inherit_permissions(mut self, ctx: &ToolContext) -> Self {
         if let Some(run) = EnclosingRun::around(ctx) {
             let definition = &mut self.inner.definition;
@@ -224,7 +226,8 @@ impl AgentBuilder {
         self
     }
 
-    /// Builds the agent. Calls of a tool that cannot run fail. [`try_build`](Self::try_build) finds such tools before.
+    /// Builds the agent. A tool that cannot run fails when it is called. [`try_build`](Self::try_build) detects such
+    /// tools earlier.
     #[must_use]
     pub fn build(self) -> Agent {
         Agent(Arc::new(self.inner))

@@ -1,8 +1,8 @@
-//! The agent loop, which calls the model, runs the tools that it asks for, and keeps the conversation small enough, until
-//! there is an answer.
+//! The agent loop. It calls the model, runs the tools that the model calls, and compacts the conversation, until the
+//! model gives an answer.
 //!
-//! An [`Agent`] is defined once and shared. A [`Conversation`] is a value: it can be stored, forked, and continued by another
-//! agent or process. A [`Run`] brings both together.
+//! An [`Agent`] is defined once and shared. A [`Conversation`] is a value that can be stored, forked, and continued by
+//! another agent or process. A [`Run`] is one run of an agent over a conversation.
 //!
 //! ```
 //! use neuron_loop::{Agent, Conversation};
@@ -24,104 +24,106 @@
 //!
 //! # Starting and watching
 //!
-//! A run starts with one of these, all of them a [`Start`]:
+//! A run starts with one of these values. All of them convert into a [`Start`]:
 //!
 //! | Start | The run |
 //! |---|---|
-//! | a text or a [`Message`](neuron_types::Message) | answers it |
-//! | [`ApprovalDecisions`](neuron_types::ApprovalDecisions) | goes on where calls waited for an approval |
-//! | [`Start::Continue`] | goes on with a conversation as it is: after an error, a drop, or a crash |
-//! | a [`RunSnapshot`](neuron_types::RunSnapshot) | goes on where a durable engine left it |
+//! | a text or a [`Message`](neuron_types::Message) | adds the message and answers it |
+//! | [`ApprovalDecisions`](neuron_types::ApprovalDecisions) | resumes the run whose calls waited for an approval |
+//! | [`Start::Continue`] | continues the conversation without a new message, after an error, a drop, or a crash |
+//! | a [`RunSnapshot`](neuron_types::RunSnapshot) | resumes the run where a durable engine left it |
 //!
-//! Each start works with each way to watch:
+//! Each start works with each way to watch a run:
 //!
-//! - `.await` gives the [`RunResult`];
-//! - [`Run::stream`] gives what happens as [`RunEvent`]s, and the result or the error as its last item;
-//! - [`Run::steps`] hands control back after each turn;
-//! - [`Run::typed`] lets any of them end with a value of a type.
+//! - `.await` returns the [`RunResult`];
+//! - [`Run::stream`] yields [`RunEvent`]s. The result or the error is the last item;
+//! - [`Run::steps`] returns control to the caller after each turn;
+//! - [`Run::typed`] adds a typed output to any of them.
 //!
-//! [`Run::durable`], [`Run::store`] and [`Run::budget`] change how the run is made. A [`RunHandle`] steers or cancels it from
-//! outside. An [`OwnedRun`], made by [`Agent::run_owned`], owns its conversation: a server can
-//! [detach](OwnedRun::detach) it from its client, and gets the conversation back however the run ends.
+//! [`Run::durable`], [`Run::store`] and [`Run::budget`] configure the run. A [`RunHandle`] steers or cancels it from
+//! outside. An [`OwnedRun`], made by [`Agent::run_owned`], owns its conversation. A server can
+//! [detach](OwnedRun::detach) it from its client. The conversation comes back however the run ends.
 //!
-//! # What holds on every path
+//! # Guarantees
 //!
-//! - Each tool call in the history has exactly one result: the real one, or one that says that the call failed, did not run,
-//!   or was interrupted. So providers accept [`Conversation::messages`] after any error, cancellation or drop, and the next
-//!   run continues it.
-//! - Cancelling [`ToolContext::cancellation_token`](neuron_types::ToolContext::cancellation_token) ends the run at once, inside
-//!   a provider, stream or tool that hangs.
-//! - Limits prevent: the loop starts no call of the model, no turn and no tool that would exceed one. It checks tokens as soon
-//!   as they are known, before the next call and before any tool.
-//! - Calls run whatever the stop reason says, unless the answer was refused or cut off within one.
-//!   [`RunResult::stop_reason`] says whether the answer is whole.
-//! - The loop spawns nothing. Dropping a run's future or stream stops everything in it.
+//! - Each tool call in the history has exactly one result. It is the real result, or a text that says that the call
+//!   failed, did not run, or was interrupted. Providers therefore accept [`Conversation::messages`] after any error,
+//!   cancellation or drop, and the next run can continue.
+//! - Cancelling [`ToolContext::cancellation_token`](neuron_types::ToolContext::cancellation_token) ends the run at
+//!   once, even inside a provider, stream or tool that hangs.
+//! - Limits are checked in advance. The loop starts no model call, turn or tool that would exceed a limit. It checks
+//!   tokens as soon as they are known, before the next call and before any tool.
+//! - Complete tool calls run, whatever the stop reason is. Exceptions are a refused answer and an answer that was cut
+//!   off inside a call. [`RunResult::stop_reason`] shows if the answer is complete.
+//! - The loop spawns no tasks. Dropping a run's future or stream stops everything in it.
 //!
-//! # After the answer
+//! # After each answer
 //!
 //! | The model | What follows |
 //! |---|---|
-//! | calls tools | They run, and the model is called again, unless a condition of [`stop_when`](AgentBuilder::stop_when) ends the run. |
-//! | answers without calls | The run ends with the answer, also if it crossed a limit: limits stop calls and not results. |
-//! | pauses its turn, or the provider compacted the conversation | It is called again with what it said so far, at most 16 times in a row. Then the run ends with that. |
-//! | refuses | The run ends with what it said and [`StopReason::Refusal`](neuron_types::StopReason::Refusal). Calls beside it do not run. |
-//! | is stopped by a content filter, or by `max_tokens` | The run ends with what it said and the stop reason. Calls that came whole run. If one of them was cut off, none does. |
-//! | fills its context window | Calls that came whole run. An answer without calls is discarded, the conversation compacted, and the model called once more. If the strategy has nothing to leave out, the run ends with what there is. |
-//! | is not asked, because the conversation does not fit into its window | The conversation is compacted and the call made once more. If that is of no use, the run ends with [`ProviderError::ContextWindowExceeded`](neuron_types::ProviderError::ContextWindowExceeded). |
-//! | would be called beyond a limit | The run ends with the limit's error, or with one last call for an answer: [`OnLimit`]. |
+//! | calls tools | They run, and the model is called again, unless a [`stop_when`](AgentBuilder::stop_when) condition ends the run. |
+//! | answers without calls | The run ends with the answer, even if the answer crossed a limit. Limits stop calls and never discard results. |
+//! | pauses its turn, or the provider compacted the conversation | The model is called again with its answer so far, at most 16 times in a row. After that the run ends with this answer. |
+//! | refuses | The run ends with the answer so far and [`StopReason::Refusal`](neuron_types::StopReason::Refusal). Calls of the same answer do not run. |
+//! | is stopped by a content filter, or by `max_tokens` | The run ends with the answer so far and the stop reason. Complete calls run, unless one call of the answer was cut off. |
+//! | fills its context window | Complete calls run. An answer without calls is discarded, the conversation is compacted, and the model is called once more. If the strategy cannot shorten the conversation, the run ends with the partial answer. |
+//! | is not called, because the conversation does not fit into its window | The conversation is compacted and the call is made once more. If it still does not fit, the run ends with [`ProviderError::ContextWindowExceeded`](neuron_types::ProviderError::ContextWindowExceeded). |
+//! | would be called beyond a limit | The run ends with the limit's error, or with one last call for an answer. See [`OnLimit`]. |
 //!
 //! # Layers and hooks
 //!
-//! A [`ModelLayer`](neuron_types::ModelLayer) stands around each call of the model, as middleware stands around each call of a
-//! tool. It may change the request, choose another provider, judge the answer, hold back its text, or make the call again. A
-//! layer that rejects text ends the run so that the text stays nowhere: new messages leave the conversation, and the answer
-//! does not enter it. An [`ObservabilityHook`](neuron_types::ObservabilityHook) is told what happens, and may end the run. It
-//! brings a layer if it judges text.
+//! A [`ModelLayer`](neuron_types::ModelLayer) wraps each model call, as middleware wraps each tool call. It may change
+//! the request, choose another provider, check the answer, delay its text, or repeat the call. A layer that rejects
+//! text ends the run. The rejected text is not kept: new messages leave the conversation, and the answer does not enter
+//! it. An [`ObservabilityHook`](neuron_types::ObservabilityHook) receives the events of a run and may end the run. It
+//! brings a layer if it checks text.
 //!
 //! # Approvals
 //!
-//! A [permission policy](AgentBuilder::permission_policy) sees each call before it runs, after the hooks and before any
-//! middleware. A call that it denies gets an error as its result. A call on which a person must decide gets one too, or waits
-//! if [`LoopConfig::pause_for_approval`] says so: the other calls of the answer run, and the run ends with
-//! [`LoopError::ApprovalRequired`]. The conversation keeps what waits, so any process may go on with the decisions. The loop
-//! asks about no call that its tool would refuse.
+//! A [permission policy](AgentBuilder::permission_policy) checks each call before it runs, after the hooks and before
+//! any middleware. A denied call gets an error as its result. A call that needs the decision of a person is denied too
+//! by default. With [`LoopConfig::pause_for_approval`] it waits: the other calls of the answer run, and the run ends
+//! with [`LoopError::ApprovalRequired`]. The conversation keeps the pending calls, so any process can resume it with
+//! the decisions. The loop requests no approval for a call that its tool would refuse.
 //!
-//! A tool with an agent inside hands that agent's pause on as
-//! [`ToolError::ApprovalRequired`](neuron_types::ToolError::ApprovalRequired). It finds a
-//! [`ResumedApproval`](neuron_types::ResumedApproval) in its context once somebody has decided.
+//! A tool that runs an agent passes on that agent's pause as
+//! [`ToolError::ApprovalRequired`](neuron_types::ToolError::ApprovalRequired). After the decision it finds a
+//! [`ResumedApproval`](neuron_types::ResumedApproval) in its context.
 //!
-//! A run need not end to wait: see [`Run::wait_for_approval`], and [`ApprovalSignal`] for durable engines.
+//! A run can also wait for decisions without ending. See [`Run::wait_for_approval`], and [`ApprovalSignal`] for durable
+//! engines.
 //!
 //! # Durable runs
 //!
-//! With a [durable context](Run::durable) an engine makes the calls of the model and of tools, and journals them. The loop asks
-//! for them in an order that follows from the conversation alone, so a replay finds each in the journal. An `Agent` is a
-//! [`DurableAgent`](neuron_types::DurableAgent): engines host it as it is. What a hook, a layer, an injector or a callback of
-//! yours does runs again on replay.
+//! With a [durable context](Run::durable) an engine executes and journals the model calls and tool calls. The loop
+//! requests them in an order that depends only on the conversation, so a replay finds each call in the journal. An
+//! `Agent` is a [`DurableAgent`](neuron_types::DurableAgent), which engines can host directly. The code of hooks,
+//! layers, injectors and callbacks runs again on replay.
 //!
 //! # Agents inside tools
 //!
-//! An agent that runs inside a tool call, with the context of the call, belongs to the run around it:
+//! An agent that runs inside a tool call, with the context of the call, is a child of the calling run:
 //!
-//! - its tokens count in that run's [usage](Conversation::usage), and in a [`Budget`] of that run;
-//! - it is cancelled with it, and its calls have keys below that of the call;
-//! - [`HookScope::within`](neuron_types::HookScope::within) tells hooks of the call around it;
-//! - its pause for an approval, a cancellation and a hook that ends it end the run around it too.
+//! - its tokens count in the parent's [usage](Conversation::usage) and in the parent's [`Budget`];
+//! - it is cancelled with the parent, and the idempotency keys of its calls extend the key of the outer call;
+//! - [`HookScope::within`](neuron_types::HookScope::within) names the outer call for hooks;
+//! - the parent ends too if the child pauses for an approval, is cancelled, or is ended by a hook.
 //!
-//! [`inherit_hooks`](AgentBuilder::inherit_hooks) lets the hooks of the run around it watch, and
-//! [`inherit_permissions`](AgentBuilder::inherit_permissions) lets its policy decide. `neuron-subagent` does all of it.
+//! [`inherit_hooks`](AgentBuilder::inherit_hooks) adds the parent's hooks to the child, and
+//! [`inherit_permissions`](AgentBuilder::inherit_permissions) gives it the parent's policy. `neuron-subagent` does
+//! both.
 //!
 //! # Retries
 //!
-//! The loop makes a call of the model again after an error that may pass, [`LoopConfig::retries`] times. It waits as long as the
-//! provider asks, up to a minute. Each attempt is one request for the limits and one call for the hooks. Where a stream broke,
-//! its reader gets a [`StreamEvent::Reset`](neuron_types::StreamEvent::Reset), and nothing of it stays. Under a durable engine
-//! the engine makes calls again, and the loop does not.
+//! The loop retries a model call up to [`LoopConfig::retries`] times after a transient error. It waits as long as the
+//! provider asks, up to a minute. Each attempt counts as one request for the limits and as one call for the hooks. If a
+//! stream breaks, its reader gets a [`StreamEvent::Reset`](neuron_types::StreamEvent::Reset), and the partial answer is
+//! dropped. Under a durable engine the engine retries, and the loop does not.
 //!
-//! # One value for both
+//! # Agent and conversation in one value
 //!
-//! [`AgentLoop`] holds an agent and its conversation in one value. It has fewer ways to start and watch, and the plain defaults
-//! of [`LoopConfig`].
+//! [`AgentLoop`] holds an agent and its conversation in one value. It has fewer ways to start and watch a run, and the
+//! plain defaults of [`LoopConfig`].
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

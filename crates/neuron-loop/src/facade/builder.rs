@@ -52,7 +52,7 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
         self
     }
 
-    /// Lets a durable engine carry out all calls of the model and of tools. The context may borrow from the engine.
+    /// Sets a durable engine that executes all model calls and tool calls. The context may borrow from the engine.
     pub fn durability<'d>(
         self,
         context: impl DurableContext + 'd,

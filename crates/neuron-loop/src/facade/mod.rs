@@ -1,4 +1,4 @@
-//! [`AgentLoop`] is an agent with its conversation in one value, over a provider that may be borrowed.
+//! [`AgentLoop`] holds an agent and its conversation in one value, with a provider that may be borrowed.
 
 mod builder;
 mod steps;
@@ -22,13 +22,13 @@ use crate::ledger::Ledger;
 use crate::parts::{Definition, Parts, Reader};
 use crate::run::{Events, Live, Step, agent_result, drive};
 
-/// An agent with one conversation. Each run continues the conversation with one more message of the user.
+/// An agent with one conversation. Each run adds one user message to the conversation and answers it.
 ///
-/// [`Agent`](crate::Agent) shares one definition between conversations and does more: sessions, approvals, typed runs,
-/// detached runs. This type has the defaults that its [configuration](LoopConfig) says: tools that fail end the run,
-/// and nothing is limited or tried again.
+/// [`Agent`](crate::Agent) shares one definition between conversations and also has sessions, approvals, typed runs and
+/// detached runs. This type has the plain defaults of its [configuration](LoopConfig): a failing tool ends the run, and
+/// there are no limits and no retries.
 ///
-/// `D` is the type of the durable context; almost always its default, [`Durability`], which holds any.
+/// `D` is the type of the durable context. Its default, [`Durability`], holds any context.
 ///
 /// # Example
 ///
@@ -98,14 +98,14 @@ impl<P, C, D> AgentLoop<P, C, D> {
 }
 
 impl<'d, P, C> AgentLoop<P, C, Durability<'d>> {
-    /// Lets a durable engine carry out all calls of the model and of tools from now on.
+    /// Sets a durable engine that executes all further model calls and tool calls.
     pub fn set_durability(&mut self, context: impl DurableContext + 'd) {
         self.durability = Some(Durability::new(context));
     }
 }
 
 impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
-    /// Lends the parts and the conversation apart.
+    /// Borrows the parts and the conversation separately.
     fn lend(&mut self) -> (Parts<'_>, Option<Durability<'_>>, &mut Ledger) {
         let Self { provider, context, durability, definition, ledger } = self;
         let durability = durability.as_ref().map(Durability::new);
@@ -136,8 +136,9 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the run. Results of tools that finished are in the conversation, and other calls have
-    /// a result that says so. To stop it with an answer, cancel [`ToolContext::cancellation_token`].
+    /// Dropping the future stops the run. Results of finished tools are in the conversation. Other calls have a result
+    /// that says that they did not finish. To end the run with [`LoopError::Cancelled`] instead, cancel
+    /// [`ToolContext::cancellation_token`].
     pub fn run(
         &mut self,
         message: Message,
@@ -146,15 +147,15 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         self.drive(message, ctx, Reader::Nobody)
     }
 
-    /// [`run`](Self::run) with a text.
+    /// Calls [`run`](Self::run) with a text message.
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run).
+    /// Same as [`run`](Self::run).
     ///
     /// # Cancel safety
     ///
-    /// As [`run`](Self::run).
+    /// Same as [`run`](Self::run).
     pub fn run_text<'a>(
         &'a mut self,
         text: &str,
@@ -164,8 +165,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         self.run(Message::user(text), ctx)
     }
 
-    /// [`run`](Self::run) as a stream of text, tool calls and their results. The run happens while the
-    /// stream is polled. See [`AgentStream`].
+    /// Like [`run`](Self::run), but returns a stream of text, tool calls and tool results. The run makes progress while
+    /// the stream is polled. See [`AgentStream`].
     pub fn run_stream<'a>(
         &'a mut self,
         message: Message,
@@ -176,7 +177,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         })))
     }
 
-    /// [`run`](Self::run) turn by turn, with control in between. See [`StepIterator`].
+    /// Like [`run`](Self::run), but returns control to the caller after each turn. See [`StepIterator`].
     pub fn run_step<'a>(
         &'a mut self,
         message: Message,

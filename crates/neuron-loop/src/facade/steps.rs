@@ -1,4 +1,4 @@
-//! A run turn by turn, with control in between.
+//! A run that returns control after each turn.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -14,10 +14,10 @@ use super::AgentLoop;
 use crate::parts::Reader;
 use crate::run::{Live, Step, agent_result, drive};
 
-/// A run turn by turn. Made by [`AgentLoop::run_step`].
+/// A run that returns control after each turn. Made by [`AgentLoop::run_step`].
 ///
-/// Between turns the conversation can be read, messages added and tools changed. Dropping it stops
-/// the run where it is; the history stays valid.
+/// Between turns the caller can read the conversation, add messages and change tools. Dropping the iterator stops the
+/// run at the current turn. The history stays valid.
 ///
 /// # Example
 ///
@@ -68,7 +68,7 @@ pub enum TurnResult {
         /// The estimate after.
         new_tokens: usize,
     },
-    /// The run reached its limit on turns. It has ended.
+    /// The run ended because it reached its turn limit.
     MaxTurnsReached,
     /// The run ended with another error.
     Error(LoopError),
@@ -81,19 +81,19 @@ impl<P, C, D> StepIterator<'_, P, C, D> {
         self.agent.messages()
     }
 
-    /// Returns the tools, to change them for the next turn.
+    /// Returns the tools. Changes apply from the next turn.
     pub fn tools_mut(&mut self) -> &mut ToolRegistry {
         &mut self.agent.definition.changed().tools
     }
 }
 
 impl<P: Provider, C: ContextStrategy, D: DurableContext> StepIterator<'_, P, C, D> {
-    /// Advances the run by one turn. `None` once it has ended.
+    /// Runs the next turn. Returns `None` after the run has ended.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the turn. The next call goes on with the run, or hands out the outcome if that was
-    /// there already.
+    /// Dropping the future stops the turn. The next call continues the run. If the outcome was known already, the next
+    /// call returns it.
     pub async fn next(&mut self) -> Option<TurnResult> {
         let (parts, durability, ledger) = self.agent.lend();
         let (parts, results) = (parts.with_durability(durability.as_ref()), Mutex::default());

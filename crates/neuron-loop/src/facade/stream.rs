@@ -11,12 +11,11 @@ use crate::run::{Events, Item};
 
 /// A run as a stream of events. Made by [`AgentLoop::run_stream`](crate::AgentLoop::run_stream).
 ///
-/// Polling it is what runs the agent: a slow reader slows the run, its tools included, and dropping
-/// it stops the run with all that is under way. It ends with exactly one
-/// [`StreamEvent::RunComplete`], [`StreamEvent::ApprovalRequired`] or [`StreamEvent::Error`].
+/// The agent runs only while the stream is polled. A slow reader slows the run and its tools. Dropping the stream stops
+/// the run. The stream ends with exactly one [`StreamEvent::RunComplete`], [`StreamEvent::ApprovalRequired`] or
+/// [`StreamEvent::Error`].
 ///
-/// It borrows the agent until it is dropped: put it in a block, or `drop` it, before the agent is
-/// used again.
+/// The stream borrows the agent until it is dropped. Put it in a block, or `drop` it, before you use the agent again.
 #[derive(Debug)]
 #[must_use = "the agent runs only while the stream is polled"]
 pub struct AgentStream<'a>(pub(super) Events<'a, Result<AgentResult, LoopError>>);
@@ -26,8 +25,7 @@ impl AgentStream<'_> {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: no event is lost when the future is dropped, and the run stands still until the
-    /// next call.
+    /// This method is cancel safe. Dropping the future loses no event, and the run pauses until the next call.
     pub fn recv(&mut self) -> impl Future<Output = Option<StreamEvent>> + WasmCompatSend {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx))
     }
@@ -48,5 +46,5 @@ impl Stream for AgentStream<'_> {
     }
 }
 
-// The outcome is not pinned.
+// No field is pinned: the run inside is boxed, and its outcome is a plain value.
 impl Unpin for AgentStream<'_> {}

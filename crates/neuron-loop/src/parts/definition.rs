@@ -1,4 +1,4 @@
-//! The definition of an agent, which its conversations share.
+//! The definition of an agent. Its conversations share it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,7 +9,7 @@ use neuron_types::{
     RequestSettings, Retry, RunView, SystemPrompt, ToolDefinition, WasmCompatSend, WasmCompatSync,
 };
 
-/// A condition on which a run ends after tools ran.
+/// A condition that ends a run after tools ran.
 pub(crate) trait StopCondition:
     Fn(&RunView<'_>) -> bool + WasmCompatSend + WasmCompatSync
 {
@@ -17,12 +17,12 @@ pub(crate) trait StopCondition:
 
 impl<F: Fn(&RunView<'_>) -> bool + WasmCompatSend + WasmCompatSync> StopCondition for F {}
 
-/// Everything that the conversations of an agent share, beside its model and its strategy.
+/// Settings that the conversations of an agent share, without its model and its strategy.
 #[derive(Clone, Default)]
 pub(crate) struct Definition {
     pub(crate) tools: ToolRegistry,
     pub(crate) hooks: Vec<BoxedHook>,
-    /// Layers around calls of the model, the outermost first. Layers of hooks come after them.
+    /// Layers around model calls, the outermost first. The layers of hooks come after them.
     pub(crate) layers: Vec<BoxedLayer>,
     pub(crate) config: LoopConfig,
     pub(crate) policy: Option<Arc<dyn PermissionPolicy>>,
@@ -30,17 +30,17 @@ pub(crate) struct Definition {
     pub(crate) budget: Option<Budget>,
     pub(crate) injectors: Vec<Arc<dyn Injector>>,
     pub(crate) stop_conditions: Vec<Arc<dyn StopCondition>>,
-    /// Values that are made from the rest when they are needed first.
+    /// Values derived from the other fields on first use.
     derived: OnceLock<Derived>,
 }
 
-/// Values that are made from a definition.
+/// Values derived from a definition.
 #[derive(Clone)]
 pub(crate) struct Derived {
     tools: Vec<ToolDefinition>,
-    /// All layers around calls of the model, the outermost first.
+    /// All layers around model calls, the outermost first.
     pub(crate) layers: Vec<BoxedLayer>,
-    /// The estimate of the frame by the strategy.
+    /// The strategy's estimate of the frame.
     size: OnceLock<usize>,
 }
 
@@ -58,14 +58,14 @@ impl Definition {
         })
     }
 
-    /// Returns the definition to change it.
+    /// Returns the definition for a change, and drops the derived values.
     pub(crate) fn changed(&mut self) -> &mut Self {
         self.derived = OnceLock::new();
         self
     }
 }
 
-/// Changes of the frame for a typed run.
+/// Changes of a typed run to the frame.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FrameChanges {
     pub(crate) system: Option<SystemPrompt>,
@@ -74,38 +74,38 @@ pub(crate) struct FrameChanges {
     size: OnceLock<usize>,
 }
 
-/// The parts of a request that stand beside the conversation.
+/// The parts of a request other than the conversation.
 #[derive(Clone, Copy)]
 pub(crate) struct Frame<'a> {
     pub(crate) system: Option<&'a SystemPrompt>,
     pub(crate) tools: &'a [ToolDefinition],
     pub(crate) settings: &'a RequestSettings,
-    /// Estimate by the strategy, made when it is needed first.
+    /// The strategy's estimate, made on first use.
     size: &'a OnceLock<usize>,
 }
 
 impl<'a> Frame<'a> {
-    /// A request with these messages.
+    /// Returns a request with these messages.
     pub(crate) fn request(self, messages: &'a [Message]) -> RequestRef<'a> {
         let Self { system, tools, settings, .. } = self;
         RequestRef { messages, system, tools, ..RequestRef::default() }.with_settings(settings)
     }
 
-    /// The estimate of its tokens.
+    /// Returns the estimated tokens of the frame.
     pub(crate) fn size(self, strategy: &dyn ContextStrategyDyn) -> usize {
         *self.size.get_or_init(|| strategy.estimate_request_dyn(self.request(&[])))
     }
 }
 
-/// The definition of an agent with its model, its strategy and its engine, wherever they lie.
+/// Borrowed view of an agent: its definition, model, strategy and engine.
 #[derive(Clone, Copy)]
 pub(crate) struct Parts<'a> {
     pub(crate) model: &'a dyn ProviderDyn,
     pub(crate) strategy: &'a dyn ContextStrategyDyn,
     pub(crate) definition: &'a Definition,
-    /// The estimate of the frame by a strategy that is not the agent's.
+    /// The frame's estimate by the strategy of this run, if it is not the agent's.
     pub(crate) frame_size: Option<&'a OnceLock<usize>>,
-    /// The durable engine that carries out calls of the model and of tools.
+    /// The durable engine that executes model calls and tool calls.
     pub(crate) durability: Option<&'a Durability<'a>>,
 }
 
@@ -118,7 +118,7 @@ impl<'a> Parts<'a> {
         Self { model, strategy, definition, frame_size: None, durability: None }
     }
 
-    /// The same parts with a durable engine.
+    /// Returns the same parts with a durable engine.
     pub(crate) fn with_durability(self, durability: Option<&'a Durability<'a>>) -> Self {
         Self { durability, ..self }
     }
@@ -127,7 +127,7 @@ impl<'a> Parts<'a> {
         &self.definition.config
     }
 
-    /// The parts of the agent's requests beside the conversation.
+    /// Returns the frame of the agent's requests.
     pub(crate) fn frame(self, changes: Option<&'a FrameChanges>) -> Frame<'a> {
         let (config, derived) = (self.config(), self.definition.derived());
         let system = changes.and_then(|changes| changes.system.as_ref());

@@ -1,4 +1,4 @@
-//! Everything that the work of a run needs beside its ledger.
+//! The environment of a run: everything that it uses except its ledger.
 
 use std::borrow::Borrow;
 use std::future::{Future, poll_fn};
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::{EnclosingRun, Frame, Parts, Reader, depth_in};
 use crate::ledger::{KnownSize, Ledger, OutputRules};
 
-/// Everything that the work of a run needs beside its ledger.
+/// The environment of a run: everything that it uses except its ledger.
 pub(crate) struct Env<'a> {
     pub(crate) parts: Parts<'a>,
     pub(crate) frame: Frame<'a>,
@@ -24,36 +24,36 @@ pub(crate) struct Env<'a> {
     pub(crate) output: Option<&'a OutputRules>,
     /// The context of the caller.
     pub(crate) ctx: &'a ToolContext,
-    /// Asks the run to end.
+    /// Cancelled when the run should end. Work of the current turn may continue, see `token`.
     pub(crate) stop: &'a CancellationToken,
-    /// Ends work within a turn.
+    /// Cancels work within a turn. Differs from `stop` for `CancelMode::AfterTurn`.
     pub(crate) token: &'a CancellationToken,
     pub(crate) run: &'a RunScope,
-    /// True if calls wait for a person when the policy asks.
+    /// True if calls wait for a person when the policy requires an approval.
     pub(crate) pauses: bool,
     pub(crate) reader: Reader<'a>,
 }
 
-/// Values that belong to one run and do not change in it.
+/// Values of one run that do not change during the run.
 pub(crate) struct RunScope {
     pub(crate) run_id: String,
-    /// The start of its idempotency keys.
+    /// Prefix of the run's idempotency keys.
     pub(crate) key: String,
-    /// The name of its conversation.
+    /// Key of the run's conversation, for readers that cache earlier messages.
     pub(crate) history: HistoryKey,
-    /// Extensions of the context of its tools.
+    /// Extensions for the contexts of tools.
     pub(crate) extensions: Extensions,
-    /// The budget that it shares with other runs.
+    /// The budget, which other runs may share.
     pub(crate) budget: Option<Budget>,
-    /// Tokens of tools that the ledger does not have yet.
+    /// Tool tokens that the ledger has not counted yet.
     pub(crate) tool_meter: UsageMeter,
-    /// The context of a call that has ended, for the next.
+    /// Context of an ended call, reused by the next call to save the allocations.
     pub(crate) spare: Mutex<Option<Box<ToolContext>>>,
 }
 
 impl RunScope {
-    /// Takes the budget and the extensions for tools from the context. `own_budget` is the
-    /// budget of the run or of its agent.
+    /// Takes the budget and the extensions for tools from the context. `own_budget` is the budget of the run or of its
+    /// agent.
     pub(crate) fn new(
         parts: Parts<'_>,
         ctx: &ToolContext,
@@ -62,7 +62,7 @@ impl RunScope {
         waits: bool,
     ) -> Self {
         let mut extensions = ctx.extensions.clone();
-        // It is for the agent that finds it, and not for agents inside its calls.
+        // It is meant for the agent that runs with this context, not for agents inside its calls.
         extensions.remove::<ResumedApproval>();
         let found = ctx.extensions.get::<Budget>();
         let budget = match (own_budget, found) {
@@ -91,8 +91,8 @@ impl<'a> Env<'a> {
         self.parts.config()
     }
 
-    /// The tokens of the next call, from the size that the provider reported last and an estimate of later messages. An
-    /// estimate of the whole at first, and for strategies that count something else than tokens.
+    /// Returns the tokens of the next call: the size that the provider reported last, and an estimate of later
+    /// messages. Without a reported size, and for strategies that do not count tokens, all is estimated.
     pub(crate) fn tokens_of(&self, request: RequestRef<'_>, size: Option<KnownSize>) -> usize {
         let strategy = self.parts.strategy;
         let size = size.filter(|_| strategy.counts_tokens_dyn());
@@ -104,18 +104,18 @@ impl<'a> Env<'a> {
         known.unwrap_or_else(|| strategy.estimate_request_dyn(request))
     }
 
-    /// The estimate of system prompt and tools. `None` for a strategy that counts something else than tokens.
+    /// Returns the estimate of system prompt and tools. `None` for a strategy that does not count tokens.
     pub(crate) fn frame_size(&self) -> Option<usize> {
         let strategy = self.parts.strategy;
         strategy.counts_tokens_dyn().then(|| self.frame.size(strategy))
     }
 
-    /// The tokens of the conversation as it is.
+    /// Returns the current tokens of the conversation.
     pub(crate) fn current_tokens(&self, ledger: &Ledger) -> usize {
         self.tokens_of(self.frame.request(&ledger.messages), ledger.size)
     }
 
-    /// Counts the tokens that tools took since this was last done.
+    /// Counts the tokens that tools have used since the last call of this method.
     pub(crate) fn count_tool_usage(&self, ledger: &mut Ledger) {
         let usage = self.run.tool_meter.take();
         if usage != TokenUsage::default() {
@@ -124,19 +124,19 @@ impl<'a> Env<'a> {
         }
     }
 
-    /// A meter that hands its tokens on to the run when it is dropped, however the call ends.
+    /// Returns a guard that adds the tokens of a call to the run when it is dropped, however the call ends.
     pub(crate) fn metered<M: Borrow<UsageMeter>>(&self, call: M) -> impl Drop + use<'a, M> {
         let run = &self.run.tool_meter;
         scopeguard::guard(call, |call| call.borrow().hand_on(run))
     }
 
-    /// The tools that an answer can call.
+    /// Returns the tools that an answer can call.
     pub(crate) fn offered(&self, hidden: Arc<[String]>) -> Offered<'a> {
         Offered { tools: &self.parts.definition.tools, hidden }
     }
 }
 
-/// The tools that an answer can call. Tools that its request did not offer are hidden.
+/// The tools that an answer can call, without tools that its request did not offer.
 #[derive(Clone)]
 pub(crate) struct Offered<'a> {
     tools: &'a ToolRegistry,
@@ -161,14 +161,14 @@ impl<'a> Offered<'a> {
     }
 }
 
-/// Waits for `work`, or for the cancellation of the run. Work of a run that is cancelled already does not begin. Work
-/// that is done counts, also when both are.
+/// Waits for `work` or for the cancellation. Work does not begin if the token is cancelled already. If both are ready,
+/// the result of the work wins.
 pub(crate) async fn or_cancelled<T>(
     token: &CancellationToken,
     work: impl Future<Output = Result<T, LoopError>>,
 ) -> Result<T, LoopError> {
     check(token)?;
-    // The wait for the cancellation begins once the work waits.
+    // The cancellation is polled only while the work is pending, so finished work is never lost.
     let (mut work, mut cancelled) = (pin!(work), pin!(async { token.cancelled().await }));
     poll_fn(|cx| match work.as_mut().poll(cx) {
         Poll::Pending => cancelled.as_mut().poll(cx).map(|()| Err(LoopError::Cancelled)),
@@ -177,7 +177,7 @@ pub(crate) async fn or_cancelled<T>(
     .await
 }
 
-/// Fails if the run was cancelled.
+/// Returns an error if the token is cancelled.
 pub(crate) fn check(token: &CancellationToken) -> Result<(), LoopError> {
     if token.is_cancelled() { Err(LoopError::Cancelled) } else { Ok(()) }
 }

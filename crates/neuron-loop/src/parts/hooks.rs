@@ -1,4 +1,4 @@
-//! Asking and telling the hooks.
+//! Dispatch of events to the hooks.
 
 use neuron_types::{
     BoxedHook, DurableContext, HookAction, HookEvent, HookScope, LoopError, ObservabilityHook,
@@ -7,7 +7,7 @@ use neuron_types::{
 
 use super::{Env, outer_call};
 
-/// The hooks of an agent, and where in the run they are called.
+/// The hooks of an agent, with the turn and call for which they are called.
 #[derive(Clone, Copy)]
 pub(crate) struct Hooks<'a> {
     pub(crate) env: &'a Env<'a>,
@@ -16,14 +16,14 @@ pub(crate) struct Hooks<'a> {
 }
 
 impl<'a> Env<'a> {
-    /// The hooks, in a turn of the run.
+    /// Returns the hooks for a turn of the run.
     pub(crate) fn hooks(&'a self, turn: usize) -> Hooks<'a> {
         Hooks { env: self, turn, call_id: None }
     }
 }
 
 impl<'a> Hooks<'a> {
-    /// The same hooks, within a tool call.
+    /// Returns the same hooks for a tool call.
     pub(crate) fn in_call(self, call_id: &'a str) -> Self {
         Self { call_id: Some(call_id), ..self }
     }
@@ -50,13 +50,13 @@ impl<'a> Hooks<'a> {
         self.call_id.map_or(scope, |call_id| scope.in_call(call_id))
     }
 
-    /// Lets every hook see an event. Returns the first reason to skip a tool call.
+    /// Dispatches an event to every hook. Returns the first reason to skip a tool call.
     ///
     /// # Errors
     ///
     /// [`LoopError::HookTerminated`] if a hook ends the run.
     pub(crate) async fn ask(self, event: HookEvent<'_>) -> Result<Option<String>, LoopError> {
-        // Without hooks it costs nothing.
+        // An agent without hooks does not allocate.
         if self.is_empty() { Ok(None) } else { Box::pin(self.ask_all(event)).await }
     }
 
@@ -80,12 +80,12 @@ impl<'a> Hooks<'a> {
         }
     }
 
-    /// Lets every hook see an event that it cannot change.
+    /// Dispatches an event whose answer is ignored.
     pub(crate) async fn tell(self, event: HookEvent<'_>) {
         self.ask(event).await.ok();
     }
 
-    /// Tells that a tool call ended without a result of its own.
+    /// Notifies the hooks that a tool call ended without a result of its own.
     pub(crate) async fn tell_failed(self, call: ToolUseRef<'_>, error: &LoopError) {
         self.in_call(call.id).tell(HookEvent::ToolError { tool_name: call.name, error }).await;
     }
@@ -95,7 +95,7 @@ impl<'a> Hooks<'a> {
         if self.is_empty() {
             return Scopes::default();
         }
-        // The tools that the model is offered.
+        // The tools of the agent's frame. A layer may offer fewer.
         let offered = self.env.frame.tools;
         let call = &call.to_call();
         self.in_call(&call.id).open(OperationKind::ToolCall { call, offered })

@@ -1,4 +1,4 @@
-//! The parts that a run works with. They are the definition of its agent, and the values that belong to one run.
+//! The parts of a run: the definition of its agent, and the values that belong to one run.
 
 mod definition;
 mod enclosing;

@@ -9,16 +9,16 @@ use crate::lock::lock;
 /// The reader of a run.
 #[derive(Clone, Copy)]
 pub(crate) enum Reader<'a> {
-    /// Wants only the outcome.
+    /// Gets only the outcome.
     Nobody,
-    /// Wants the next step, with the results of its tools by the ids of their calls.
+    /// Gets the next step. Tool results are stored with the ids of their calls.
     Step(&'a Mutex<Vec<(String, ToolOutput)>>),
-    /// Hears of everything.
+    /// Gets every event.
     Stream(&'a dyn DeltaSink),
 }
 
 impl<'a> Reader<'a> {
-    /// The receiver of deltas, if the answer of the model is streamed.
+    /// Returns the receiver of deltas if the model's answer is streamed.
     pub(crate) fn deltas(self) -> Option<&'a dyn DeltaSink> {
         match self {
             Self::Stream(sink) => Some(sink),
@@ -26,7 +26,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes the result of a tool.
+    /// Removes and returns the result of a call.
     pub(crate) fn take(self, call_id: &str) -> Option<ToolOutput> {
         let Self::Step(results) = self else {
             return None;
@@ -36,14 +36,14 @@ impl<'a> Reader<'a> {
         Some(results.swap_remove(index).1)
     }
 
-    /// Hands an event over. Waits while the reader is slow.
+    /// Sends an event. Waits while the reader is slow.
     pub(crate) async fn tell(self, event: impl FnOnce() -> StreamEvent) {
         if let Self::Stream(sink) = self {
             sink.send(event()).await;
         }
     }
 
-    /// Hands the result of a tool over.
+    /// Sends the result of a tool call.
     pub(crate) async fn tell_result(self, id: &str, name: &str, output: &ToolOutput) {
         match self {
             Self::Nobody => {}
