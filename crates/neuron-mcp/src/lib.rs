@@ -1,5 +1,5 @@
-//! Model Context Protocol (MCP) for agents, with a client for any server, a bridge from its tools to an agent's
-//! registry, and a server for a registry of your own.
+//! A Model Context Protocol (MCP) client, a bridge from a server's tools to an agent's registry, and a server for the
+//! tools of a registry.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -15,8 +15,8 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // A server: its tools are those of a registry. Here it is in this process; `serve_stdio` and
-//! // `serve_http` let others come.
+//! // A server for the tools of a registry. This one serves a client in the same process.
+//! // Use `serve_stdio` or `serve_http` for other clients.
 //! let mut tools = ToolRegistry::new();
 //! tools.register(AddTool);
 //! let server = McpServer::new(tools).with_name("calculator");
@@ -24,7 +24,7 @@
 //! let (input, output) = tokio::io::split(theirs);
 //! tokio::spawn(async move { server.serve_io(input, output).await });
 //!
-//! // A client, and the server's tools in the registry of an agent.
+//! // A client, with the server's tools in the registry of an agent.
 //! let (input, output) = tokio::io::split(ours);
 //! let client = Arc::new(McpClient::builder().connect_io(input, output).await?);
 //! let mut registry = ToolRegistry::new();
@@ -40,9 +40,9 @@
 //! # }
 //! ```
 //!
-//! # The tools of a server, in an agent
+//! # Using the tools of a server in an agent
 //!
-//! A server is a program on this machine, or it is reached over HTTP:
+//! A server is a local program, or is reached over HTTP:
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -71,22 +71,22 @@
 //! # }
 //! ```
 //!
-//! | what you need | where it is |
+//! | task | API |
 //! |---|---|
-//! | time limits, versions, roots, answers to what servers ask | [`McpClient::builder`] |
-//! | names with a prefix, only some tools, limits, trust in a server's hints | [`BridgeOptions`] |
-//! | asking about tools that a server changed after they were approved | [`McpToolPins`] |
-//! | a registry that follows a server whose tools change | [`McpToolset`] |
+//! | timeouts, protocol versions, roots, handlers of server requests | [`McpClient::builder`] |
+//! | name prefixes, selection of tools, limits, trusted annotations | [`BridgeOptions`] |
+//! | approval of tools that a server changed after a review | [`McpToolPins`] |
+//! | a registry that is kept in sync with a server | [`McpToolset`] |
 //! | resources, prompts, completions, subscriptions | [`McpClient`] |
-//! | what a server tells by itself | [`McpClient::events`] |
-//! | a server that wants to use your model | [`ProviderSampling`], or a [`SamplingHandler`] of your own |
-//! | a server that asks a person | [`ElicitationHandler`] |
+//! | notifications of a server | [`McpClient::events`] |
+//! | sampling requests of a server | [`ProviderSampling`], or your own [`SamplingHandler`] |
+//! | elicitation requests of a server | [`ElicitationHandler`] |
 //!
-//! **A server is not trusted.** A program sees no environment but [`StdioConfig::env`] and a few harmless
-//! variables. What it says of its tools (that one only reads, for one) is a claim, and no permission. What it
-//! sends is limited in size, and every request in time.
+//! **Servers are not trusted.** A server program inherits only [`StdioConfig::env`] and a few harmless variables. The
+//! annotations of its tools, such as read-only, are claims and grant no permission. The size of its messages and the
+//! duration of every request are limited.
 //!
-//! # A server of your own
+//! # Running a server
 //!
 //! ```no_run
 //! use neuron_mcp::McpServer;
@@ -107,79 +107,77 @@
 //! # }
 //! ```
 //!
-//! | what you need | where it is |
+//! | task | API |
 //! |---|---|
-//! | HTTP | [`McpServer::serve_http`]; with hosts, limits and authentication [`McpServer::bind_http`] |
-//! | HTTP within a server of your own | [`McpServer::http_service`] |
-//! | access tokens of OAuth 2.1 | [`HttpServerConfig::authorize`] with a [`ProtectedResource`] |
+//! | HTTP | [`McpServer::serve_http`], or [`McpServer::bind_http`] with hosts, limits and authentication |
+//! | HTTP as a service in another HTTP server | [`McpServer::http_service`] |
+//! | OAuth 2.1 access tokens | [`HttpServerConfig::authorize`] with a [`ProtectedResource`] |
 //! | resources and prompts | [`McpServer::with_resources`], [`McpServer::with_prompts`] |
-//! | logs, questions to the client, who called, from inside a tool | [`McpPeer`] |
-//! | progress from inside a tool | [`ToolContext::progress_reporter`], or [`McpPeer::report_progress`] |
-//! | progress from inside a resource or a prompt | [`McpPeer::report_progress`] |
-//! | telling clients what changed | [`McpServer::notifier`] |
+//! | logs, requests to the client and the caller's identity, inside a tool | [`McpPeer`] |
+//! | progress inside a tool | [`ToolContext::progress_reporter`], or [`McpPeer::report_progress`] |
+//! | progress inside a resource or a prompt | [`McpPeer::report_progress`] |
+//! | change notifications to clients | [`McpServer::notifier`] |
 //!
-//! A tool that fails is a result that says so, with which a model can do something; only what the protocol has
-//! as an error (a tool that is not there) is one.
+//! A failed tool call returns a result with an error that the model can react to. Only errors that the protocol
+//! defines, such as an unknown tool, are returned as JSON-RPC errors.
 //!
 //! # Versions
 //!
-//! Both ends speak 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25 and 2026-07-28, over stdio and Streamable HTTP
-//! (not the HTTP with two endpoints of 2024-11-05, and no batches).
+//! Client and server support 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25 and 2026-07-28, over stdio and Streamable
+//! HTTP. They do not support the two-endpoint HTTP transport of 2024-11-05 and batches.
 //!
-//! The protocol itself is the official SDK's, `rmcp`. Its types appear at one place: [`McpClient::peer`], for what
-//! this crate does not have.
+//! The protocol is implemented by the official SDK, `rmcp`. Its types are public only in [`McpClient::peer`], for
+//! features that this crate lacks.
 //!
 //! # Tracing
 //!
 //! Requests have [`tracing`] spans at level `INFO`, target `neuron_mcp`, with the names and attributes of
-//! OpenTelemetry's conventions for MCP (version 1.41). A layer of `tracing-opentelemetry` exports them as they are;
-//! nothing else of OpenTelemetry is needed here.
+//! OpenTelemetry's conventions for MCP (version 1.41). A layer of `tracing-opentelemetry` exports them unchanged. No
+//! other part of OpenTelemetry is required.
 //!
-//! | span | of which requests |
+//! | span | requests |
 //! |---|---|
-//! | `mcp.client.request` (CLIENT) | those of a client, pings included; until 2025-11-25, a server's questions to its client |
-//! | `mcp.server.request` (SERVER) | those of a client, at the server, but for pings; a server's questions, at the client |
+//! | `mcp.client.request` (CLIENT) | outgoing requests of a client, including pings, and until 2025-11-25 requests of a server to its client |
+//! | `mcp.server.request` (SERVER) | incoming requests at a server, except pings, and requests of a server, at its client |
 //!
-//! Their name for OpenTelemetry is the method, and the tool or prompt: `tools/call echo`. They have the ids of
-//! request and session, the version, the transport and the address of the other end as far as these are known (of a
-//! server's questions to its client no address: their direction is not that of the connection). A
-//! request that is sent several times, with input that the server asked for, is one span of the client, with the
-//! first id.
+//! Their OpenTelemetry name is the method followed by the tool or prompt: `tools/call echo`. They have the request id,
+//! the session id, the version, the transport and the peer's address, as far as known. A server's requests to its
+//! client have no address, because they run against the direction of the connection. A request that is sent several
+//! times with further input is one client span, with the first id.
 //!
-//! - **Without a span:** the handshake at the client, streams on which a client listens, notifications, what the SDK
-//!   refuses before it comes to this crate, and requests for which no connection could be made. Questions that are
-//!   part of a result (2026-07-28) belong to the span of the request.
-//! - **Not known:** the transport of [`connect_io`](McpClientBuilder::connect_io) and [`McpServer::serve_io`], and
-//!   the client's address in an HTTP server of your own, unless its requests have a
-//!   [`SocketAddr`](std::net::SocketAddr) among their extensions.
-//! - **Nothing that was said** is in a span: no arguments, no results, no texts. The address of a resource is, and
-//!   the names of tools and prompts. The description of an error is what its code means in general, because the
-//!   message may quote any of these. Of a session's id they have the beginning, as log lines of this crate do at `INFO`
-//!   and above. The log of the SDK itself (target `rmcp`) has whole messages, at `DEBUG` and partly at `INFO`, inside
-//!   spans of its own, and at `INFO` the id of each session of a server over HTTP. Leave that target out of logs that
-//!   others read: `info,rmcp=warn` for `tracing_subscriber::EnvFilter`.
-//! - **`error.type`** is the code of a JSON-RPC error, or `tool_error` for a tool that failed, `cancelled` (also for
-//!   a future that was dropped), `timeout`, `transport`, `_OTHER`.
-//! - **One span for a tool.** A call of an [`McpToolBridge`] inside the span `execute_tool` of the crate `neuron-otel`
-//!   has no second one: that span learns of the request.
-//! - The span of a request that comes in is below the one that was current in the HTTP request, if any, and else
-//!   begins a trace: what surrounds [`McpServer::serve_io`] belongs to the connection.
-//!
+//! - **Without a span:** the handshake at the client, listening streams, notifications, requests that the SDK rejects
+//!   before this crate receives them, and requests without a connection. Server requests that are part of a result
+//!   (2026-07-28) belong to the span of the client's request.
+//! - **Unknown attributes:** the transport of [`connect_io`](McpClientBuilder::connect_io) and [`McpServer::serve_io`].
+//!   The client's address is unknown in an HTTP server of your own, unless its requests have a
+//!   [`SocketAddr`](std::net::SocketAddr) in their extensions.
+//! - **No message content:** spans contain no arguments, results or texts. They contain resource URIs and the names of
+//!   tools and prompts. The description of an error is the general meaning of its code, because the message may quote
+//!   content. Spans contain only the beginning of a session id, as do log lines of this crate at `INFO` and above. The
+//!   SDK's own log (target `rmcp`) contains complete messages, at `DEBUG` and partly at `INFO`, in its own spans. At
+//!   `INFO` it also contains the id of each HTTP server session. Exclude this target from logs that others read:
+//!   `info,rmcp=warn` for `tracing_subscriber::EnvFilter`.
+//! - **`error.type`** is the code of a JSON-RPC error, or `tool_error` for a failed tool, `cancelled` (also for a
+//!   dropped future), `timeout`, `transport` or `_OTHER`.
+//! - **One span for each tool call.** A call of an [`McpToolBridge`] inside an `execute_tool` span of the crate
+//!   `neuron-otel` has no second span. The attributes of the request are recorded in that span.
+//! - **Parents of incoming requests:** the span that was current in the HTTP request, if any. Otherwise the span begins
+//!   a trace, because the span around [`McpServer::serve_io`] belongs to the connection.
 //! ## Trace contexts
 //!
-//! The trace context of the W3C goes with requests in their `_meta`, both ways.
+//! Requests carry W3C trace context in their `_meta`, in both directions.
 //!
-//! A client: put a [`TraceContext`] into [`ToolContext::extensions`]. What is asked with this context carries it:
+//! In a client, add a [`TraceContext`] to [`ToolContext::extensions`]. These requests of the tool context carry it:
 //! [`call_tool_in`](McpClient::call_tool_in), [`read_resource_in`](McpClient::read_resource_in),
-//! [`get_prompt_in`](McpClient::get_prompt_in) and the tools of [`McpToolBridge`]. Other requests carry that of their
-//! span, if [`McpClientBuilder::trace_context`] says how to find it. What a server asks back comes with that of the
-//! server: [`SamplingRequest::trace_context`], [`ElicitationHandler::elicit_traced`].
+//! [`get_prompt_in`](McpClient::get_prompt_in) and the tools of [`McpToolBridge`]. Other requests carry the trace
+//! context of their span, if [`McpClientBuilder::trace_context`] is set. Requests of a server carry the server's trace
+//! context: [`SamplingRequest::trace_context`], [`ElicitationHandler::elicit_traced`].
 //!
-//! A server: a tool finds the client's in its context's extensions (or its own span's, with
-//! [`McpServer::with_trace_context`]), resources and prompts find it by [`McpPeer::trace_context`]. Questions to the
-//! client carry it on.
+//! In a server, a tool finds the client's trace context in the extensions of its context. With
+//! [`McpServer::with_trace_context`] it finds that of its own span. Resources and prompts use
+//! [`McpPeer::trace_context`]. Requests to the client carry the trace context on.
 //!
-//! With the crate `neuron-otel`, spans of both ends are one trace:
+//! With the crate `neuron-otel`, the spans of client and server form one trace:
 //!
 //! ```
 //! use neuron_mcp::{McpClient, McpServer};
@@ -200,9 +198,9 @@
 //!
 //! # Features
 //!
-//! | feature | what it adds | default |
+//! | feature | description | default |
 //! |---|---|---|
-//! | `oauth` | authorization of HTTP clients by OAuth 2.1 (servers need no feature for it) | no |
+//! | `oauth` | OAuth 2.1 authorization of HTTP clients (servers do not need it) | no |
 //!
 //! [`ToolContext::extensions`]: neuron_types::ToolContext::extensions
 //! [`ToolContext::progress_reporter`]: neuron_types::ToolContext::progress_reporter

@@ -1,6 +1,6 @@
-//! The spans of requests, by OpenTelemetry's conventions for MCP (version 1.41).
+//! Spans of requests, following OpenTelemetry's conventions for MCP (version 1.41).
 //!
-//! No argument, no result and no text of the other side is in them: messages of errors may quote any of these.
+//! Spans contain no arguments, no results and no error messages of the peer, because a message may quote them.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -12,23 +12,23 @@ use tracing::span::Id;
 use crate::McpVersion;
 use crate::route::Route;
 
-/// Maximum length of a name or URI in a span in bytes, because the other side may have chosen it.
+/// Maximum length of a name or address in a span, in bytes. The peer may have chosen the text.
 const LONGEST: usize = 512;
 
 /// The subject of a request.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Subject<'a> {
-    /// The method of the protocol.
+    /// Method of the protocol.
     pub(crate) method: &'a str,
     pub(crate) tool: Option<&'a str>,
     pub(crate) prompt: Option<&'a str>,
     pub(crate) resource: Option<&'a str>,
-    /// True if the tool or prompt is known, so that its name may be in the name of the span.
+    /// Set if the tool or prompt exists. Only then its name is part of the span's name, to bound the number of names.
     pub(crate) is_known: bool,
 }
 
 impl<'a> Subject<'a> {
-    /// A request that is about nothing in particular.
+    /// Creates the subject of a request without a tool, prompt or resource.
     pub(crate) fn method(method: &'a str) -> Self {
         Self { method, ..Self::default() }
     }
@@ -49,7 +49,7 @@ impl<'a> Subject<'a> {
         self.method == "tools/call"
     }
 
-    /// Returns the span's name, which never has the URI of a resource, because there may be many.
+    /// Returns the span's name. Resource URIs are left out, because there may be many.
     fn span_name(&self) -> Cow<'a, str> {
         match self.tool.or(self.prompt).filter(|_| self.is_known) {
             Some(target) => format!("{} {target}", self.method).into(),
@@ -63,8 +63,8 @@ fn shortened(text: &str) -> &str {
     if text.len() <= LONGEST { text } else { text.get(..end.unwrap_or(0)).unwrap_or_default() }
 }
 
-/// Returns the first eight characters of a session's id, but at most half of it. Whoever has the whole id of a session
-/// without authentication can use it, and logs are read by others.
+/// Returns the first eight characters of a session id, but at most half of it. The complete id of an unauthenticated
+/// session is a credential, and logs may be read by others.
 pub(crate) fn session_prefix(id: &str) -> &str {
     let end =
         id.char_indices().map(|(place, _)| place).nth(id.chars().count().div_euclid(2).min(8));
@@ -74,19 +74,19 @@ pub(crate) fn session_prefix(id: &str) -> &str {
 /// The failure of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// With a JSON-RPC error of this code.
+    /// A JSON-RPC error with this code.
     Code(i32),
-    /// Otherwise.
+    /// Any other failure.
     Kind(&'static str),
 }
 
 impl Failure {
-    /// The tool said so, in its result.
+    /// The tool's result is an error.
     pub(crate) const TOOL: Self = Self::Kind("tool_error");
     pub(crate) const CANCELLED: Self = Self::Kind("cancelled");
     pub(crate) const TIMEOUT: Self = Self::Kind("timeout");
     pub(crate) const TRANSPORT: Self = Self::Kind("transport");
-    /// The conventions' name for what has none.
+    /// Fallback value of the conventions.
     pub(crate) const OTHER: Self = Self::Kind("_OTHER");
 
     fn error_type(self) -> Cow<'static, str> {
@@ -96,8 +96,8 @@ impl Failure {
         }
     }
 
-    /// Returns a general description, because the message is the other side's and may quote arguments and
-    /// results.
+    /// Returns the general description of the failure. The peer's message is not used, because it may quote arguments
+    /// and results.
     fn description(self) -> &'static str {
         match self {
             Self::Code(-32700) => "parse error",
@@ -117,12 +117,12 @@ impl Failure {
     }
 }
 
-/// Creates the span of a request with the attributes that are known at its start.
+/// Creates the span of a request, with the fields known at its start.
 macro_rules! request_span {
     ($(parent: $parent:expr,)? $name:literal, $kind:literal, $subject:expr, $version:expr, $route:expr) => {{
         let (subject, version, route): (&Subject<'_>, Option<McpVersion>, &Route) =
             ($subject, $version, $route);
-        // A question of a server's goes the other way: neither end of its connection is what the conventions mean.
+        // A server's request runs against the direction of the connection, so the conventions' addresses do not apply.
         let server = route.server.as_ref().filter(|_| $kind == "client");
         let client = route.client.filter(|_| $kind == "server");
         tracing::info_span!(
@@ -153,18 +153,18 @@ macro_rules! request_span {
     }};
 }
 
-/// The span of a request. When it is dropped before its [end](Self::end), the request was cancelled.
+/// The span of a request. Dropping it before its [end](Self::end) records a cancellation.
 #[derive(Debug)]
 pub(crate) struct RequestSpan {
     span: Span,
-    /// Facts for another crate's span of a tool call, which are recorded at the end.
+    /// Fields to record at the end, if the span belongs to a tool call.
     facts: Option<Facts>,
-    /// The JSON-RPC id, once it is known.
+    /// JSON-RPC id, once known.
     id: OnceLock<String>,
     is_ended: bool,
 }
 
-/// Facts about the request for the span of a tool call.
+/// Fields that are recorded in the span of a tool call.
 #[derive(Debug)]
 struct Facts {
     version: McpVersion,
@@ -172,13 +172,13 @@ struct Facts {
 }
 
 impl RequestSpan {
-    /// A request that goes out.
+    /// Starts the span of an outgoing request.
     pub(crate) fn client(subject: &Subject<'_>, version: McpVersion, route: &Route) -> Self {
         Self::own(request_span!("mcp.client.request", "client", subject, Some(version), route))
     }
 
-    /// A request that came in. What is current where it is answered belongs to the connection, and not to the
-    /// request: `parent` does.
+    /// Starts the span of an incoming request below `parent`. The current span belongs to the connection, not to the
+    /// request.
     pub(crate) fn server(
         subject: &Subject<'_>,
         version: Option<McpVersion>,
@@ -199,8 +199,8 @@ impl RequestSpan {
         Self { span, facts: None, id: OnceLock::new(), is_ended: false }
     }
 
-    /// Returns the current span, if neuron-otel created it for the call of a tool, because the conventions want
-    /// no second span. Its name, its end and its status are not changed.
+    /// Returns the current span if neuron-otel created it for a tool call, because the conventions want only one span.
+    /// Its name, end and status stay unchanged.
     pub(crate) fn of_tool_call(version: McpVersion, route: &Route) -> Option<Self> {
         let span = Span::current();
         let metadata = span.metadata()?;
@@ -211,7 +211,7 @@ impl RequestSpan {
         Some(Self { span, facts, id: OnceLock::new(), is_ended: false })
     }
 
-    /// Returns the span for the request's work. It is disabled if the span is current already.
+    /// Returns the span to enter. This is a disabled span if the request's span is already current.
     pub(crate) fn to_enter(&self) -> Span {
         match self.facts {
             Some(_) => Span::none(),
@@ -219,13 +219,12 @@ impl RequestSpan {
         }
     }
 
-    /// The span itself.
+    /// Returns the span.
     pub(crate) fn span(&self) -> &Span {
         &self.span
     }
 
-    /// The request has this id. Of one that is sent several times, with input that was asked for, the first
-    /// counts.
+    /// Records the id of the request. If a request is sent several times with further input, the first id is kept.
     pub(crate) fn has_id(&self, id: impl ToString) {
         if self.id.get().is_none() {
             let id = self.id.get_or_init(|| shortened(&id.to_string()).to_owned());
@@ -235,12 +234,12 @@ impl RequestSpan {
         }
     }
 
-    /// The request is over.
+    /// Ends the span.
     pub(crate) fn end(mut self, failure: Option<Failure>) {
         self.finish(failure);
     }
 
-    /// The request is made once more, and counts then.
+    /// Ends a failed attempt that is repeated. The span of a tool call records only the last attempt.
     pub(crate) fn forgo(mut self) {
         self.is_ended |= self.facts.is_some();
         self.finish(Some(Failure::TRANSPORT));
@@ -262,7 +261,8 @@ impl RequestSpan {
         }
     }
 
-    /// Tells the span of a tool call. At the end, because what is recorded twice is there twice.
+    /// Records the fields in the span of a tool call. This happens at the end, because repeated fields would appear
+    /// twice.
     fn tell(&self, Facts { version, route }: &Facts) {
         let (span, server) = (&self.span, route.server.as_ref());
         span.record("mcp.method.name", "tools/call");

@@ -1,4 +1,4 @@
-//! A server over Streamable HTTP, by itself or within another HTTP server.
+//! A server over Streamable HTTP, standalone or as a service in another HTTP server.
 
 pub(super) mod authenticate;
 mod bearer;
@@ -28,13 +28,14 @@ pub use protected_resource::{ProtectedResource, TokenClaims, TokenVerifier};
 pub use service::McpHttpService;
 
 impl McpServer {
-    /// Serves over HTTP at an address, for programs on this machine, until it is shut down: the endpoint is
-    /// `/mcp`. Port 0 is any that is free; see [`bind_http`](Self::bind_http) to learn which.
+    /// Serves over HTTP at an address until the server is shut down. The endpoint is `/mcp`, for programs on this
+    /// machine. Port 0 selects a free port. Use [`bind_http`](Self::bind_http) to get the selected port.
     ///
     /// # Errors
     ///
-    /// [`McpError::Connection`] if nothing can listen there, and [`McpError::Initialization`] for an address
-    /// that others can reach: for those, say by [`bind_http`](Self::bind_http) who may come.
+    /// Returns [`McpError::Connection`] if the address cannot be bound. Returns [`McpError::Initialization`] if the
+    /// address is not a loopback address. For such an address use [`bind_http`](Self::bind_http) with the allowed
+    /// hosts.
     ///
     /// # Cancel safety
     ///
@@ -43,13 +44,13 @@ impl McpServer {
         self.bind_http(HttpServerConfig::new(addr)).await?.serve().await
     }
 
-    /// Listens for HTTP requests. Nothing is answered until [`serve`](McpHttpServer::serve).
+    /// Binds an HTTP server to an address. Requests are not handled until [`serve`](McpHttpServer::serve) is called.
     ///
     /// # Errors
     ///
-    /// [`McpError::Connection`] if nothing can listen there, and [`McpError::Initialization`] for settings that
-    /// make no sense, or if others can reach the address and no
-    /// [`allowed_hosts`](HttpServerConfig::allowed_hosts) are named.
+    /// Returns [`McpError::Connection`] if the address cannot be bound. Returns [`McpError::Initialization`] if the
+    /// settings are invalid, or if the address is not a loopback address and no
+    /// [`allowed_hosts`](HttpServerConfig::allowed_hosts) are set.
     ///
     /// # Example: until Ctrl-C
     ///
@@ -93,19 +94,19 @@ impl McpServer {
         Ok(McpHttpServer { listener, addr, service, config })
     }
 
-    /// The server as a service within one's own HTTP server, hyper's or axum's. The address, the path and the
-    /// limits on connections and heads do not apply; all else does, the check of names too: unless only this
-    /// machine reaches your server, name the hosts.
+    /// Returns the server as a service for another HTTP server, such as hyper's or axum's. The address, the path and
+    /// the limits on connections and request heads do not apply. All other settings apply, including the check of host
+    /// names. If your server is reachable from other machines, set the allowed hosts.
     ///
-    /// Sessions that nobody uses end when another begins, and not before: nothing runs here between requests.
+    /// Idle sessions end when another session begins, because no background task runs between requests.
     ///
-    /// It shuts down by [`with_shutdown`](Self::with_shutdown): streams on which clients only listen end at
-    /// once, so that your server's own graceful shutdown does not wait for them. A call that asked its client
-    /// something gets the answer by another request: it can finish only while your server still takes those.
+    /// The service is shut down with [`with_shutdown`](Self::with_shutdown). Listening streams of clients end at once,
+    /// so that the graceful shutdown of your server does not wait for them. A call that waits for a client's response
+    /// receives it through another request. It can finish only while your server still accepts requests.
     ///
     /// # Errors
     ///
-    /// [`McpError::Initialization`] for settings that make no sense.
+    /// Returns [`McpError::Initialization`] if the settings are invalid.
     ///
     /// # Example: in a router of axum
     ///
@@ -124,10 +125,10 @@ impl McpServer {
     }
 }
 
-/// A server that listens, and has not begun to answer: see [`McpServer::bind_http`].
+/// A bound server that does not handle requests yet. See [`McpServer::bind_http`].
 ///
-/// Speaks HTTP/1.1 without TLS. Where others can listen in, put a proxy before it that speaks TLS, or use
-/// [`McpServer::http_service`] in a server that does.
+/// Supports HTTP/1.1 without TLS. On an untrusted network, use a TLS proxy in front of it, or
+/// [`McpServer::http_service`] in a server with TLS.
 #[derive(Debug)]
 pub struct McpHttpServer {
     listener: TcpListener,
@@ -137,13 +138,13 @@ pub struct McpHttpServer {
 }
 
 impl McpHttpServer {
-    /// On which address it listens, with the port that was free.
+    /// Returns the local address, with the selected port.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Where the endpoint is, for a client on this machine.
+    /// Returns the URL of the endpoint, for a client on this machine.
     #[must_use]
     pub fn url(&self) -> String {
         let ip = match self.addr.ip() {
@@ -154,22 +155,22 @@ impl McpHttpServer {
         format!("http://{}{}", SocketAddr::new(ip, self.addr.port()), self.config.path)
     }
 
-    /// What shuts this server down once it is cancelled. So does the token of
-    /// [`McpServer::with_shutdown`].
+    /// Returns the token that shuts this server down. The token of [`McpServer::with_shutdown`] does the same.
     #[must_use]
     pub fn shutdown_token(&self) -> CancellationToken {
         self.service.shutdown().asked().clone()
     }
 
-    /// Answers requests until the server is shut down.
+    /// Handles requests until the server is shut down.
     ///
-    /// Then nothing new begins, and streams on which clients only listen end. Calls that run may finish within
-    /// [`shutdown_grace`](HttpServerConfig::shutdown_grace): their clients can still answer what they ask. After
-    /// that they are cancelled, and a moment later all connections and sessions end.
+    /// On shutdown, no new connection or session is accepted, and listening streams end. Running calls may finish
+    /// within [`shutdown_grace`](HttpServerConfig::shutdown_grace), and their clients can still respond to their
+    /// requests. After that the calls are cancelled. Shortly afterwards all connections and sessions end.
     ///
     /// # Errors
     ///
-    /// None at present. Connections that fail, and a system that has no room for more, do not end a server.
+    /// Returns no error at present. Failed connections and a system without resources for more connections do not end
+    /// the server.
     ///
     /// # Cancel safety
     ///

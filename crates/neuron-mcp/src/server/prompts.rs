@@ -1,4 +1,4 @@
-//! Prompts of a server: the trait and a ready-made set.
+//! The [`McpPrompts`] trait and [`McpPromptSet`].
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Resources of a server: the trait, and a set that is put together.
+//! The [`McpResources`] trait and [`McpResourceSet`].
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,12 +17,12 @@ use crate::{
     PaginatedList,
 };
 
-/// The resources of a server. [`McpResourceSet`] is a ready-made one.
+/// The resources of a server. [`McpResourceSet`] is a ready-made implementation.
 ///
-/// Only [`read`](Self::read) can ask the client something: see [`McpPeer::ask`].
+/// Only [`read`](Self::read) can send requests to the client: see [`McpPeer::ask`].
 ///
-/// Errors tell the client what is wrong: [`ToolError::InvalidInput`] that the request is, a cursor for one;
-/// [`ToolError::NotFound`] that there is no such resource; any other that the server failed.
+/// Errors are reported to the client. [`ToolError::InvalidInput`] stands for an invalid request, such as a wrong
+/// cursor. [`ToolError::NotFound`] stands for an unknown resource. All other errors are failures of the server.
 ///
 /// # Example
 ///
@@ -50,7 +50,7 @@ use crate::{
 /// }
 /// ```
 pub trait McpResources: Send + Sync {
-    /// One page of the resources.
+    /// Returns one page of the resources.
     ///
     /// # Errors
     ///
@@ -61,7 +61,7 @@ pub trait McpResources: Send + Sync {
         peer: &McpPeer,
     ) -> impl Future<Output = Result<PaginatedList<McpResource>, ToolError>> + Send;
 
-    /// One page of the templates. Provided: there are none.
+    /// Returns one page of the templates. Provided: returns none.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ pub trait McpResources: Send + Sync {
         async { Ok(PaginatedList::default()) }
     }
 
-    /// The content of a resource: usually one, several for a folder.
+    /// Returns the contents of a resource. A folder may have several.
     ///
     /// # Errors
     ///
@@ -85,7 +85,7 @@ pub trait McpResources: Send + Sync {
         peer: &McpPeer,
     ) -> impl Future<Output = Result<Vec<McpResourceContents>, ToolError>> + Send;
 
-    /// What could stand in a variable of a template. Provided: nothing.
+    /// Returns completions for a variable of a template. Provided: returns none.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ pub trait McpResources: Send + Sync {
 }
 
 erased! {
-    /// [`McpResources`] behind a pointer.
+    /// Object-safe form of [`McpResources`].
     pub(crate) trait DynResources<'a>: McpResources {
         async fn list(cursor: Option<&'a str>, peer: &'a McpPeer)
             -> Result<PaginatedList<McpResource>, ToolError>;
@@ -113,13 +113,13 @@ erased! {
     }
 }
 
-/// What a client wants to read.
+/// A client's request to read a resource.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ResourceRequest {
-    /// The address.
+    /// URI of the resource.
     pub uri: String,
-    /// The variables of the template, if it is one of a template.
+    /// Variables of the template. Empty if the resource has no template.
     pub variables: HashMap<String, String>,
     /// The client.
     pub peer: McpPeer,
@@ -133,7 +133,7 @@ type Read = Arc<
 
 type Complete = Arc<dyn Fn(&CompletionQuery) -> Vec<String> + Send + Sync>;
 
-/// Resources that are put together from texts, bytes and functions.
+/// A set of resources built from texts, bytes and functions.
 ///
 /// # Example
 ///
@@ -152,9 +152,9 @@ pub struct McpResourceSet {
     resources: Vec<McpResource>,
     reads: HashMap<String, Read>,
     templates: Vec<McpResourceTemplate>,
-    /// The templates once more, to match with.
+    /// Parsed templates, for matching.
     patterns: Vec<(UriTemplate, Read)>,
-    /// By template and variable.
+    /// Completions by template and variable.
     completions: HashMap<(String, String), Complete>,
     page_size: usize,
 }
@@ -166,7 +166,7 @@ impl Default for McpResourceSet {
 }
 
 impl McpResourceSet {
-    /// Without any.
+    /// Creates an empty set.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -179,7 +179,7 @@ impl McpResourceSet {
         }
     }
 
-    /// Adds a text. One with the same address is replaced.
+    /// Adds a text. Replaces a resource with the same URI.
     #[must_use]
     pub fn with_text(self, resource: McpResource, text: impl Into<String>) -> Self {
         let content = McpResourceContents {
@@ -189,7 +189,7 @@ impl McpResourceSet {
         self.with_content(resource, content)
     }
 
-    /// Adds bytes, in standard base64. A resource with the same address is replaced.
+    /// Adds bytes, in standard base64. Replaces a resource with the same URI.
     #[must_use]
     pub fn with_blob(self, resource: McpResource, base64: impl Into<String>) -> Self {
         let content = McpResourceContents {
@@ -206,7 +206,7 @@ impl McpResourceSet {
         })
     }
 
-    /// Adds a resource whose content a function gives. One with the same address is replaced.
+    /// Adds a resource whose content is returned by a function. Replaces a resource with the same URI.
     #[must_use]
     pub fn with_resource<F>(
         mut self,
@@ -222,11 +222,11 @@ impl McpResourceSet {
         self
     }
 
-    /// Adds resources that differ in parts of their address. The first template that fits an address is
-    /// asked, after the resources with the very address.
+    /// Adds a template of resources. A resource with the exact URI has precedence, then the first matching template.
     ///
-    /// Of RFC 6570, `{variable}` (no `/` in it), `{+variable}` (anything) and `{/variable}` are understood, and
-    /// `{?variable,…}` at the end. Variables are percent-decoded: check them before you use them as a path.
+    /// Supports these expressions of RFC 6570: `{variable}` (without `/`), `{+variable}` (any characters),
+    /// `{/variable}`, and `{?variable,…}` at the end. Variables are percent-decoded. Validate them before you use them
+    /// as a path.
     #[must_use]
     pub fn with_template<F>(
         mut self,
@@ -241,8 +241,8 @@ impl McpResourceSet {
         self
     }
 
-    /// Says what could stand in a variable of a template: the function gets what was typed so far, and
-    /// returns what fits it, the best ones first.
+    /// Sets the completion of a variable. The function receives the text typed so far, and returns matching values,
+    /// best match first.
     #[must_use]
     pub fn with_completion(
         mut self,
@@ -255,7 +255,7 @@ impl McpResourceSet {
         self
     }
 
-    /// Sets how many items a page of a list has, at least one. Default: 1000.
+    /// Sets the number of items on a page of a list, at least 1. Defaults to 1000.
     #[must_use]
     pub fn with_page_size(mut self, items: usize) -> Self {
         self.page_size = items.max(1);

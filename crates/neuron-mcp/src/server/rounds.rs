@@ -1,5 +1,5 @@
-//! Calls that take several rounds, since version 2026-07-28: the state that the client carries from one to the
-//! next, sealed so that it cannot change it.
+//! State of multi-round calls, since version 2026-07-28. The client carries the state between rounds. The state is
+//! authenticated, so the client cannot change it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,28 +9,28 @@ use rmcp::model::{ErrorData, InputResponses, RequestStateCodec, SealOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The longest state that is sent or taken, in bytes.
+/// Maximum length of a sent or received state, in bytes.
 const MAX_STATE_BYTES: usize = 1 << 20;
 
-/// How many rounds a call may take.
+/// Maximum number of rounds of a call.
 const MAX_ROUNDS: u32 = 100;
 
-/// What a client carries from one round of a call to the next. It can read it, and not change it.
+/// The state that a client carries to the next round of a call. The client can read it but not change it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Round {
-    /// The call's id, the same in all rounds.
+    /// Id of the call, the same in all rounds.
     pub(crate) call_id: String,
-    /// Which round comes next.
+    /// Number of the next round.
     pub(crate) number: u32,
-    /// The keys of the questions that were asked last.
+    /// Keys of the requests in the last round.
     pub(crate) asked: BTreeSet<String>,
-    /// The answers of the rounds before.
+    /// Responses of the earlier rounds.
     pub(crate) answers: BTreeMap<String, Value>,
 }
 
-/// What a call is, as bytes that are the same for the same request: a state belongs to it alone.
+/// Returns bytes that identify a request, so that a state is valid only for this request.
 ///
-/// The principal is in whose name it comes, if that is known.
+/// `principal` is the authenticated caller, if known.
 pub(crate) fn origin(
     method: &str,
     name: &str,
@@ -45,14 +45,14 @@ pub(crate) fn origin(
 /// Seals and opens states.
 pub(crate) struct Rounds {
     codec: RequestStateCodec,
-    /// How long a state can be used.
+    /// Lifetime of a state.
     ttl: Duration,
 }
 
 impl Rounds {
     /// # Errors
     ///
-    /// [`McpError::Initialization`] for a key that is too short.
+    /// Returns [`McpError::Initialization`] if the key is too short.
     pub(crate) fn new(key: Vec<u8>, ttl: Duration) -> Result<Self, McpError> {
         let codec = RequestStateCodec::try_new(key).map_err(|_| {
             let least = RequestStateCodec::MIN_KEY_LENGTH;
@@ -61,19 +61,19 @@ impl Rounds {
         Ok(Self { codec, ttl })
     }
 
-    /// Seals a state; `None` if the client cannot be asked to carry that much, or that often.
+    /// Seals a state. Returns `None` if the state is too long or the call has too many rounds.
     pub(crate) fn seal(&self, round: &Round, origin: &[u8]) -> Option<String> {
         let options = SealOptions::new().associated_data(origin).ttl(self.ttl);
         let state = self.codec.seal_json_with(round, &options).ok()?;
         (state.len() <= MAX_STATE_BYTES && round.number <= MAX_ROUNDS).then_some(state)
     }
 
-    /// Opens a state, and adds the answers to the questions that were asked with it.
+    /// Opens a state, and adds the responses to its requests.
     ///
     /// # Errors
     ///
-    /// Invalid parameters, if the state was changed, is too old, or belongs to another request: which of these
-    /// is not told.
+    /// Returns invalid parameters if the state was changed, has expired, or belongs to another request. The error does
+    /// not reveal which.
     pub(crate) fn open(
         &self,
         state: &str,

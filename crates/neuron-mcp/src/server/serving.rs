@@ -1,4 +1,4 @@
-//! A server that serves.
+//! A running server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,20 +11,20 @@ use super::mcp_server::McpServer;
 use super::rounds::Rounds;
 
 impl McpServer {
-    /// Makes what the connections of this server share.
+    /// Creates the state that the connections of this server share.
     ///
     /// # Errors
     ///
-    /// [`McpError::Initialization`] for settings that do not make sense.
+    /// Returns [`McpError::Initialization`] if the settings are invalid.
     pub(super) fn serving(&self) -> Result<Arc<Serving>, McpError> {
         Ok(Arc::new(Serving::new(self.clone())?))
     }
 }
 
-/// A server that serves: what all its connections share.
+/// A running server. Holds the state that all connections share.
 pub(super) struct Serving {
     pub(super) server: McpServer,
-    /// What the ids of its calls begin with: no other process has it.
+    /// Prefix of the call ids, unique to this process.
     call_prefix: String,
     calls: AtomicU64,
     pub(super) rounds: Rounds,
@@ -41,14 +41,14 @@ impl Serving {
         Ok(Self { server, call_prefix, calls: AtomicU64::default(), rounds })
     }
 
-    /// An id for a call that no other call has.
+    /// Returns a unique id for a call.
     pub(super) fn next_call_id(&self) -> String {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         format!("mcp-{}-{number}", self.call_prefix)
     }
 }
 
-/// Bytes that nobody can guess.
+/// Returns unpredictable random bytes.
 fn random<const N: usize>() -> Result<[u8; N], McpError> {
     let mut bytes = [0; N];
     let random = rustls::crypto::ring::default_provider().secure_random;

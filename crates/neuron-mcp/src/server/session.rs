@@ -1,4 +1,4 @@
-//! What a connection, or a session over HTTP, remembers of its client.
+//! State of a connection or HTTP session.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,36 +11,35 @@ use super::notifier::{Change, Hub, Listener};
 use crate::LogLevel;
 use crate::wire;
 
-/// How far the end of a connection over streams has come. Over HTTP nothing of this happens: requests and
-/// sessions end by themselves.
+/// Stages at the end of a stream connection. They are not used over HTTP, where requests and sessions end on their own.
 #[derive(Clone, Default)]
 pub(crate) struct Closing {
-    /// The client says nothing any more: no question is answered, and nobody ends a subscription.
+    /// Cancelled when the client's input has ended. No response and no cancellation can arrive after that.
     pub(crate) input_ended: CancellationToken,
-    /// Calls that still run have to end.
+    /// Cancelled when running calls must end.
     pub(crate) calls_end: CancellationToken,
 }
 
-/// What a connection, or a session over HTTP, remembers of its client.
+/// The state of a connection or HTTP session.
 pub(crate) struct Session {
     hub: Arc<Hub>,
     closing: Closing,
-    /// As many as may run at a time.
+    /// Limits the number of concurrent calls.
     calls: Arc<Semaphore>,
-    /// How messages come, if not over HTTP: there the request says it.
+    /// Transport of a stream connection. `None` over HTTP, where each request has its own route.
     transport: Option<&'static str>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// What `logging/setLevel` said last.
+    /// Level set by the last `logging/setLevel`.
     log_level: Option<LogLevel>,
-    /// Hears of changes, in older versions: from the handshake on.
+    /// Listener for changes since the handshake, in older versions.
     listener: Option<Arc<Listener>>,
-    /// Whether the client is told of them already.
+    /// Set once changes are sent to the client.
     is_told: bool,
-    /// Subscriptions that were accepted and did not begin yet.
+    /// Subscriptions that were accepted and have not begun.
     accepted: Vec<Arc<Listener>>,
 }
 
@@ -54,7 +53,7 @@ impl Session {
         self.transport
     }
 
-    /// A place for a call, until it is dropped; `None` while too many run.
+    /// Takes a permit for a call. Returns `None` if too many calls are running.
     pub(crate) fn place(&self) -> Option<OwnedSemaphorePermit> {
         self.calls.clone().try_acquire_owned().ok()
     }
@@ -75,7 +74,7 @@ impl Session {
         &self.hub
     }
 
-    /// Hears of changes of the lists from now on, in older versions.
+    /// Starts collecting changes of the lists, in older versions.
     pub(crate) fn listen(&self) {
         let mut state = self.lock();
         if state.listener.is_none() {
@@ -86,7 +85,7 @@ impl Session {
         }
     }
 
-    /// Tells the client of changes from now on until the session ends, in older versions.
+    /// Sends changes to the client until the session ends, in older versions.
     pub(crate) fn tell(&self, peer: Peer<RoleServer>) {
         self.listen();
         let mut state = self.lock();
@@ -94,7 +93,7 @@ impl Session {
             return;
         }
         let Some(listener) = state.listener.clone() else { return };
-        // Changes come at any time: somebody must wait for them while no request runs.
+        // A task is required, because changes can arrive while no request runs.
         tokio::spawn(async move {
             while let Some(change) = listener.next().await {
                 if peer.send_notification(wire::change::notification(change)).await.is_err() {
@@ -104,28 +103,28 @@ impl Session {
         });
     }
 
-    /// Listens for updates of a resource, in older versions; `false` if that are too many.
+    /// Subscribes to a resource, in older versions. Returns `false` if there are too many subscriptions.
     pub(crate) fn subscribe(&self, uri: String) -> bool {
         self.listen();
         self.lock().listener.as_ref().is_some_and(|listener| listener.subscribe(uri))
     }
 
-    /// Listens for updates of a resource no more, in older versions.
+    /// Unsubscribes from a resource, in older versions.
     pub(crate) fn unsubscribe(&self, uri: String) {
         if let Some(listener) = &self.lock().listener {
             listener.unsubscribe(uri);
         }
     }
 
-    /// Hears of what a subscription wants, before the client learns that it began: what changes between the
-    /// two would be lost else.
+    /// Accepts a subscription, and starts collecting its changes before the client is informed. Otherwise a change
+    /// between the two would be lost.
     pub(crate) fn accept(&self, wanted: BTreeSet<Change>) {
         let listener = Listener::new(wanted);
         self.hub.add(&listener);
         self.lock().accepted.push(listener);
     }
 
-    /// The listener of a subscription that was accepted.
+    /// Returns the listener of an accepted subscription.
     pub(crate) fn begin(&self, wanted: BTreeSet<Change>) -> Arc<Listener> {
         let mut state = self.lock();
         let position = state.accepted.iter().position(|listener| listener.wants(&wanted));

@@ -1,4 +1,4 @@
-//! A server over standard input and output, or any other pair of streams.
+//! A server over standard input and output, or any pair of streams.
 
 mod lines;
 mod pipes;
@@ -13,26 +13,26 @@ use super::mcp_server::McpServer;
 use super::traced::Traced;
 use lines::LineTransport;
 
-/// How long a client that says hello may go on to after the server was shut down.
+/// Grace period for a handshake that is in progress when the server shuts down.
 const MOMENT: Duration = Duration::from_secs(2);
 
 impl McpServer {
-    /// Serves one client over standard input and output, until it disconnects: the transport of a server that
-    /// its client starts as a program.
+    /// Serves one client over standard input and output until it disconnects. Use this transport for a server that
+    /// clients start as a program.
     ///
-    /// Standard output belongs to the protocol: a program that serves so prints nothing there and writes its
-    /// log to standard error (with `tracing_subscriber::fmt().with_writer(std::io::stderr)`).
+    /// Standard output is reserved for the protocol. The program must not print to it, and writes its log to standard
+    /// error (with `tracing_subscriber::fmt().with_writer(std::io::stderr)`).
     ///
-    /// What else it does is what [`serve_io`](Self::serve_io) does.
+    /// Otherwise behaves like [`serve_io`](Self::serve_io).
     ///
     /// # Errors
     ///
-    /// Those of [`serve_io`](Self::serve_io).
+    /// Returns the errors of [`serve_io`](Self::serve_io).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the server. Its threads still wait for standard input and output then, which
-    /// does not keep the program from ending.
+    /// Dropping the future ends the server. Its threads may still be blocked on standard input and output, which does
+    /// not prevent the program from exiting.
     ///
     /// # Example: until the client is gone, or Ctrl-C
     ///
@@ -60,23 +60,22 @@ impl McpServer {
         self.serve_streams(input, output, Some("pipe")).await
     }
 
-    /// Serves one client over a pair of streams, a message a line, until it disconnects.
+    /// Serves one client over a pair of streams, with one message per line, until it disconnects.
     ///
-    /// - At the end of the input, calls that run have five seconds to finish, so that whoever writes requests
-    ///   and closes gets the answers and all that calls tell before; then they are cancelled. Subscriptions end
-    ///   at once.
-    /// - With [`with_shutdown`](Self::with_shutdown)'s token it ends, too: calls are cancelled, and the client is
-    ///   told so. A client that reads nothing delays either end by a few seconds.
-    /// - From a client that does not read its answers nothing more is read while 32 MiB of them wait.
-    /// - A line of more than 16 MiB is not read: the client gets an error (without an id, which is in the
-    ///   line), and the next line counts. What is no JSON is skipped, so that two programs that take each other
-    ///   for a server do not exchange errors for ever.
+    /// - At the end of the input, running calls have five seconds to finish, and are then cancelled. A client that
+    ///   writes requests and closes its output still receives the responses and the notifications of the calls.
+    ///   Subscriptions end at once.
+    /// - If the token of [`with_shutdown`](Self::with_shutdown) is cancelled, calls are cancelled and the client
+    ///   receives their errors. A client that does not read delays the end by a few seconds.
+    /// - If 32 MiB of responses wait for a client that does not read, no more requests are read from it.
+    /// - A line of more than 16 MiB is discarded. The client receives an error without an id, because the id is in the
+    ///   line, and the next line is processed. A line that is not JSON is skipped. Otherwise two programs that both act
+    ///   as servers would exchange errors for ever.
     ///
     /// # Errors
     ///
-    /// [`McpError::Initialization`] if the client begins with something else than the protocol has, and
-    /// [`McpError::Transport`] if the connection cannot be written to then. A client that goes away is no
-    /// error.
+    /// Returns [`McpError::Initialization`] if the first message violates the protocol, and [`McpError::Transport`] if
+    /// writing fails at that time. A client that disconnects is not an error.
     ///
     /// # Cancel safety
     ///
@@ -109,7 +108,7 @@ impl McpServer {
         let begun = tokio::select! {
             biased;
             begun = serve_server(handler, lines) => begun,
-            // The client does not read what it is answered.
+            // The client does not read its responses.
             () = late => return Ok(()),
         };
         match begun {

@@ -1,15 +1,15 @@
-//! What a tool call's failure tells the client's model.
+//! Tool results for failed calls.
 
 use neuron_types::{ToolError, ToolOutput};
 
 use crate::causes::with_causes;
 
-/// A failure as a result that the model can read, and act upon.
+/// Returns a failure as a result for the model.
 pub(crate) fn of_error(error: &ToolError) -> ToolOutput {
     ToolOutput::error(text(error))
 }
 
-/// The text of a failure, with its causes.
+/// Returns the text of a failure, with its causes.
 pub(crate) fn text(error: &ToolError) -> String {
     match error {
         ToolError::ApprovalRequired(pending) => {

@@ -1,6 +1,6 @@
-//! The spans of the requests that a server answers.
+//! Spans of the requests that a server handles.
 //!
-//! What the SDK refuses by itself does not come here.
+//! Requests that the SDK rejects by itself have no span here.
 #![expect(deprecated, reason = "logging and subscriptions of older versions of the protocol")]
 
 use std::future::Future;
@@ -19,7 +19,7 @@ use super::session::Closing;
 use crate::span::{Failure, RequestSpan, Subject};
 use crate::wire;
 
-/// The span in which an HTTP request came.
+/// The span of the HTTP request.
 #[derive(Clone)]
 pub(crate) struct RequestParent(Span);
 
@@ -29,12 +29,12 @@ impl RequestParent {
     }
 }
 
-/// A handler whose requests have spans. Long-lived streams (`subscriptions/listen`), pings and notifications
-/// have none.
+/// A handler whose requests have spans. Long-lived streams (`subscriptions/listen`), pings and notifications have no
+/// span.
 #[derive(Clone)]
 pub(crate) struct Traced(Handler);
 
-/// A request that is being answered.
+/// A request in progress.
 struct Answering {
     span: RequestSpan,
     cancelled: CancellationToken,
@@ -42,12 +42,12 @@ struct Answering {
 }
 
 impl Traced {
-    /// A handler for a new connection, or for a session over HTTP. Its clones are of the same one.
+    /// Creates a handler for a new connection or HTTP session. Clones share the connection.
     pub(super) fn connect(serving: &Arc<Serving>, transport: Option<&'static str>) -> Self {
         Self(Handler::new(Arc::clone(serving), transport))
     }
 
-    /// What the end of the connection is told to.
+    /// Returns the handle that signals the end of the connection.
     pub(crate) fn closing(&self) -> Closing {
         self.0.closing()
     }
@@ -56,7 +56,7 @@ impl Traced {
         let version = version_of(context);
         let is_known = subject.method != "initialize";
         let route = route_of(context, self.0.session());
-        // Who keeps the peer of a call must not keep the span open in which that came.
+        // Removed from the extensions, because a stored peer must not keep the span of the HTTP request open.
         let request = context.extensions.get_mut::<::http::request::Parts>();
         let parent = request.and_then(|request| request.extensions.remove::<RequestParent>());
         let around = parent.as_ref().and_then(|RequestParent(span)| span.id());
@@ -77,7 +77,7 @@ impl Answering {
         self.run_and_look(work, |_, _| None).await
     }
 
-    /// Answers the request inside its span; an answer may say that something failed.
+    /// Handles the request inside its span. `look` may find a failure in the response.
     async fn run_and_look<T>(
         self,
         work: impl Future<Output = Result<T, ErrorData>>,
@@ -87,9 +87,9 @@ impl Answering {
         let answer = work.instrument(span.to_enter()).await;
         let failure = match &answer {
             Ok(answer) => look(answer, span.span()),
-            // Nobody gets it.
+            // The response of a cancelled request is not sent.
             Err(_) if cancelled.is_cancelled() => Some(Failure::CANCELLED),
-            // The SDK says it so.
+            // The SDK maps this error when it sends the response.
             Err(error) if is_modern && error.code == ErrorCode::RESOURCE_NOT_FOUND => {
                 Some(Failure::Code(ErrorCode::INVALID_PARAMS.0))
             }
@@ -100,7 +100,7 @@ impl Answering {
     }
 }
 
-/// Methods of [`ServerHandler`] whose answers say nothing more of their spans.
+/// Implements methods of [`ServerHandler`] whose responses add nothing to their spans.
 macro_rules! in_spans {
     ($($method:ident($($request:ident: $Request:ty)?) -> $Answer:ty, $subject:expr;)*) => {$(
         async fn $method(
@@ -149,7 +149,7 @@ impl ServerHandler for Traced {
     ) -> Result<InitializeResult, ErrorData> {
         let answering = self.begin(&Subject::method("initialize"), &mut context);
         let work = self.0.initialize(request, context);
-        // The version is what this request agrees on.
+        // This request negotiates the version.
         let agreed = |answer: &InitializeResult, span: &Span| {
             span.record("mcp.protocol.version", answer.protocol_version.as_str());
             None
@@ -170,7 +170,7 @@ impl ServerHandler for Traced {
         request: model::CallToolRequestParams,
         mut context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        // What a client makes up is no name of a span.
+        // The name of an unknown tool is chosen by the client, so it is not used in span names.
         let is_known = self.0.has_tool(&request.name);
         let subject = Subject { is_known, ..Subject::tool("tools/call", &request.name) };
         let answering = self.begin(&subject, &mut context);
@@ -199,7 +199,7 @@ impl ServerHandler for Traced {
         request: model::CustomRequest,
         mut context: RequestContext<RoleServer>,
     ) -> Result<model::CustomResult, ErrorData> {
-        // The conventions' name for what has none.
+        // The conventions define a placeholder for unknown methods.
         let is_known = self.0.knows(&request.method, &context);
         let method = if is_known { request.method.clone() } else { "_OTHER".to_owned() };
         let answering = self.begin(&Subject::method(&method), &mut context);

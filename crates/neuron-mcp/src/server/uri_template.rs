@@ -1,25 +1,25 @@
-//! Matching an address with a URI template (RFC 6570): what the variables are.
+//! Matching of URIs against URI templates (RFC 6570).
 
 use std::collections::HashMap;
 
-/// A template, cut into its parts.
+/// A parsed template.
 #[derive(Debug, Clone)]
 pub(crate) struct UriTemplate(Vec<Part>);
 
 #[derive(Debug, Clone, PartialEq)]
 enum Part {
-    /// Stands in the address as it is.
+    /// Literal text.
     Literal(String),
-    /// One segment or less: `{name}`.
+    /// At most one segment, as in `{name}`.
     Simple(String),
-    /// Anything: `{+name}`.
+    /// Any characters, as in `{+name}`.
     Reserved(String),
-    /// Parameters, some of them and in any order: `{?name,…}`.
+    /// Query parameters, each optional and in any order, as in `{?name,…}`.
     Query(Vec<String>),
 }
 
 impl UriTemplate {
-    /// Cuts a template into its parts. What is not understood stands for itself.
+    /// Parses a template. Unsupported expressions become literal text.
     pub(crate) fn new(template: &str) -> Self {
         let mut parts = Vec::new();
         let mut rest = template;
@@ -33,7 +33,7 @@ impl UriTemplate {
         Self(parts)
     }
 
-    /// The variables of an address, decoded; `None` if it is none of the template.
+    /// Returns the decoded variables of a URI, or `None` if the URI does not match.
     pub(crate) fn matches(&self, uri: &str) -> Option<HashMap<String, String>> {
         let mut variables = HashMap::new();
         let mut rest = uri;
@@ -68,7 +68,7 @@ impl UriTemplate {
     }
 }
 
-/// Where a variable's value ends: before what follows it in the template.
+/// Returns the end of a variable's value, just before the following part of the template.
 fn value_end(rest: &str, following: &[Part], is_reserved: bool) -> Option<usize> {
     match following {
         [] => Some(rest.len()),
@@ -76,7 +76,7 @@ fn value_end(rest: &str, following: &[Part], is_reserved: bool) -> Option<usize>
         [Part::Literal(literal), ..] if is_reserved => rest.rfind(literal.as_str()),
         [Part::Literal(literal), ..] => rest.find(literal.as_str()),
         [Part::Query(_), ..] => Some(rest.find('?').unwrap_or(rest.len())),
-        // Two variables side by side: the first one takes a segment.
+        // If two variables are adjacent, the first takes one segment.
         _ => Some(rest.find('/').unwrap_or(rest.len())),
     }
 }
@@ -113,7 +113,7 @@ fn push_expression(parts: &mut Vec<Part>, expression: &str) {
     }
 }
 
-/// Undoes percent-encoding; `None` if there is no text in it.
+/// Decodes percent-encoding. Returns `None` if the result is not valid text.
 fn decode(value: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value.as_bytes();

@@ -1,4 +1,4 @@
-//! Who sends a request, and whether it is let in.
+//! Authentication of HTTP requests.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -7,21 +7,21 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use http::{Extensions, HeaderMap, HeaderValue, Method, StatusCode, Uri};
 
-/// What is known of an HTTP request before its body is read.
+/// The head of an HTTP request, before its body is read.
 #[derive(Clone, Debug)]
 pub struct HttpRequestHead {
-    /// The method.
+    /// Method of the request.
     pub method: Method,
-    /// What is asked for.
+    /// Target of the request.
     pub uri: Uri,
-    /// The headers.
+    /// Headers of the request.
     pub headers: HeaderMap,
-    /// Who is at the other end of the connection: the client or a proxy. In a service within another server
-    /// only if that one puts a [`SocketAddr`] into the request's extensions.
+    /// Address of the client or proxy. A service in another server has it only if that server adds a [`SocketAddr`] to
+    /// the request's extensions.
     pub peer_addr: Option<SocketAddr>,
 }
 
-/// In whose name a request comes.
+/// The authenticated identity of a caller.
 ///
 /// ```
 /// use neuron_mcp::HttpIdentity;
@@ -35,26 +35,26 @@ pub struct HttpRequestHead {
 #[derive(Clone, Debug)]
 pub struct HttpIdentity {
     subject: Arc<str>,
-    /// Shown without what is in it.
+    /// The `Debug` output does not show these values.
     values: Extensions,
 }
 
 impl HttpIdentity {
-    /// An identity, named by what stays the same from request to request: a user's id, and not a token.
+    /// Creates an identity. `subject` must be stable between requests: use a user id, not a token.
     #[must_use]
     pub fn new(subject: impl Into<Arc<str>>) -> Self {
         Self { subject: subject.into(), values: Extensions::new() }
     }
 
-    /// Adds something that tools are to find in the request's extensions, such as the claims of a token. One
-    /// value of each type.
+    /// Adds a value that tools find in the request's extensions, such as the claims of a token. One value of each type
+    /// is kept.
     #[must_use]
     pub fn with<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
         self.values.insert(value);
         self
     }
 
-    /// Who it is. Two requests come from the same if this is equal.
+    /// Returns the subject. Requests with equal subjects come from the same caller.
     #[must_use]
     pub fn subject(&self) -> &str {
         &self.subject
@@ -64,24 +64,24 @@ impl HttpIdentity {
         self.subject.clone()
     }
 
-    /// What was added of this type.
+    /// Returns the added value of this type.
     #[must_use]
     pub fn get<T: Clone + Send + Sync + 'static>(&self) -> Option<&T> {
         self.values.get()
     }
 
-    /// Puts the identity and what was added to it where tools find it.
+    /// Stores the identity and its values in the request's extensions, for tools.
     pub(super) fn enter(self, extensions: &mut Extensions) {
         extensions.extend(self.values.clone());
         extensions.insert(self);
     }
 }
 
-/// Why a request is not let in.
+/// The reason for rejecting a request.
 ///
-/// The client learns it by the response's status and its `WWW-Authenticate` header: where the metadata of the
-/// protected resource is, and which scope is missing (the MCP specification, "Authorization", since 2025-06-18;
-/// RFC 6750 and RFC 9728).
+/// The client receives the status and a `WWW-Authenticate` header. The header contains the URL of the protected
+/// resource metadata and the missing scope (the MCP specification, "Authorization", since 2025-06-18; RFC 6750 and RFC
+/// 9728).
 ///
 /// ```
 /// use neuron_mcp::HttpRefusal;
@@ -94,53 +94,54 @@ impl HttpIdentity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpRefusal {
     status: StatusCode,
-    /// The parameters of the challenge.
+    /// Parameters of the challenge.
     parameters: Vec<(&'static str, String)>,
 }
 
 impl HttpRefusal {
-    /// Status 401: there are no credentials, or they are wrong or too old.
+    /// Creates a refusal with status 401, for missing, wrong or expired credentials.
     #[must_use]
     pub fn unauthorized() -> Self {
         Self { status: StatusCode::UNAUTHORIZED, parameters: Vec::new() }
     }
 
-    /// Status 403: the credentials are good, and not enough.
+    /// Creates a refusal with status 403, for valid credentials without sufficient permissions.
     #[must_use]
     pub fn forbidden() -> Self {
         Self { status: StatusCode::FORBIDDEN, parameters: Vec::new() }
     }
 
-    /// Status 503: the credentials cannot be checked now, because a service that is needed for it does not answer.
+    /// Creates a refusal with status 503, for credentials that cannot be checked now because a required service is
+    /// unreachable.
     #[must_use]
     pub fn unavailable() -> Self {
         Self { status: StatusCode::SERVICE_UNAVAILABLE, parameters: Vec::new() }
     }
 
-    /// Status 400: the credentials are not where or how they must be (RFC 6750, 3.1).
+    /// Creates a refusal with status 400, for malformed credentials (RFC 6750, 3.1).
     pub(super) fn malformed() -> Self {
         Self { status: StatusCode::BAD_REQUEST, parameters: Vec::new() }.error("invalid_request")
     }
 
-    /// Says where the metadata of the protected resource is, by which a client finds the authorization server.
+    /// Sets the URL of the protected resource metadata, in which a client finds the authorization server.
     #[must_use]
     pub fn resource_metadata(self, url: impl Into<String>) -> Self {
         self.parameter("resource_metadata", url.into())
     }
 
-    /// Says which scopes are needed, with spaces between them.
+    /// Sets the required scopes, separated by spaces.
     #[must_use]
     pub fn scope(self, scope: impl Into<String>) -> Self {
         self.parameter("scope", scope.into())
     }
 
-    /// Says what is wrong, as one of OAuth's codes: `invalid_token`, `insufficient_scope`.
+    /// Sets the OAuth error code, such as `invalid_token` or `insufficient_scope`.
     #[must_use]
     pub fn error(self, code: impl Into<String>) -> Self {
         self.parameter("error", code.into())
     }
 
-    /// Says what is wrong, for the client's developer.
+    /// Sets the description of the error, for the client's developer.
     #[must_use]
     pub fn description(self, text: impl Into<String>) -> Self {
         self.parameter("error_description", text.into())
@@ -152,7 +153,7 @@ impl HttpRefusal {
         self
     }
 
-    /// Says something, unless it is said already.
+    /// Sets a parameter unless it is set already.
     pub(super) fn or_parameter(self, name: &'static str, value: String) -> Self {
         match self.parameters.iter().any(|(known, _)| *known == name) {
             true => self,
@@ -164,8 +165,8 @@ impl HttpRefusal {
         self.status
     }
 
-    /// The value of `WWW-Authenticate`. A 401 must have one (RFC 9110, 15.5.2); a 403 has one if it has
-    /// something to say.
+    /// Returns the value of `WWW-Authenticate`. A 401 must have one (RFC 9110, 15.5.2). A 403 has one if there are
+    /// parameters.
     pub(super) fn challenge(&self) -> Option<HeaderValue> {
         if self.parameters.is_empty() && self.status != StatusCode::UNAUTHORIZED {
             return None;
@@ -180,7 +181,7 @@ impl HttpRefusal {
     }
 }
 
-/// A value within a quoted string: what such a string cannot hold is left out.
+/// Returns the value for a quoted string. Characters that are not allowed there are removed.
 fn quoted(value: &str) -> String {
     value
         .chars()
@@ -191,7 +192,7 @@ fn quoted(value: &str) -> String {
 
 type Asked = BoxFuture<'static, Result<HttpIdentity, HttpRefusal>>;
 
-/// The user's hook.
+/// The user's authentication function.
 #[derive(Clone)]
 pub(super) struct Authenticate(Arc<dyn Fn(HttpRequestHead) -> Asked + Send + Sync>);
 

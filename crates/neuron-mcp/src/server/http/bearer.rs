@@ -1,4 +1,4 @@
-//! The token of a request, and the simplest authentication: one token that all clients know.
+//! Bearer tokens, and authentication with one shared token.
 
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
@@ -7,9 +7,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::authenticate::{HttpIdentity, HttpRefusal};
 
-/// The hash of the token that a request must bear. An empty token has none.
+/// The hash of the required token. `None` for an empty token, which no request can match.
 ///
-/// The time that the comparison of hashes takes says nothing of the token.
+/// Hashes are compared, so that the time of the comparison reveals nothing about the token.
 pub(super) struct BearerToken(Option<Output<Sha256>>);
 
 impl BearerToken {
@@ -17,7 +17,7 @@ impl BearerToken {
         Self((!token.is_empty()).then(|| Sha256::digest(token)))
     }
 
-    /// Lets in a request that has exactly one `Authorization`, with this token.
+    /// Accepts a request that has exactly one `Authorization` header, with this token.
     pub(super) fn check(&self, headers: &HeaderMap) -> Result<HttpIdentity, HttpRefusal> {
         match bearer(headers)? {
             Some(token) if self.0 == Some(Sha256::digest(token)) => Ok(HttpIdentity::new("bearer")),
@@ -32,7 +32,7 @@ impl BearerToken {
 ///
 /// # Errors
 ///
-/// More than one `Authorization` is malformed (RFC 6750, 3.1).
+/// Returns an error if there is more than one `Authorization` header (RFC 6750, 3.1).
 pub(super) fn bearer(headers: &HeaderMap) -> Result<Option<&[u8]>, HttpRefusal> {
     let values: Vec<&HeaderValue> = headers.get_all(AUTHORIZATION).iter().collect();
     let value = match values.as_slice() {
@@ -40,7 +40,7 @@ pub(super) fn bearer(headers: &HeaderMap) -> Result<Option<&[u8]>, HttpRefusal> 
         [value] => value.as_bytes(),
         _ => return Err(HttpRefusal::malformed().description("several Authorization headers")),
     };
-    // A header's value has no spaces at its end: an empty token is the scheme alone.
+    // A header's value has no trailing spaces, so an empty token leaves only the scheme.
     let (scheme, token) = value.split_at_checked(7).unwrap_or((value, b""));
     let is_bearer =
         scheme.eq_ignore_ascii_case(b"bearer ") || scheme.eq_ignore_ascii_case(b"bearer");

@@ -1,4 +1,4 @@
-//! The bodies of requests and responses.
+//! Bodies of requests and responses.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -16,7 +16,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use super::peers::Carrying;
 use super::sessions::SessionUse;
 
-/// Why the body of a request could not be read.
+/// Reason why the body of a request could not be read.
 #[derive(Debug)]
 pub(super) enum Unread {
     TooLong,
@@ -42,12 +42,12 @@ where
     }
 }
 
-/// The body of a response: a short text or JSON, or a stream of events.
+/// The body of a response: a short text, JSON, or an event stream.
 pub struct McpHttpBody {
     inner: BoxBody<Bytes, Infallible>,
-    /// What ends a stream before its time: it is polled with it.
+    /// Ends a stream early. Polled together with the stream.
     until: Option<BoxFuture<'static, ()>>,
-    /// The session and the connection are used as long as the stream.
+    /// Keeps the session and the connection in use for the duration of the stream.
     _used: (Option<SessionUse>, Option<Carrying>),
 }
 
@@ -79,7 +79,7 @@ impl Body for McpHttpBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        // What is there already goes out first.
+        // Available data is sent before the stream ends.
         if let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(cx) {
             return Poll::Ready(frame);
         }

@@ -1,4 +1,4 @@
-//! What can be set for a server over HTTP.
+//! Configuration of an HTTP server.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use super::authenticate::{Authenticate, HttpIdentity, HttpRefusal, HttpRequestHe
 use super::bearer::BearerToken;
 use super::protected_resource::{ProtectedResource, TokenVerifier};
 
-/// How a server is reached over HTTP, and what it lets in.
+/// The configuration of an HTTP server.
 ///
-/// The defaults are those of a server for programs on the same machine: only requests to a loopback name, and
-/// none that a web page sent.
+/// The defaults fit a server for programs on the same machine. Only requests to a loopback name are accepted, and none
+/// from web pages.
 ///
 /// # Example: a server for others, behind a proxy that speaks TLS
 ///
@@ -34,7 +34,7 @@ use super::protected_resource::{ProtectedResource, TokenVerifier};
 pub struct HttpServerConfig {
     pub(super) addr: SocketAddr,
     pub(super) path: String,
-    /// Loopback names if none are named.
+    /// `None` allows only loopback names.
     pub(super) allowed_hosts: Option<Vec<String>>,
     pub(super) allowed_origins: Vec<String>,
     pub(super) max_body_bytes: usize,
@@ -54,9 +54,9 @@ pub struct HttpServerConfig {
 }
 
 impl HttpServerConfig {
-    /// A server that listens on an address; port 0 is any that is free.
+    /// Creates a configuration with a bind address. Port 0 selects a free port.
     ///
-    /// For an address that others can reach, [`allowed_hosts`](Self::allowed_hosts) must be named.
+    /// For an address that is not loopback, [`allowed_hosts`](Self::allowed_hosts) must be set.
     #[must_use]
     pub fn new(addr: SocketAddr) -> Self {
         Self {
@@ -80,148 +80,144 @@ impl HttpServerConfig {
         }
     }
 
-    /// Sets the path of the endpoint; others are not found. Default: `/mcp`.
+    /// Sets the path of the endpoint. Requests to other paths are refused (404). Defaults to `/mcp`.
     ///
-    /// Only for a server that listens itself: a service within another server is where that one puts it.
+    /// Applies only to a standalone server. The path of a service is set in the other server's routes.
     #[must_use]
     pub fn path(mut self, path: impl Into<String>) -> Self {
         self.path = path.into();
         self
     }
 
-    /// Sets by which names clients may reach the server: what stands in the `Host` of a request. A name without
-    /// a port is allowed with every port; `*` allows every name. A request to another name is refused (403).
+    /// Sets the allowed host names, as sent in the `Host` header. A name without a port is allowed with every port. `*`
+    /// allows every name. A request to another name is refused (403).
     ///
-    /// This is what keeps a web page from reaching a server on its visitor's machine: by DNS rebinding a page
-    /// can make its own name lead there, but it cannot make the browser send another name. Allow every name
-    /// only if every request is authenticated.
+    /// This check prevents DNS rebinding, by which a web page reaches a server on its visitor's machine. The page can
+    /// make its own name resolve to that machine, but the browser sends this name in the request. Allow every name only
+    /// if every request is authenticated.
     ///
-    /// Default: `localhost`, `127.0.0.1` and `[::1]`, and the address on which the server listens if that is a
-    /// loopback address.
+    /// Defaults to `localhost`, `127.0.0.1` and `[::1]`, and the bind address if it is a loopback address.
     #[must_use]
     pub fn allowed_hosts(mut self, hosts: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.allowed_hosts = Some(hosts.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Sets the origins of web pages that may use the server, such as `https://app.example.com` or, for every
-    /// port, `http://localhost:*`. Their browsers are told so (CORS). A request that a page of another origin
-    /// sent, one with another `Origin`, is refused (403).
+    /// Sets the origins of web pages that may use the server, such as `https://app.example.com` or, for every port,
+    /// `http://localhost:*`. Responses to them have CORS headers. A request with another `Origin` is refused (403).
     ///
-    /// Default: none. Programs that are no browsers send no `Origin` and are not concerned.
+    /// Defaults to none. Programs other than browsers send no `Origin` and are not affected.
     #[must_use]
     pub fn allowed_origins(mut self, origins: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.allowed_origins = origins.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Sets how long a request's body may be, in bytes; a longer one is refused (413). Default: 4 MiB.
+    /// Sets the maximum length of a request body in bytes. Longer bodies are refused (413). Defaults to 4 MiB.
     #[must_use]
     pub fn max_body_bytes(mut self, bytes: usize) -> Self {
         self.max_body_bytes = bytes;
         self
     }
 
-    /// Sets how long the head of a request may be, its first line and headers, in bytes; a longer one is
-    /// refused (431). At least 8 KiB. Default: 64 KiB. Only for a server that listens itself.
+    /// Sets the maximum length of a request head (request line and headers) in bytes, at least 8 KiB. Longer heads are
+    /// refused (431). Defaults to 64 KiB. Applies only to a standalone server.
     #[must_use]
     pub fn max_head_bytes(mut self, bytes: usize) -> Self {
         self.max_head_bytes = bytes.max(8 * 1024);
         self
     }
 
-    /// Sets the time within which the head of a request must come, from its first byte or since the last request. The
-    /// connection is closed after that. Default: 10 seconds, and at most the [`read_timeout`](Self::read_timeout). Only for
-    /// a server that listens itself.
+    /// Sets the timeout for reading the head of a request, from its first byte or since the last request. The
+    /// connection is closed after that. Defaults to 10 seconds, and is limited by [`read_timeout`](Self::read_timeout).
+    /// Applies only to a standalone server.
     #[must_use]
     pub fn head_timeout(mut self, timeout: Duration) -> Self {
         self.head_timeout = timeout;
         self
     }
 
-    /// Sets the time within which the body of a request must come. Default: 30 seconds.
+    /// Sets the timeout for reading the body of a request. Defaults to 30 seconds.
     #[must_use]
     pub fn read_timeout(mut self, timeout: Duration) -> Self {
         self.read_timeout = timeout;
         self
     }
 
-    /// Sets how long a client may read nothing of what it is sent: then its connection is closed. One that
-    /// reads slowly, or is sent nothing, is not concerned. Default: 60 seconds. Only for a server that listens
-    /// itself.
+    /// Sets the timeout for a client that reads none of its data. The connection is closed after that. Slow readers and
+    /// idle connections are not affected. Defaults to 60 seconds. Applies only to a standalone server.
     #[must_use]
     pub fn write_timeout(mut self, timeout: Duration) -> Self {
         self.write_timeout = timeout;
         self
     }
 
-    /// Sets how many connections are served at once, at least one; others wait. A client may use several, and
-    /// one for as long as it listens to what the server has to tell. Default: 1024. Only for a server that
-    /// listens itself.
+    /// Sets the maximum number of concurrent connections, at least 1. Further connections wait. A client may use
+    /// several, and one for as long as it listens for notifications. Defaults to 1024. Applies only to a standalone
+    /// server.
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.max_connections = connections.max(1);
         self
     }
 
-    /// Sets the maximum number of connections from one address, at least one. For IPv6 all addresses with the same first
-    /// 64 bits are one. If another one comes, the oldest that carries no request is closed. If all carry one, the new
-    /// connection is. Behind a proxy all connections have the proxy's address. Default: 256. Only for a server that listens
-    /// itself.
+    /// Sets the maximum number of connections from one address, at least 1. IPv6 addresses with the same first 64 bits
+    /// count as one address. For a further connection, the oldest connection without a request is closed. If all
+    /// connections carry a request, the new connection is closed. Behind a proxy all connections have the proxy's
+    /// address. Defaults to 256. Applies only to a standalone server.
     #[must_use]
     pub fn max_connections_per_address(mut self, connections: usize) -> Self {
         self.max_connections_per_address = connections.max(1);
         self
     }
 
-    /// Sets the maximum number of sessions at once. If another one begins, the one ends that was unused for the longest
-    /// time. If all are used, the client is refused (503). Default: 1024.
+    /// Sets the maximum number of concurrent sessions. For a further session, the session that was idle for the longest
+    /// time ends. If all sessions are in use, the client is refused (503). Defaults to 1024.
     ///
-    /// Clients that speak the protocol's version 2026-07-28 have no sessions.
+    /// Clients of protocol version 2026-07-28 have no sessions.
     #[must_use]
     pub fn max_sessions(mut self, sessions: usize) -> Self {
         self.max_sessions = sessions;
         self
     }
 
-    /// Sets the maximum number of sessions at once for each client, at least one. A client is an
-    /// [identity](HttpIdentity), or an address if requests are not authenticated. If another one begins, its own ends
-    /// that was unused for the longest time. Default: 128.
+    /// Sets the maximum number of concurrent sessions for each client, at least 1. A client is an
+    /// [identity](HttpIdentity), or an address if requests are not authenticated. For a further session, the client's
+    /// session that was idle for the longest time ends. Defaults to 128.
     ///
-    /// Behind a proxy without authentication all clients have the proxy's address. Set it as high as
-    /// [`max_sessions`](Self::max_sessions) there. A service within another server knows an address only if that one
-    /// puts a [`SocketAddr`] into the request's extensions.
+    /// Behind a proxy without authentication all clients have the proxy's address. Set this limit as high as
+    /// [`max_sessions`](Self::max_sessions) there. A service in another server has the address only if that server adds
+    /// a [`SocketAddr`] to the request's extensions.
     #[must_use]
     pub fn max_sessions_per_client(mut self, sessions: usize) -> Self {
         self.max_sessions_per_client = sessions.max(1);
         self
     }
 
-    /// Sets after which time a session ends that nobody uses: without a request, and without a stream on which
-    /// its client listens. Its client is told (404), and begins anew. Default: 30 minutes. A session whose client has
-    /// sent nothing after `initialize` ends after 30 seconds at most.
+    /// Sets the idle timeout of a session without a request and without a listening stream. Later requests of its
+    /// client are refused (404), and the client begins a new session. Defaults to 30 minutes. A session whose client
+    /// has sent nothing after `initialize` ends after at most 30 seconds.
     ///
-    /// A [service](crate::McpServer::http_service) within another server ends such sessions when another begins.
+    /// A [service](crate::McpServer::http_service) in another server ends such sessions when another session begins.
     #[must_use]
     pub fn session_idle_timeout(mut self, timeout: Duration) -> Self {
         self.session_idle_timeout = timeout;
         self
     }
 
-    /// Sets how long calls may still run once the server shuts down; then they are cancelled. Default: 10
-    /// seconds.
+    /// Sets how long running calls may continue after shutdown. They are then cancelled. Defaults to 10 seconds.
     #[must_use]
     pub fn shutdown_grace(mut self, grace: Duration) -> Self {
         self.shutdown_grace = grace;
         self
     }
 
-    /// Sets who decides on every request whether it is let in, and in whose name. Default: everybody is.
+    /// Sets the function that authenticates every request. By default every request is accepted.
     ///
-    /// It is asked once the names are checked and before the body is read. Tools find the [`HttpIdentity`], and
-    /// what was added to it, by [`McpPeer::extension`](crate::McpPeer::extension).
+    /// The function is called after the check of the host names and before the body is read. Tools find the
+    /// [`HttpIdentity`] and its values with [`McpPeer::extension`](crate::McpPeer::extension).
     ///
-    /// A session belongs to the identity that began it. For others it does not exist (404).
+    /// A session belongs to the identity that began it. For other identities it does not exist (404).
     #[must_use]
     pub fn authenticate<F, Fut>(mut self, authenticate: F) -> Self
     where
@@ -233,7 +229,7 @@ impl HttpServerConfig {
         self
     }
 
-    /// Lets in only requests with an access token for this server (OAuth 2.1), as the MCP specification has it for
+    /// Accepts only requests with an access token for this server (OAuth 2.1), as the MCP specification defines for
     /// protected resources. See [`ProtectedResource`] for the checks and an example. Replaces
     /// [`authenticate`](Self::authenticate).
     #[must_use]
@@ -251,10 +247,10 @@ impl HttpServerConfig {
         Self { resource: Some(resource), ..config }
     }
 
-    /// Lets in only who knows a token: requests with `Authorization: Bearer <token>`. All have one identity,
-    /// `bearer`. The comparison takes the same time whatever is wrong.
+    /// Accepts only requests with `Authorization: Bearer <token>`. All requests have the identity `bearer`. The
+    /// comparison takes constant time.
     ///
-    /// Enough for one's own programs. A service for others needs tokens that expire: see
+    /// Sufficient for your own programs. A service for others needs tokens that expire: see
     /// [`authorize`](Self::authorize).
     #[must_use]
     pub fn bearer_token(self, token: impl Into<String>) -> Self {
@@ -263,7 +259,7 @@ impl HttpServerConfig {
     }
 }
 
-/// On a free port of 127.0.0.1.
+/// Uses a free port of 127.0.0.1.
 impl Default for HttpServerConfig {
     fn default() -> Self {
         Self::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))

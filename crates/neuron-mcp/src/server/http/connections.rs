@@ -1,4 +1,4 @@
-//! The connections of a server that listens itself.
+//! Connections of a standalone server.
 
 use std::convert::Infallible;
 use std::io;
@@ -25,18 +25,17 @@ use super::peers::{Entered, Peers};
 use super::service::{McpHttpService, text};
 use super::sessions::HANDSHAKE;
 
-/// How long the server waits before it accepts again, if the system had no room for a connection.
+/// Delay before the next accept if the system had no resources for a connection.
 const NO_ROOM: Duration = Duration::from_millis(100);
-/// How long connections may take to close, once all that they carry has ended.
+/// Timeout for closing connections after their requests have ended.
 const CLOSING: Duration = Duration::from_secs(1);
-/// How long sessions may take to end. The SDK gives the calls of one two seconds.
+/// Timeout for ending sessions. The SDK gives the calls of a session two seconds.
 const ENDING: Duration = Duration::from_secs(4);
 
-/// The longest time that a client may take for the head of a request: hyper adds it to the clock, which must
-/// not overflow.
+/// Maximum timeout for the head of a request. hyper adds it to the current time, which must not overflow.
 const LONGEST_READ: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Serves connections until shutdown was asked for and all has ended.
+/// Serves connections until shutdown was requested and all requests have ended.
 pub(super) async fn serve(
     listener: TcpListener,
     service: McpHttpService,
@@ -48,7 +47,7 @@ pub(super) async fn serve(
         endpoint: Endpoint::new(service.clone(), config),
         room: Arc::new(Semaphore::new(room)),
         peers: Peers::new(config.max_connections_per_address),
-        // Dropped with the future: so are the connections then.
+        // Dropping the future drops this set and thereby all connections.
         tasks: JoinSet::new(),
     };
     let shutdown = service.shutdown();
@@ -61,7 +60,7 @@ pub(super) async fn serve(
         () = close_idle(&service, idle) => {}
     }
 
-    // What a call asked its client for comes by another request, on a connection that may be new.
+    // A response for a running call arrives by another request, possibly on a new connection.
     let answers = GracefulShutdown::new();
     let mut calls_end = std::pin::pin!(calls.shutdown());
     let have_ended = tokio::select! {
@@ -84,7 +83,7 @@ pub(super) async fn serve(
     tasks.shutdown().await;
 }
 
-/// Ends sessions that nobody uses, for as long as it is polled.
+/// Ends idle sessions periodically while it is polled.
 async fn close_idle(service: &McpHttpService, interval: Duration) {
     let mut interval = tokio::time::interval(interval);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -94,7 +93,7 @@ async fn close_idle(service: &McpHttpService, interval: Duration) {
     }
 }
 
-/// What listens, and the connections that there are.
+/// The listener and the open connections.
 struct Connections {
     listener: TcpListener,
     endpoint: Endpoint,
@@ -104,8 +103,8 @@ struct Connections {
 }
 
 impl Connections {
-    /// Serves connections for as long as it is polled, and those that there are after that too. They end
-    /// with `graceful`, after what they carry.
+    /// Accepts and serves connections while it is polled. Open connections are served after that too. They end
+    /// gracefully with `graceful`, after their requests.
     async fn accept(&mut self, graceful: &GracefulShutdown) {
         loop {
             tokio::select! {
@@ -130,18 +129,18 @@ impl Connections {
         }
     }
 
-    /// Lets nobody connect any more; returns the connections that there are.
+    /// Closes the listener and returns the open connections.
     fn stop_listening(self) -> JoinSet<()> {
         self.tasks
     }
 }
 
-/// The next connection, once there is room for it.
+/// Returns the next connection, once the limit allows it.
 async fn accept(
     listener: &TcpListener,
     room: &Arc<Semaphore>,
 ) -> (Option<OwnedSemaphorePermit>, TcpStream, SocketAddr) {
-    // An error says that the semaphore was closed, which nobody does.
+    // An error would mean a closed semaphore, but it is never closed.
     let room = room.clone().acquire_owned().await.ok();
     loop {
         match listener.accept().await {
@@ -155,7 +154,7 @@ async fn accept(
     }
 }
 
-/// Whether an error concerns only the connection that was to be accepted, and not the next one.
+/// Returns `true` if an error concerns only this connection and not the listener.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -166,7 +165,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// What answers on a connection.
+/// The service of a connection.
 #[derive(Clone)]
 struct Endpoint {
     service: McpHttpService,
@@ -181,13 +180,13 @@ impl Endpoint {
         http.timer(TokioTimer::new())
             .header_read_timeout(config.head_timeout.min(config.read_timeout).min(LONGEST_READ))
             .max_header_size(config.max_head_bytes)
-            // What is read at once.
+            // Maximum size of the read buffer.
             .max_buf_size(config.max_head_bytes.max(64 * 1024));
         let path = config.path.as_str().into();
         Self { service, path, http, write_timeout: config.write_timeout }
     }
 
-    /// Serves one connection to its end.
+    /// Serves one connection until it ends.
     async fn serve(
         &self,
         stream: TcpStream,
@@ -195,7 +194,7 @@ impl Endpoint {
         entered: &Entered,
         watcher: Watcher,
     ) {
-        // Events are small, and somebody waits for them.
+        // Events are small and must not be delayed.
         let _ = stream.set_nodelay(true);
         let service = service_fn(|request| self.answer(request, peer, entered));
         let stream = TokioIo::new(patient(stream, self.write_timeout));

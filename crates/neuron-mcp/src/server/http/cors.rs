@@ -1,4 +1,4 @@
-//! What the browsers of allowed web pages are told (CORS, the Fetch standard).
+//! CORS headers for browsers (Fetch standard).
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -7,17 +7,17 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Method};
 
-/// The headers of a response that a page must be able to read.
+/// Response headers that a page must be able to read.
 const EXPOSED: &str = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate";
 
-/// Whether a browser asks if it may send the real request.
+/// Returns `true` if the request is a preflight.
 pub(super) fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
     *method == Method::OPTIONS
         && headers.contains_key(ORIGIN)
         && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// The headers of the answer to a preflight: an allowed page may send any header.
+/// Returns the headers of the response to a preflight. Allowed pages may send any header.
 pub(super) fn preflight(request: &HeaderMap) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
@@ -28,7 +28,7 @@ pub(super) fn preflight(request: &HeaderMap) -> HeaderMap {
     headers
 }
 
-/// Lets the page of an allowed origin read a response.
+/// Allows the page of an allowed origin to read a response.
 pub(super) fn allow(origin: HeaderValue, response: &mut HeaderMap) {
     response.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     response.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));

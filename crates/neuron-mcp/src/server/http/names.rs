@@ -1,7 +1,7 @@
-//! By which names a server may be reached, and from which web pages: the defence against DNS rebinding.
+//! Checks of host names and origins, as a defence against DNS rebinding.
 //!
-//! A page can make its own name lead to an address of its visitor's machine. Its requests then reach a server
-//! there; but they name the page's host, and its origin.
+//! A web page can make its own name resolve to an address of its visitor's machine. Its requests then reach a server
+//! there, but they contain the page's host and origin.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,29 +9,29 @@ use http::header::{HOST, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Uri};
 
-/// The names and origins that are allowed.
+/// The allowed hosts and origins.
 #[derive(Clone, Debug)]
 pub(super) struct AllowedNames {
-    /// None: all.
+    /// `None` allows all hosts.
     hosts: Option<Vec<AllowedHost>>,
     origins: Vec<AllowedOrigin>,
 }
 
-/// Why a request is refused.
+/// Reason for refusing a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NameRefusal {
-    /// It does not say, in one way, whom it is for.
+    /// The host is missing or ambiguous.
     Malformed,
-    /// It is for another host.
+    /// The host is not allowed.
     Host,
-    /// A page that is not allowed sent it.
+    /// The origin is not allowed.
     Origin,
 }
 
 impl AllowedNames {
     /// # Errors
     ///
-    /// Which name is none.
+    /// Returns an error with the invalid name.
     pub(super) fn new(
         hosts: Option<&[String]>,
         origins: &[String],
@@ -59,7 +59,7 @@ impl AllowedNames {
         Ok(Self { hosts: (!all).then_some(allowed), origins: origins.collect::<Result<_, _>>()? })
     }
 
-    /// Refuses a request that is for another host, or that another page sent.
+    /// Refuses a request with another host or origin.
     pub(super) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), NameRefusal> {
         for named in named_hosts(uri, headers)? {
             let (host, port) = parse_authority(&named).ok_or(NameRefusal::Malformed)?;
@@ -75,7 +75,7 @@ impl AllowedNames {
         Ok(())
     }
 
-    /// The origin of the page that sent a request, if it is allowed.
+    /// Returns the origin of a request, if it is allowed.
     pub(super) fn origin<'a>(&self, headers: &'a HeaderMap) -> Option<&'a HeaderValue> {
         let value = only(headers.get_all(ORIGIN).iter())?;
         let (scheme, host, port) = parse_origin(value.to_str().ok()?)?;
@@ -83,8 +83,8 @@ impl AllowedNames {
     }
 }
 
-/// All that a request says it is for: its `Host`, and the host within its target. HTTP/1.1 must have the first,
-/// once (RFC 9112, 3.2); a target in absolute form and HTTP/2 have the second.
+/// Returns the hosts in a request: the `Host` header and the host in its target. HTTP/1.1 requires exactly one `Host`
+/// (RFC 9112, 3.2). A target in absolute form and HTTP/2 contain the host too.
 fn named_hosts(uri: &Uri, headers: &HeaderMap) -> Result<Vec<String>, NameRefusal> {
     let mut named: Vec<String> = uri.authority().map(ToString::to_string).into_iter().collect();
     let mut hosts = headers.get_all(HOST).iter();
@@ -98,13 +98,13 @@ fn named_hosts(uri: &Uri, headers: &HeaderMap) -> Result<Vec<String>, NameRefusa
     Ok(named)
 }
 
-/// The only one of several, if there is one and no more.
+/// Returns the item if there is exactly one.
 fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
     let item = items.next()?;
     items.next().is_none().then_some(item)
 }
 
-/// A host as URLs name it. Addresses are compared by value: `[::1]` has several spellings.
+/// A host in normalised form. Addresses are compared by value, because `[::1]` has several spellings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Host {
     Address(IpAddr),
@@ -124,11 +124,11 @@ impl Host {
     }
 }
 
-/// A host with its port, and nothing else.
+/// Parses a host with an optional port. Rejects everything else.
 fn parse_authority(authority: &str) -> Option<(Host, Option<u16>)> {
     let parsed = Authority::try_from(authority).ok()?;
     let host = Host::parse(parsed.host())?;
-    // Neither a user's name nor a port that is no number: `Authority` lets both pass.
+    // `Authority` accepts user information and invalid ports, which are rejected here.
     let written = match parsed.port() {
         Some(port) => format!("{}:{port}", parsed.host()),
         None => parsed.host().to_owned(),
@@ -136,17 +136,17 @@ fn parse_authority(authority: &str) -> Option<(Host, Option<u16>)> {
     (written == authority).then_some((host, parsed.port_u16()))
 }
 
-/// A host of the user's list.
+/// A host in the user's list.
 #[derive(Clone, Debug)]
 struct AllowedHost {
     host: Host,
-    /// None: every port.
+    /// `None` allows every port.
     port: Option<u16>,
 }
 
 impl AllowedHost {
     fn parse(text: &str) -> Result<Self, String> {
-        // An address of version 6 may stand there without its brackets.
+        // An IPv6 address in the list may omit its brackets.
         if let Ok(address) = text.parse::<Ipv6Addr>() {
             return Ok(Self::any_port(Host::Address(IpAddr::V6(address))));
         }
@@ -165,7 +165,7 @@ impl AllowedHost {
     }
 }
 
-/// The scheme, the host and the port of an origin. `null`, which stands for every page without one, is none.
+/// Parses the scheme, host and port of an origin. Returns `None` for `null`, which stands for opaque origins.
 pub(super) fn parse_origin(text: &str) -> Option<(String, Host, u16)> {
     let (scheme, authority) = text.split_once("://")?;
     let scheme = scheme.to_ascii_lowercase();
@@ -179,7 +179,7 @@ pub(super) fn parse_origin(text: &str) -> Option<(String, Host, u16)> {
     Some((scheme, host, port))
 }
 
-/// An origin from which requests may come, with its port or with every one.
+/// An allowed origin, with its port or with every port.
 #[derive(Clone, Debug)]
 struct AllowedOrigin {
     scheme: String,

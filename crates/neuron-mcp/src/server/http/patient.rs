@@ -1,4 +1,4 @@
-//! A connection that ends when its client does not read what it is sent.
+//! Write timeouts for connections.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::AsyncWrite;
 use tokio_io_timeout::TimeoutWriter;
 
-/// A stream whose writes fail once nothing could be written for some time.
+/// Wraps a stream so that writes fail after `limit` without progress.
 pub(super) fn patient<S: AsyncWrite>(stream: S, limit: Duration) -> Pin<Box<TimeoutWriter<S>>> {
     let mut writer = TimeoutWriter::new(stream);
     writer.set_timeout(Some(limit));
@@ -40,7 +40,7 @@ mod tests {
         let (written, read) = futures_util::future::join(writer.write_all(&[7; 50]), read).await;
         written.unwrap();
         assert_eq!(read, [7; 50]);
-        // Nothing waits to be written: that takes as long as it likes.
+        // Without pending data no timeout applies.
         tokio::time::sleep(LIMIT * 2).await;
         writer.write_all(&[8]).await.unwrap();
     }

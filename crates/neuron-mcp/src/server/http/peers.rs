@@ -1,4 +1,4 @@
-//! [`Peers`]: the number of connections of each address, so that one client cannot occupy all of them.
+//! [`Peers`], which counts connections by address so that one client cannot occupy all of them.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -26,8 +26,8 @@ impl Peers {
         Arc::new(Self { max, connections: Mutex::default() })
     }
 
-    /// Counts a connection. If its address has as many as it may have, the oldest one that carries no request gives way.
-    /// `None` if all carry one.
+    /// Counts a connection. If its address has reached the limit, the oldest connection without a request is closed.
+    /// Returns `None` if all connections carry a request.
     pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Entered> {
         let (address, mut all) = (network(address), self.lock());
         let others = all.entry(address).or_default();
@@ -47,7 +47,7 @@ impl Peers {
 }
 
 impl Connection {
-    /// Carries a request from now on.
+    /// Marks the connection as carrying a request.
     pub(super) fn carry(self: &Arc<Self>) -> Carrying {
         self.uses.fetch_add(1, Ordering::Relaxed);
         Carrying(self.clone())
@@ -63,7 +63,7 @@ impl Drop for Carrying {
     }
 }
 
-/// A connection that is counted.
+/// A counted connection.
 pub(super) struct Entered {
     peers: Arc<Peers>,
     address: IpAddr,
@@ -75,7 +75,7 @@ impl Entered {
         &self.connection
     }
 
-    /// Waits until the connection has to give way to another one.
+    /// Waits until the connection must close in favour of another.
     pub(super) async fn gives_way(&self) {
         self.connection.gives_way.cancelled().await;
     }
@@ -93,7 +93,7 @@ impl Drop for Entered {
     }
 }
 
-/// The network that one client has: all addresses with the same first 64 bits for version 6.
+/// Returns the network of a client. For IPv6 this is the first 64 bits of the address.
 pub(super) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),

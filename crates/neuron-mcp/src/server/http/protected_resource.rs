@@ -1,6 +1,6 @@
-//! The server as a protected resource of OAuth 2.1: its metadata, and which access tokens it accepts.
+//! The server as an OAuth 2.1 protected resource, with its metadata and the validation of access tokens.
 //!
-//! After the MCP specification, "Authorization" (2025-06-18 and later), RFC 6750, RFC 8707 and RFC 9728. Signatures
+//! Follows the MCP specification, "Authorization" (2025-06-18 and later), RFC 6750, RFC 8707 and RFC 9728. Signatures
 //! and revocation are checked by the user's [`TokenVerifier`].
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,13 +12,13 @@ use super::authenticate::{HttpIdentity, HttpRefusal};
 use super::bearer::bearer;
 use super::names::{Host, parse_origin};
 
-/// The path of metadata, before the path of the resource (RFC 9728, 3).
+/// Path of the metadata, before the path of the resource (RFC 9728, 3).
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
-/// How long an expired token is accepted, because clocks differ.
+/// Tolerance for an expired token, because clocks differ.
 const LEEWAY: Duration = Duration::from_secs(30);
 
-/// A server that OAuth 2.1 protects, for [`HttpServerConfig::authorize`](crate::HttpServerConfig::authorize).
+/// An OAuth 2.1 protected resource, for [`HttpServerConfig::authorize`](crate::HttpServerConfig::authorize).
 ///
 /// Clients find the authorization servers by the metadata of the resource (RFC 9728), which the server answers at
 /// `/.well-known/oauth-protected-resource` and at the same path with the path of the resource behind it. Every other
@@ -28,7 +28,7 @@ const LEEWAY: Duration = Duration::from_secs(30);
 /// 2. The audience must contain the URI of the resource. Differences in the case of scheme and host, in the default
 ///    port and in a slash at the end are ignored.
 /// 3. The token must not have expired. Because clocks differ, 30 seconds are added.
-/// 4. The [required scopes](Self::required_scopes) must all be there.
+/// 4. The token must have all [required scopes](Self::required_scopes).
 ///
 /// The response to a refused request is 401, or 403 for missing scopes, with a challenge by which the client obtains
 /// another token. Tools find [`HttpIdentity`] and [`TokenClaims`] by
@@ -86,21 +86,21 @@ pub struct ProtectedResource {
 /// The claims of an access token that a [`TokenVerifier`] has verified.
 #[derive(Clone, Debug)]
 pub struct TokenClaims {
-    /// In whose name requests come. Sessions belong to it, so the subject must be unique. With several authorization
-    /// servers, combine the claims `iss` and `sub`.
+    /// The caller's identity. Sessions belong to it, so the subject must be unique. With several authorization servers,
+    /// combine the claims `iss` and `sub`.
     pub identity: HttpIdentity,
-    /// For which resources the token is (`aud`).
+    /// Audience of the token (`aud`).
     pub audience: Vec<String>,
-    /// When the token expires (`exp`), in seconds since 1970-01-01 UTC.
+    /// Expiry of the token (`exp`), in seconds since 1970-01-01 UTC.
     pub expires_at: u64,
-    /// Scopes that were granted, one in each string (`scope` has them with spaces between them).
+    /// Granted scopes, one in each string. The claim `scope` separates them by spaces.
     pub scopes: Vec<String>,
 }
 
 impl TokenClaims {
     /// Returns how long the token is still accepted.
     pub(super) fn lifetime(&self) -> Duration {
-        // A clock before 1970 is wrong, so that every token has expired.
+        // A clock before 1970 is wrong, so every token counts as expired.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::MAX);
         lifetime(self.expires_at, now)
     }
@@ -116,8 +116,9 @@ pub trait TokenVerifier: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`HttpRefusal::unauthorized`] for a bad token and [`HttpRefusal::forbidden`] for missing scopes. The server
-    /// completes their challenges. [`HttpRefusal::unavailable`] if the token cannot be checked now.
+    /// Return [`HttpRefusal::unauthorized`] for an invalid token, [`HttpRefusal::forbidden`] for missing scopes, and
+    /// [`HttpRefusal::unavailable`] if the token cannot be checked now. The server completes the challenges of the
+    /// first two.
     ///
     /// # Cancel safety
     ///
@@ -136,11 +137,11 @@ where
 }
 
 impl ProtectedResource {
-    /// A resource with the URI by which clients reach it, and the issuers whose tokens it accepts. The URI is the public
-    /// one, also behind a proxy. It is never taken from a request.
+    /// Creates a resource with its public URI and the issuers whose tokens it accepts. The URI is never taken from a
+    /// request, also behind a proxy.
     ///
-    /// Each is an `http` or `https` URL without query and fragment, and there is at least one issuer. Otherwise
-    /// [`McpServer::bind_http`](crate::McpServer::bind_http) and
+    /// The URI and the issuers are `http` or `https` URLs without query and fragment, and at least one issuer is
+    /// required. Otherwise [`McpServer::bind_http`](crate::McpServer::bind_http) and
     /// [`McpServer::http_service`](crate::McpServer::http_service) return an error.
     pub fn new(
         uri: impl Into<String>,
@@ -155,19 +156,20 @@ impl ProtectedResource {
         }
     }
 
-    /// Sets the scopes that clients ask for at first (`scopes_supported`), besides the required ones. Default: none.
+    /// Sets the scopes that clients request at first (`scopes_supported`), besides the required scopes. Defaults to
+    /// none.
     pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.scopes = strings(scopes);
         self
     }
 
-    /// Sets the scopes that every token must have. Default: none.
+    /// Sets the scopes that every token must have. Defaults to none.
     pub fn required_scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.required_scopes = strings(scopes);
         self
     }
 
-    /// Sets the name that people read on the authorization page (`resource_name`). Default: none.
+    /// Sets the display name for the authorization page (`resource_name`). Defaults to none.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
@@ -175,7 +177,7 @@ impl ProtectedResource {
 
     /// # Errors
     ///
-    /// Which setting makes no sense.
+    /// Returns an error with the invalid setting.
     pub(super) fn validate(&self) -> Result<(), String> {
         for uri in self.authorization_servers.iter().chain([&self.uri]) {
             let is_http = |(origin, _): (Origin, _)| matches!(&*origin.0, "http" | "https");
@@ -193,7 +195,7 @@ impl ProtectedResource {
         }
     }
 
-    /// Returns `true` if the metadata is at a path: with the path of the resource, or without.
+    /// Returns `true` if the path is one of the two paths of the metadata.
     pub(super) fn has_metadata_at(&self, path: &str) -> bool {
         let path = path.strip_suffix('/').unwrap_or(path);
         path.strip_prefix(WELL_KNOWN).is_some_and(|rest| rest.is_empty() || rest == self.parts().1)
@@ -217,14 +219,14 @@ impl ProtectedResource {
         json.to_string()
     }
 
-    /// Lets in a request with a token that is for this resource, good and sufficient.
+    /// Accepts a request with a valid token for this resource that has the required scopes.
     pub(super) async fn check(
         &self,
         headers: &HeaderMap,
         verifier: &impl TokenVerifier,
     ) -> Result<HttpIdentity, HttpRefusal> {
         let checked = match bearer(headers) {
-            // Without an error: the client knows nothing yet (RFC 6750, 3.1).
+            // A request without a token gets no error code (RFC 6750, 3.1).
             Ok(None) => Err(HttpRefusal::unauthorized()),
             Ok(Some(token)) => self.check_token(token, verifier).await.map_err(with_error),
             Err(malformed) => Err(malformed),
@@ -253,7 +255,7 @@ impl ProtectedResource {
         Ok(claims.identity.clone().with(claims))
     }
 
-    /// Says how a client obtains a token that is let in.
+    /// Adds the metadata URL and the scopes to a refusal, from which a client can obtain a valid token.
     fn with_way_out(&self, refusal: HttpRefusal) -> HttpRefusal {
         if refusal.status() == StatusCode::SERVICE_UNAVAILABLE {
             return refusal;
@@ -267,7 +269,7 @@ impl ProtectedResource {
         }
     }
 
-    /// The URI in two: up to the host and port, and the path without a slash at its end.
+    /// Splits the URI after the host and port. The path has no trailing slash.
     fn parts(&self) -> (&str, &str) {
         let path = parse(&self.uri).map_or("", |(_, path)| path);
         let uri = self.uri.strip_suffix('/').unwrap_or(&self.uri);
@@ -275,7 +277,7 @@ impl ProtectedResource {
     }
 }
 
-/// Adds the code of the error to a refusal of a token.
+/// Adds an error code to the refusal of a token.
 fn with_error(refusal: HttpRefusal) -> HttpRefusal {
     match refusal.status() {
         StatusCode::UNAUTHORIZED => refusal.or_parameter("error", "invalid_token".to_owned()),

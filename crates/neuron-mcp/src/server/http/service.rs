@@ -1,7 +1,7 @@
-//! The service that answers HTTP requests.
+//! The HTTP service of a server.
 //!
-//! Around the SDK's, which has the protocol: who may ask, how long that may take, whose a session is, and how it
-//! all ends.
+//! The SDK's service implements the protocol. This service adds authentication, timeouts, session ownership and
+//! shutdown.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -37,21 +37,21 @@ use crate::route::SESSION_ID;
 use crate::server::mcp_server::McpServer;
 use crate::server::traced::{RequestParent, Traced};
 
-/// The method of a request, since 2026-07-28.
+/// Header with the method of a request, since 2026-07-28.
 const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
 
-/// A server as a service for one's own HTTP server, hyper's or axum's: see
+/// A server as a service for another HTTP server, such as hyper's or axum's. See
 /// [`McpServer::http_service`](crate::McpServer::http_service).
 ///
-/// It answers on every path, takes requests with any kind of body, and never fails. Clones are one server; when
-/// the last is gone, its sessions end.
+/// The service handles every path, accepts any body type, and never returns an error. Clones share one server. Its
+/// sessions end when the last clone is dropped.
 #[derive(Clone)]
 pub struct McpHttpService {
     shared: Arc<Shared>,
     sdk: StreamableHttpService<Traced, Sessions>,
 }
 
-/// What all clones have in common.
+/// State shared by all clones.
 struct Shared {
     names: AllowedNames,
     authenticate: Option<Authenticate>,
@@ -63,11 +63,11 @@ struct Shared {
     shutdown: Shutdown,
 }
 
-/// A response, instead of what was asked for.
+/// A response to a refused request.
 type Refused = Box<Response<McpHttpBody>>;
 
 impl McpHttpService {
-    /// `bound`: on which address it will be, if that is known.
+    /// Creates the service. `bound` is the bind address, if known.
     pub(super) fn new(
         server: &McpServer,
         config: &HttpServerConfig,
@@ -85,13 +85,13 @@ impl McpHttpService {
             of_a_client: config.max_sessions_per_client,
             idle: config.session_idle_timeout,
         }));
-        // Names and origins are checked here, before anything else; bodies have been read.
+        // The SDK's own checks are off, because hosts and origins are checked here first and bodies are already read.
         let sdk_config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .disable_allowed_origins()
             .with_max_request_body_bytes(usize::MAX)
             .with_cancellation_token(shutdown.streams().clone());
-        // Calls end later than the server begins to shut down.
+        // Calls are cancelled later than the start of the shutdown.
         let serving = server.clone().with_shutdown(shutdown.calls().clone()).serving()?;
         let sdk = StreamableHttpService::new(
             move || Ok(Traced::connect(&serving, None)),
@@ -123,7 +123,7 @@ impl McpHttpService {
         self.shared.resource.as_ref().is_some_and(|resource| resource.has_metadata_at(path))
     }
 
-    /// Answers a request.
+    /// Handles a request.
     pub(super) async fn answer<B>(&self, request: Request<B>) -> Response<McpHttpBody>
     where
         B: Body,
@@ -149,12 +149,12 @@ impl McpHttpService {
         response
     }
 
-    /// Whether nothing new begins. Calls that run still get what they asked their clients for.
+    /// Returns `true` if no new work is accepted. Running calls still receive the responses of their clients.
     fn shuts_down(&self) -> bool {
         self.shared.shutdown.asked().is_cancelled()
     }
 
-    /// Refuses what does not concern this server, whoever asks.
+    /// Refuses requests that are not for this server, before authentication.
     fn let_in(&self, parts: &Parts) -> Result<(), Refused> {
         if self.shuts_down() && !may_be_for_a_call(parts) {
             return Err(closing());
@@ -177,7 +177,7 @@ impl McpHttpService {
         })
     }
 
-    /// Answers a request for the metadata, whoever asks.
+    /// Responds to a request for the metadata, without authentication.
     fn metadata(&self, parts: &Parts) -> Option<Response<McpHttpBody>> {
         let resource = self.shared.resource.as_ref()?;
         if !resource.has_metadata_at(parts.uri.path()) {
@@ -191,7 +191,7 @@ impl McpHttpService {
         Some(*with(response, CONTENT_TYPE, "application/json"))
     }
 
-    /// Answers a request that may come here.
+    /// Handles a request that passed the checks.
     async fn serve<B>(&self, mut parts: Parts, body: B) -> Result<Response<McpHttpBody>, Refused>
     where
         B: Body,
@@ -215,7 +215,7 @@ impl McpHttpService {
         } else {
             None
         };
-        // The SDK answers elsewhere: in the task of the session, for one.
+        // The SDK may handle the request in another task, such as the task of the session.
         parts.extensions.insert(RequestParent::current());
         let is_json = has_json_body(&parts);
         let claims = parts.extensions.get::<TokenClaims>();
@@ -230,13 +230,13 @@ impl McpHttpService {
             self.shared.sessions.begun(id, subject, client);
         }
         if is_json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
-            // The SDK's answer to a body that is JSON by its type and no message by its content.
+            // The SDK's response to valid JSON that is not a message.
             return Err(no_message());
         }
         Ok(self.with_end(response, listens, (session, carrying)))
     }
 
-    /// Asks the user's hook who it is.
+    /// Authenticates the request with the user's function.
     async fn authenticate(&self, parts: &mut Parts) -> Result<Option<Arc<str>>, Refused> {
         let Some(authenticate) = &self.shared.authenticate else {
             return Ok(None);
@@ -252,7 +252,7 @@ impl McpHttpService {
                 let subject = identity.shared_subject();
                 identity.enter(&mut parts.extensions);
                 if self.shared.resource.is_some() {
-                    // No tool can pass the token on, which the specification forbids.
+                    // Removed so that no tool can pass the token on, which the specification forbids.
                     parts.headers.remove(AUTHORIZATION);
                 }
                 Ok(Some(subject))
@@ -287,13 +287,12 @@ impl McpHttpService {
                     (StatusCode::BAD_REQUEST, format!("the body could not be read: {error}"))
                 }
             };
-            // What is left of the body is not waited for.
+            // The rest of the body is not read, so the connection cannot be reused.
             with(refused(status, &words), CONNECTION, "close")
         })
     }
 
-    /// The session that a request names, if there is one. What names another's is told what it would be told
-    /// if there were none.
+    /// Enters the session of a request, if it has a session id. The session of another identity is reported as unknown.
     fn session(
         &self,
         headers: &HeaderMap,
@@ -308,7 +307,7 @@ impl McpHttpService {
         })
     }
 
-    /// Lets the SDK answer; meanwhile sees to it that shutdown proceeds.
+    /// Passes the request to the SDK, and drives the shutdown meanwhile.
     async fn ask_sdk(&self, request: Request<Full<Bytes>>) -> Response<SdkBody> {
         let mut answer = Box::pin(self.sdk.handle(request));
         tokio::select! {
@@ -318,7 +317,7 @@ impl McpHttpService {
         }
     }
 
-    /// A response whose stream ends when it should. `listens`: for how long, if its client only listens.
+    /// Adds the end to a response's stream. `listens` is the maximum duration of a listening stream.
     fn with_end(
         &self,
         response: Response<SdkBody>,
@@ -329,7 +328,7 @@ impl McpHttpService {
         let until: BoxFuture<'static, ()> = Box::pin(async move {
             let shutdown = &shared.shutdown;
             match listens {
-                // Either ends the stream.
+                // The stream ends at the earlier of the two.
                 Some(time) => drop(tokio::time::timeout(time, shutdown.asked().cancelled()).await),
                 None => shutdown.proceed().await,
             }
@@ -366,7 +365,7 @@ impl fmt::Debug for McpHttpService {
 
 type SdkBody = http_body_util::combinators::BoxBody<Bytes, Infallible>;
 
-/// Returns the identity that sends a request, or else the address.
+/// Returns the client of a request: the identity, or else the address.
 fn client(parts: &Parts, subject: Option<&str>) -> Client {
     let address = || parts.extensions.get::<SocketAddr>().map(SocketAddr::ip);
     match subject {
@@ -375,8 +374,7 @@ fn client(parts: &Parts, subject: Option<&str>) -> Client {
     }
 }
 
-/// Whether a request begins a session, if it names none: those of the protocol's older versions do, by
-/// `initialize`.
+/// Returns `true` if a request without a session id begins a session. In older versions this is `initialize`.
 fn begins_session(parts: &Parts, body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Message<'a> {
@@ -388,14 +386,14 @@ fn begins_session(parts: &Parts, body: &[u8]) -> bool {
             .is_ok_and(|message| message.method == "initialize")
 }
 
-/// Whether a request may be for a call that runs: an answer to what it asked, or that it is cancelled. Or a
-/// browser that asks whether it may send one.
+/// Returns `true` if a request may belong to a running call, as a response or a cancellation. A browser's preflight for
+/// such a request counts too.
 fn may_be_for_a_call(parts: &Parts) -> bool {
     parts.method == Method::POST && parts.headers.contains_key(SESSION_ID)
         || cors::is_preflight(&parts.method, &parts.headers)
 }
 
-/// Whether a message is a request, or none at all: not a response and no notification.
+/// Returns `true` if a message is a request or invalid. Responses and notifications return `false`.
 fn asks(body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Message {
@@ -406,8 +404,8 @@ fn asks(body: &[u8]) -> bool {
         .map_or(true, |message| message.method.is_some() && message.id.is_some())
 }
 
-/// Whether a client only listens to what there may be to tell: by `GET` in older versions, by
-/// `subscriptions/listen` since 2026-07-28. It does not wait for an answer.
+/// Returns `true` if a client only listens for notifications and waits for no response. This is `GET` in older
+/// versions, and `subscriptions/listen` since 2026-07-28.
 fn only_listens(parts: &Parts) -> bool {
     parts.method == Method::GET
         || parts.headers.get(MCP_METHOD).is_some_and(|method| method == "subscriptions/listen")
@@ -427,7 +425,7 @@ pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<McpHt
     response
 }
 
-/// A refusal in words, after those of its status.
+/// Creates a refusal whose text follows the reason of its status.
 fn refused(status: StatusCode, words: &str) -> Refused {
     let reason = status.canonical_reason().unwrap_or_default();
     Box::new(text(status, format!("{reason}: {words}")))
@@ -452,7 +450,7 @@ fn no_room() -> Refused {
     with(response, RETRY_AFTER, "30")
 }
 
-/// JSON-RPC's answer to what is no message: "Parse error". There is no id that it could have.
+/// Returns JSON-RPC's "Parse error" without an id, for a body that is not a message.
 fn no_message() -> Refused {
     let body = r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"the body is no JSON-RPC message"},"id":null}"#;
     with(Box::new(text(StatusCode::BAD_REQUEST, body)), CONTENT_TYPE, "application/json")

@@ -1,7 +1,7 @@
-//! The sessions of an HTTP server: their number, their owners and their ends.
+//! Limits, ownership and expiry of HTTP sessions.
 //!
-//! The SDK's manager keeps what a session is; it ends one some time after the last message, whether or not a
-//! call still runs or its client listens. Here a session ends once nobody uses it.
+//! The SDK's session manager stores the sessions. It would end a session some time after the last message, even if a
+//! call runs or the client listens. This module ends a session once it is idle.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,13 +21,13 @@ use tokio::time::Instant;
 
 use crate::span::session_prefix;
 
-/// How long a session may take to hear that it ends.
+/// Timeout for closing a session.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// How long a session may be unused whose client has sent nothing after `initialize`.
+/// Idle timeout of a session whose client has sent nothing after `initialize`.
 pub(super) const HANDSHAKE: Duration = Duration::from_secs(30);
 
-/// The identity or address that a session counts for. `None` where neither is known.
+/// The identity or address that a session counts for. `None` if neither is known.
 pub(super) type Client = Option<Arc<str>>;
 
 /// All sessions of a server.
@@ -35,14 +35,14 @@ pub(super) struct Sessions {
     sdk: LocalSessionManager,
     limits: SessionLimits,
     state: Mutex<State>,
-    /// How many there are, for who waits for their end.
+    /// Number of sessions, to wait until none is left.
     count: watch::Sender<usize>,
 }
 
 #[derive(Default)]
 struct State {
     sessions: HashMap<SessionId, Session>,
-    /// The clients whose sessions are about to begin.
+    /// Clients with a reserved session.
     reserved: Vec<Client>,
 }
 
@@ -53,7 +53,7 @@ impl State {
     }
 }
 
-/// How many sessions there may be, and for how long without use.
+/// Limits on the number and the idle time of sessions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SessionLimits {
     pub(super) all: usize,
@@ -61,26 +61,26 @@ pub(super) struct SessionLimits {
     pub(super) idle: Duration,
 }
 
-/// The answer to a client that wants to begin a session.
+/// The availability of a session for a client.
 pub(super) enum Room {
-    /// There is room.
+    /// A session is available.
     Free(Reservation),
-    /// There is room once this one is closed, which was unused for the longest time.
+    /// A session is available once this session is closed. It was idle for the longest time.
     After(SessionId),
-    /// All are used.
+    /// All sessions are in use.
     Full,
 }
 
 struct Session {
     owner: Option<Arc<str>>,
     client: Client,
-    /// Its client has sent something after `initialize`.
+    /// Set once the client has sent something after `initialize`.
     has_begun: bool,
-    /// How many requests and streams are open.
+    /// Number of open requests and streams.
     uses: usize,
-    /// When the last of them ended.
+    /// Time when the last use ended.
     used: Instant,
-    /// It is being closed: nobody can use it any more.
+    /// Set while the session is being closed. It cannot be used any more.
     is_ending: bool,
 }
 
@@ -91,8 +91,8 @@ impl Sessions {
         Self { sdk, limits, state: Mutex::default(), count: watch::Sender::new(0) }
     }
 
-    /// Makes room for one more session of a client. Who has as many as one may have gives up one of its own, and else the
-    /// one that was unused for the longest time ends.
+    /// Reserves a session for a client. At the client's limit, its own session that was idle for the longest time ends.
+    /// At the server's limit, the session that was idle for the longest time ends.
     pub(super) async fn make_room(self: &Arc<Self>, client: &Client) -> Option<Reservation> {
         self.close_idle().await;
         loop {
@@ -116,7 +116,7 @@ impl Sessions {
         let may_end =
             |session: &Session| session.uses == 0 && (!has_all || is_own(&session.client));
         let unused = state.sessions.iter_mut().filter(|(_, session)| may_end(session));
-        // First those that never began.
+        // Sessions without any request after `initialize` end first.
         match unused.min_by_key(|(_, session)| (session.has_begun, session.used)) {
             Some((id, session)) => {
                 session.is_ending = true;
@@ -126,18 +126,18 @@ impl Sessions {
         }
     }
 
-    /// Says who began a session.
+    /// Records the owner of a new session.
     pub(super) fn begun(&self, id: &str, owner: Option<Arc<str>>, client: Client) {
         if let Some(session) = self.state().sessions.get_mut(id) {
             (session.owner, session.client) = (owner, client);
         }
     }
 
-    /// Uses a session, which keeps it from ending. Nothing if there is none of this id.
+    /// Marks a session as used, which prevents it from ending. Returns `None` if the session does not exist.
     ///
     /// # Errors
     ///
-    /// Another began it.
+    /// Returns an error if another identity owns the session.
     pub(super) fn enter(
         self: &Arc<Self>,
         id: &str,
@@ -157,7 +157,7 @@ impl Sessions {
         Ok(Some(SessionUse { sessions: self.clone(), id: id.into() }))
     }
 
-    /// Ends the sessions that nobody has used for long.
+    /// Ends the idle sessions.
     pub(super) async fn close_idle(&self) {
         let idle = self.take_idle();
         future::join_all(idle.iter().map(|id| self.close(id, "nobody uses it"))).await;
@@ -165,13 +165,13 @@ impl Sessions {
 
     async fn close(&self, id: &SessionId, reason: &str) {
         tracing::debug!(session = session_prefix(id), reason, "a session ends");
-        // One that does not listen ends by what it is served with, at the server's end.
+        // A session that does not react ends with its service at the end of the server.
         if tokio::time::timeout(CLOSING, self.close_session(id)).await.is_err() {
             self.forget(id);
         }
     }
 
-    /// Chooses the sessions that nobody has used for long. Nobody can use them from now on.
+    /// Takes the idle sessions. They cannot be used from now on.
     fn take_idle(&self) -> Vec<SessionId> {
         let mut state = self.state();
         let idle = |one: &Session| match one.has_begun {
@@ -179,7 +179,7 @@ impl Sessions {
             false => self.limits.idle.min(HANDSHAKE),
         };
         let is_idle = |one: &Session| one.uses == 0 && one.used.elapsed() >= idle(one);
-        // Also one that was chosen before: whoever closed it may have been dropped.
+        // Includes sessions that were taken before, because the future that closes them may have been dropped.
         let idle = state.sessions.iter_mut().filter(|(_, one)| is_idle(one));
         let taken = idle.map(|(id, session)| {
             session.is_ending = true;
@@ -188,13 +188,13 @@ impl Sessions {
         taken.collect()
     }
 
-    /// Waits until there is none.
+    /// Waits until no session is left.
     pub(super) async fn ended(&self) {
-        // An error says that nobody counts any more, which cannot be: `self` does.
+        // An error would mean a dropped sender, but `self` owns it.
         let _ = self.count.subscribe().wait_for(|count| *count == 0).await;
     }
 
-    /// Notes that the client of a session has sent something after `initialize`.
+    /// Records that the client of a session has sent something after `initialize`.
     fn has_begun(&self, id: &SessionId) {
         if let Some(session) = self.state().sessions.get_mut(id) {
             session.has_begun = true;
@@ -212,10 +212,10 @@ impl Sessions {
     }
 }
 
-/// Another began the session.
+/// Another identity owns the session.
 pub(super) struct SessionOwnerMismatch;
 
-/// Room for a session that is about to begin.
+/// A reserved place for a new session.
 pub(super) struct Reservation {
     sessions: Arc<Sessions>,
     client: Client,
@@ -230,7 +230,7 @@ impl Drop for Reservation {
     }
 }
 
-/// Somebody uses a session.
+/// Keeps a session in use until it is dropped.
 pub(super) struct SessionUse {
     sessions: Arc<Sessions>,
     id: SessionId,
@@ -273,7 +273,7 @@ impl SessionManager for Sessions {
         self.sdk.initialize_session(id, message).await
     }
 
-    /// Whether a request may use it: the SDK serves those of sessions that there are.
+    /// Returns `true` if a request may use the session. The SDK calls this before it handles a request.
     async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
         let is_ending = self.state().sessions.get(id).is_none_or(|session| session.is_ending);
         Ok(!is_ending && self.sdk.has_session(id).await?)
@@ -352,7 +352,7 @@ mod tests {
         assert!(matches!(sessions.reserve(&None), Room::After(id) if id == silent));
     }
 
-    /// A request that came while its session was about to be closed for idleness was let in, and its call broke off.
+    /// Regression test: a request was accepted while its idle session was being closed, and its call was aborted.
     #[tokio::test]
     async fn who_comes_while_a_session_ends_finds_none() {
         let sessions = sessions(1, Duration::ZERO);
@@ -368,7 +368,7 @@ mod tests {
         assert!(!sessions.has_session(&id).await.unwrap());
         assert!(matches!(sessions.enter(&id, Some("another")), Err(SessionOwnerMismatch)));
         assert!(matches!(sessions.reserve(&None), Room::After(_)), "it is still there");
-        // Whoever closed it went away: the next one does.
+        // The closing future was dropped, so the next call closes the session.
         sessions.close_idle().await;
         assert!(matches!(sessions.reserve(&None), Room::Free(_)));
     }

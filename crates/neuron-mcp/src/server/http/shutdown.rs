@@ -1,23 +1,23 @@
-//! How a server over HTTP ends: step by step, so that nothing breaks off that need not.
+//! Graceful shutdown of an HTTP server, in steps.
 
 use std::time::Duration;
 
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// How long a cancelled call may take to say so.
+/// Grace period for cancelled calls to respond.
 const CANCELLED_CALLS: Duration = Duration::from_secs(2);
 
-/// The steps of a shutdown. Each token is cancelled once the one before it was.
+/// The steps of a shutdown. Each token is cancelled after the token before it.
 pub(super) struct Shutdown {
-    /// Shutdown was asked for: nothing new begins, and streams end on which a client only listens. Calls still
-    /// get answers to what they ask.
+    /// Shutdown was requested. No new work is accepted and listening streams end. Running calls still receive the
+    /// responses of their clients.
     asked: CancellationToken,
-    /// Calls had their time: they are cancelled.
+    /// The grace period is over and calls are cancelled.
     calls: CancellationToken,
-    /// Cancelled calls had theirs: all streams and sessions end.
+    /// The grace period of cancelled calls is over. All streams and sessions end.
     streams: CancellationToken,
     grace: Duration,
-    /// Sessions end with the server also if nobody asked.
+    /// Ends the sessions when the server is dropped without a shutdown.
     _at_the_end: DropGuard,
 }
 
@@ -45,8 +45,8 @@ impl Shutdown {
         &self.streams
     }
 
-    /// Waits until shutdown was asked for and calls had their time, and takes the steps at their times. Any
-    /// number may wait; what is done is done once.
+    /// Waits for the shutdown and its grace periods, and cancels the tokens in time. Any number of tasks may run this
+    /// at the same time.
     pub(super) async fn proceed(&self) {
         self.asked.cancelled().await;
         tokio::time::sleep(self.grace).await;
@@ -55,7 +55,7 @@ impl Shutdown {
         self.end();
     }
 
-    /// Takes all steps at once.
+    /// Cancels all tokens at once.
     pub(super) fn end(&self) {
         self.asked.cancel();
         self.calls.cancel();

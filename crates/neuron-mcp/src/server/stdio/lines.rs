@@ -1,4 +1,4 @@
-//! Messages as lines of JSON, within a limit.
+//! Transport of JSON messages, one per line and with a maximum length.
 
 use std::collections::HashSet;
 use std::io;
@@ -17,39 +17,39 @@ use tokio_util::sync::CancellationToken;
 use crate::lines::{LineReader, LineWriter, Piece, Waiting};
 use crate::server::session::Closing;
 
-/// How long a line may be.
+/// Maximum length of a line, in bytes.
 const MAX_LINE: usize = 16 * 1024 * 1024;
 
-/// The bytes that may wait for a client that does not read, while more is read of it.
+/// Maximum number of queued bytes for a client that does not read. Above it, no more requests are read.
 const WAITING_BYTES: usize = 32 * 1024 * 1024;
 
-/// How long calls may go on after the end of the input.
+/// Grace period for calls after the end of the input.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How long calls that were told to end may take for it, and what was not written yet for getting out.
+/// Grace period for cancelled calls to end and for queued responses to be written.
 const LAST: Duration = Duration::from_secs(2);
 
-/// A connection over a pair of streams.
+/// A transport over a pair of streams.
 pub(super) struct LineTransport<R> {
     lines: LineReader<R>,
     output: LineWriter,
-    /// An answer that the connection itself gives. It goes out before anything more is read, and is kept here
-    /// because `receive` may be dropped at any time.
+    /// A response of the transport itself. It is written before the next read. It is stored here, because `receive` may
+    /// be dropped at any time.
     answer: Option<Waiting>,
-    /// What ends the input.
+    /// Ends the input when cancelled.
     until: CancellationToken,
-    /// How far the connection's end has come.
+    /// Stages at the end of the connection.
     closing: Closing,
-    /// When the input ended, and when calls were told to end.
+    /// Times when the input ended, and when calls were cancelled.
     ended_at: Option<Instant>,
     told_at: Option<Instant>,
-    /// The requests that were received and not answered, nor cancelled by the client.
+    /// Requests that are neither answered nor cancelled by the client.
     unanswered: HashSet<RequestId>,
 }
 
 impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
-    /// A connection whose input ends when a token is cancelled, if not before: so that what answers there is
-    /// still gets out.
+    /// Creates a transport whose input ends when a token is cancelled, if not before. Pending responses are still
+    /// written.
     pub(super) fn new(
         input: R,
         output: impl AsyncWrite + Send + Unpin + 'static,
@@ -68,7 +68,7 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
         }
     }
 
-    /// The next message; nothing at the end of the input. What is no message is refused or skipped.
+    /// Returns the next message, or `None` at the end of the input. Invalid lines are rejected or skipped.
     async fn next_message(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
             if let Some(answer) = &mut self.answer {
@@ -106,9 +106,9 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
         }
     }
 
-    /// Waits until all requests are answered, as long as that may take.
+    /// Waits until all requests are answered or the grace periods have passed.
     ///
-    /// Nothing changes while this waits: whoever answers drops the future, and calls again.
+    /// This future never completes by an answer. To answer, the SDK drops it and calls `receive` again.
     async fn last_answers(&mut self) {
         if self.unanswered.is_empty() {
             return;
@@ -125,23 +125,23 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
 
     fn refuse(&mut self, error: ErrorData, id: Option<RequestId>) {
         let message = ServerJsonRpcMessage::error(error, id);
-        // An error says that the connection is closed.
+        // An error means that the connection is closed.
         self.answer = self.output.push(&message, usize::MAX).ok();
     }
 }
 
-/// What a line holds.
+/// Content of a line.
 enum Content {
     Message(Box<ClientJsonRpcMessage>),
-    /// JSON that is no message, and its id if it has one.
+    /// JSON that is not a message, with its id if it has one.
     Wrong(Option<RequestId>),
-    /// Nothing, no JSON, or a notification that nobody knows.
+    /// An empty line, text that is not JSON, or an unknown notification.
     Nothing,
 }
 
 impl Content {
     fn of(line: &[u8]) -> Self {
-        // A byte order mark may stand before JSON (RFC 8259, 8.1).
+        // A byte order mark may precede JSON (RFC 8259, 8.1).
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
         if line.is_empty() {
             return Self::Nothing;
@@ -182,8 +182,8 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for LineTransport<R> {
         async move { written?.wait().await }
     }
 
-    /// The next message. The SDK takes what calls tell the client only while it waits for this: so there is no
-    /// end of the input before the calls have ended.
+    /// Returns the next message. The SDK sends notifications of calls only while it waits here, so the end of the input
+    /// is not reported before the calls have ended.
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         if !self.closing.input_ended.is_cancelled() {
             let until = self.until.clone();
@@ -197,7 +197,7 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for LineTransport<R> {
                     self.unanswered.insert(request.id.clone());
                 }
                 Some(ClientJsonRpcMessage::Notification(notification)) => {
-                    // Whoever cancels a request gets no answer.
+                    // A request that the client has cancelled gets no response.
                     if let ClientNotification::CancelledNotification(cancelled) =
                         &notification.notification
                         && let Some(id) = &cancelled.params.request_id

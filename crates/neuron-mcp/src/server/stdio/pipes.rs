@@ -1,6 +1,6 @@
-//! Standard input and output without tokio's: their reads and writes run where the end of a runtime waits for
-//! them, so that a program whose server was shut down would go on until its client says something. Threads of
-//! our own end with the program.
+//! Standard input and output with their own threads. Tokio's versions run blocking reads that the shutdown of a runtime
+//! waits for. After the server was shut down, the program would continue until the client sends a message. These
+//! threads end with the program.
 
 use std::io::{self, Read as _, Write as _};
 use std::pin::Pin;
@@ -13,17 +13,17 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::io::StreamReader;
 
-/// How much is read at once.
+/// Maximum size of one read, in bytes.
 const CHUNK: usize = 64 * 1024;
 
-/// Standard input and output.
+/// Returns standard input and output.
 pub(super) fn standard() -> io::Result<(impl AsyncRead + Send + Unpin + 'static, Output)> {
     Ok((input()?, Output::new()?))
 }
 
-/// Standard input, read by a thread.
+/// Returns standard input, read by a thread.
 fn input() -> io::Result<impl AsyncRead + Send + Unpin + 'static> {
-    // One: what is not asked for stays in the pipe.
+    // A capacity of 1 leaves unread data in the pipe.
     let (sender, mut chunks) = mpsc::channel(1);
     thread::Builder::new().name("mcp-stdin".to_owned()).spawn(move || {
         let mut input = io::stdin();
@@ -47,9 +47,9 @@ fn input() -> io::Result<impl AsyncRead + Send + Unpin + 'static> {
 /// Standard output, written by a thread.
 pub(super) struct Output {
     jobs: mpsc::UnboundedSender<(Vec<u8>, oneshot::Sender<io::Result<()>>)>,
-    /// What is collected until it is flushed.
+    /// Bytes collected since the last flush.
     collected: Vec<u8>,
-    /// The write that runs.
+    /// The write in progress.
     running: Option<oneshot::Receiver<io::Result<()>>>,
 }
 
@@ -61,14 +61,14 @@ impl Output {
             let mut output = io::stdout();
             while let Some((bytes, done)) = receiver.blocking_recv() {
                 let written = output.write_all(&bytes).and_then(|()| output.flush());
-                // Nobody waits any more: then nobody needs to know.
+                // The receiver was dropped, so the result is not needed.
                 let _ = done.send(written);
             }
         })?;
         Ok(Self { jobs, collected: Vec::new(), running: None })
     }
 
-    /// Waits for the write that runs.
+    /// Waits for the write in progress.
     fn poll_running(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(running) = &mut self.running else {
             return Poll::Ready(Ok(()));
