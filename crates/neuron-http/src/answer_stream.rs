@@ -15,7 +15,7 @@ use neuron_types::{
 use crate::{Body, Framing, Secret};
 
 /// A decoder of one vendor's streamed response. Decodes frames into [`StreamEvent`]s.
-pub trait Answer {
+pub trait Decoder {
     /// The framing of the vendor's stream.
     type Framing: Framing + Default;
 
@@ -52,7 +52,7 @@ pub fn complete(response: CompletionResponse, events: &mut VecDeque<StreamEvent>
 }
 
 /// A stream of the events of a response. Bytes are decoded as the stream is polled.
-pub struct AnswerStream<B, A: Answer> {
+pub struct AnswerStream<B, A: Decoder> {
     body: B,
     framing: A::Framing,
     answer: A,
@@ -69,7 +69,7 @@ pub struct AnswerStream<B, A: Answer> {
     secret: Secret,
 }
 
-impl<A: Answer> AnswerStream<Body, A> {
+impl<A: Decoder> AnswerStream<Body, A> {
     /// Decodes the body of a response. `secret` is removed from errors.
     pub fn new(mut body: Body, answer: A, secret: Secret) -> Self {
         let metadata = std::mem::take(&mut body.metadata);
@@ -77,7 +77,7 @@ impl<A: Answer> AnswerStream<Body, A> {
     }
 }
 
-impl<B, A: Answer> AnswerStream<B, A> {
+impl<B, A: Decoder> AnswerStream<B, A> {
     /// Decodes bytes from another source. `secret` is removed from errors.
     pub fn from_bytes(body: B, answer: A, secret: Secret) -> Self {
         Self {
@@ -136,7 +136,7 @@ impl<B, A: Answer> AnswerStream<B, A> {
 impl<B, A> Stream for AnswerStream<B, A>
 where
     B: Stream<Item = Result<Bytes, ProviderError>> + Unpin,
-    A: Answer + Unpin,
+    A: Decoder + Unpin,
     A::Framing: Unpin,
 {
     type Item = StreamEvent;
@@ -184,14 +184,14 @@ where
 impl<B, A> From<AnswerStream<B, A>> for StreamHandle
 where
     B: Stream<Item = Result<Bytes, ProviderError>> + Unpin + WasmCompatSend + 'static,
-    A: Answer<Framing: Unpin + WasmCompatSend> + Unpin + WasmCompatSend + 'static,
+    A: Decoder<Framing: Unpin + WasmCompatSend> + Unpin + WasmCompatSend + 'static,
 {
     fn from(stream: AnswerStream<B, A>) -> Self {
         StreamReceiver::new(stream).into()
     }
 }
 
-impl<B, A: Answer> fmt::Debug for AnswerStream<B, A> {
+impl<B, A: Decoder> fmt::Debug for AnswerStream<B, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AnswerStream").field("ended", &self.ended).finish_non_exhaustive()
     }

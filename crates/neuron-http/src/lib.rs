@@ -10,7 +10,7 @@
 //! |---|---|
 //! | sending a request | [`Endpoint`], [`BaseUrl`], [`write_json`] |
 //! | reading the response | [`Reply`], [`Body`] |
-//! | a streamed response | [`AnswerStream`], [`Answer`], [`SseDecoder`], [`LineDecoder`] |
+//! | a streamed response | [`AnswerStream`], [`Decoder`], [`SseDecoder`], [`LineDecoder`] |
 //! | a status that is not a success | [`Rejection`], [`VendorError`], [`retry_after`] |
 //! | keys | [`Secret`] |
 
@@ -46,7 +46,7 @@ mod sse;
 mod key_source;
 mod secret;
 
-pub use answer_stream::{Answer, AnswerStream, complete};
+pub use answer_stream::{AnswerStream, Decoder, complete};
 pub use base_url::BaseUrl;
 pub use body::Body;
 pub use client::HttpClient;

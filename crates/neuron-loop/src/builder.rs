@@ -6,9 +6,9 @@ use std::time::Duration;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ApprovalSigner, BoxedHook, BoxedLayer, Budget, CacheControl, ContextStrategy, Injector,
-    KeepAll, LoopConfig, ModelLayer, ObservabilityHook, PermissionPolicy, PrepareTurn, Provider,
-    RegistryError, RequestSettings, RunView, SystemPrompt, ToolContext, ToolErrorPolicy, TurnSetup,
-    UsageLimits, WasmCompatSend, WasmCompatSync,
+    LoopConfig, ModelLayer, NoCompaction, ObservabilityHook, PermissionPolicy, PrepareTurn,
+    Provider, RegistryError, RequestSettings, RunView, SystemPrompt, ToolContext, ToolErrorPolicy,
+    TurnSetup, UsageLimits, WasmCompatSend, WasmCompatSync,
 };
 
 use crate::agent::{Agent, Inner};
@@ -38,7 +38,7 @@ impl AgentBuilder {
     pub(crate) fn new(provider: impl Provider + 'static) -> Self {
         let mut inner = Inner {
             model: Arc::new(provider),
-            strategy: Arc::new(KeepAll),
+            strategy: Arc::new(NoCompaction),
             definition: Default::default(),
         };
         let config = &mut inner.definition.config;

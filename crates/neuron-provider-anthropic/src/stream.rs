@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use neuron_http::{Answer, Secret, SseDecoder, complete, read_frame};
+use neuron_http::{Decoder, Secret, SseDecoder, complete, read_frame};
 use neuron_types::{ContentBlock, ProviderError, StreamEvent, ToolCall};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -155,7 +155,7 @@ pub(crate) struct MessageDecoder {
     done: Vec<(usize, ContentBlock)>,
 }
 
-impl Answer for MessageDecoder {
+impl Decoder for MessageDecoder {
     type Framing = SseDecoder;
 
     fn take(

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use neuron_http::{Answer, LineDecoder, Secret, complete, read_frame};
+use neuron_http::{Decoder, LineDecoder, Secret, complete, read_frame};
 use neuron_types::{ContentBlock, ProviderError, StreamEvent, ToolCall};
 
 use serde::Deserialize;
@@ -20,7 +20,7 @@ pub(crate) struct ChatDecoder {
     has_message: bool,
 }
 
-impl Answer for ChatDecoder {
+impl Decoder for ChatDecoder {
     type Framing = LineDecoder;
 
     fn take(

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use neuron_http::{Answer, Secret, complete, read_frame};
+use neuron_http::{Decoder, Secret, complete, read_frame};
 use neuron_types::{CompletionResponse, ProviderError, StreamEvent};
 use serde_json::Value;
 
@@ -43,7 +43,7 @@ pub(crate) struct ChatDecoder {
     vendor: Vendor,
 }
 
-impl Answer for ChatDecoder {
+impl Decoder for ChatDecoder {
     type Framing = ChatFraming;
 
     fn take(

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
-use neuron_http::{Answer, AnswerStream, Secret};
+use neuron_http::{AnswerStream, Decoder, Secret};
 use neuron_types::{
     CompletionResponse, ContentBlock, Message, ProviderError, StreamEvent, ToolCall,
 };
@@ -13,7 +13,7 @@ pub(crate) const SECRET: &str = "sk-secret";
 /// Decodes a stream to its end. All chunks are available at once.
 pub(crate) fn read<A>(pieces: Vec<Result<Bytes, ProviderError>>) -> Vec<StreamEvent>
 where
-    A: Answer<Framing: Unpin> + Default + Unpin,
+    A: Decoder<Framing: Unpin> + Default + Unpin,
 {
     let secret = Secret::new(SECRET);
     let events = AnswerStream::from_bytes(stream::iter(pieces), A::default(), secret);
@@ -22,7 +22,7 @@ where
 
 pub(crate) fn read_bytes<A>(bytes: &[u8]) -> Vec<StreamEvent>
 where
-    A: Answer<Framing: Unpin> + Default + Unpin,
+    A: Decoder<Framing: Unpin> + Default + Unpin,
 {
     read::<A>(vec![Ok(Bytes::copy_from_slice(bytes))])
 }
@@ -134,7 +134,7 @@ pub(crate) fn short(events: &[StreamEvent]) -> Vec<String> {
 #[track_caller]
 pub(crate) fn check_every_byte<A>(bytes: &[u8], needed: usize)
 where
-    A: Answer<Framing: Unpin> + Default + Unpin,
+    A: Decoder<Framing: Unpin> + Default + Unpin,
 {
     let shown = |events: Vec<StreamEvent>| format!("{events:?}");
     let piece = |bytes: &[u8]| Ok(Bytes::copy_from_slice(bytes));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use neuron_types::{
-    BoxedLayer, CompletionResponse, HeldBack, HookAction, HookError, HookEvent, LoopError,
+    BoxedLayer, BufferedDeltas, CompletionResponse, HookAction, HookError, HookEvent, LoopError,
     ModelCall, ModelLayer, ModelNext, ObservabilityHook,
 };
 
@@ -162,7 +162,7 @@ impl ModelLayer for GuardrailHook {
         if self.output.is_empty() {
             return next.run(call).await;
         }
-        let held = next.sink().filter(|_| self.holds_back_text).map(HeldBack::new);
+        let held = next.sink().filter(|_| self.holds_back_text).map(BufferedDeltas::new);
         let response = held.as_ref().map_or(next, |held| next.with_sink(held)).run(call).await?;
         if let Some(reason) = self.judge_output(&output_text(&response, &call)).await {
             next.take_back_paused_answer();

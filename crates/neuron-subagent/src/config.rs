@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use neuron_loop::LoopConfig;
-use neuron_types::{BoxedHook, BoxedStrategy, KeepAll, PermissionPolicy, SystemPrompt, ToolEffect};
+use neuron_types::{
+    BoxedHook, BoxedStrategy, NoCompaction, PermissionPolicy, SystemPrompt, ToolEffect,
+};
 
 /// The configuration of a sub-agent. Build it with `..Default::default()`, because fields may be added.
 ///
@@ -45,7 +47,7 @@ pub struct SubAgentConfig {
     /// [`pause_for_approval`](LoopConfig::pause_for_approval) holds only for an agent that runs outside
     /// of a tool call; inside one it waits if the run around the call does.
     pub settings: LoopConfig,
-    /// The strategy that keeps its conversation within the model's context window. Default: [`KeepAll`].
+    /// The strategy that keeps its conversation within the model's context window. Default: [`NoCompaction`].
     pub context: BoxedStrategy,
     /// The permission policy, in place of the policy of the parent run. By default the policy of the parent
     /// run.
@@ -69,7 +71,7 @@ impl Default for SubAgentConfig {
             max_depth: 1,
             max_turns: None,
             settings: LoopConfig::default(),
-            context: BoxedStrategy::new(KeepAll),
+            context: BoxedStrategy::new(NoCompaction),
             policy: None,
             hooks: Vec::new(),
             inherits_hooks: true,

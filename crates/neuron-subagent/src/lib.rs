@@ -65,5 +65,5 @@ mod child_context;
 
 pub use config::SubAgentConfig;
 pub use manager::SubAgentManager;
-pub use neuron_types::{KeepAll, SubAgentError};
+pub use neuron_types::{NoCompaction, SubAgentError};
 pub use tool::SubAgentTool;

@@ -7,7 +7,7 @@ use neuron_loop::{AgentResult, LoopError};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     AgentTool, ApprovalError, BoxedProvider, Durability, Provider, ResumedApproval, StopReason,
-    SubAgentError, ToolAnswer, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError,
+    SubAgentError, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolFuture,
     ToolOutput, ToolSet, WasmBoxedFuture, read_json,
 };
 use serde::Deserialize;
@@ -210,7 +210,7 @@ impl<P: Provider + 'static> AgentTool for SubAgentTool<P> {
         input: Value,
         ctx: &'a ToolContext,
         durability: Durability<'a>,
-    ) -> ToolAnswer<'a> {
+    ) -> ToolFuture<'a> {
         Box::pin(self.call(name, input, ctx, Steps::In(durability)))
     }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use neuron_types::{
-    BoxedSandbox, Durability, RegistryError, Sandbox, Tool, ToolAnswer, ToolCall, ToolContext,
-    ToolDefinition, ToolDyn, ToolError, ToolOutput, ToolSet, ToolUseRef, WasmBoxedFuture,
+    BoxedSandbox, Durability, RegistryError, Sandbox, Tool, ToolCall, ToolContext, ToolDefinition,
+    ToolDyn, ToolError, ToolFuture, ToolOutput, ToolSet, ToolUseRef, WasmBoxedFuture,
     WasmCompatSend,
 };
 use serde_json::Value;
@@ -548,7 +548,7 @@ impl ToolSet for ToolRegistry {
         call: &'a ToolCall,
         ctx: &'a ToolContext,
         durability: Option<Durability<'a>>,
-    ) -> ToolAnswer<'a> {
+    ) -> ToolFuture<'a> {
         let nested = durability.map(|durability| Nested { name: &call.name, durability });
         Box::pin(self.execute_call_in(call, ctx, self.sandbox.as_ref(), nested))
     }

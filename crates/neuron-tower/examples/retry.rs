@@ -10,7 +10,7 @@ use neuron_context::SlidingWindowStrategy;
 use neuron_loop::AgentLoop;
 use neuron_provider_anthropic::Anthropic;
 use neuron_testing::{AnthropicServer, Reply, ServerReply};
-use neuron_tower::{CallLimitLayer, RetryTransient, ServiceProvider, ShareLayer};
+use neuron_tower::{CallLimitLayer, RetryTransient, ServiceProvider, SharedServiceLayer};
 use neuron_types::{ProviderError, ToolContext};
 use tower::{BoxError, ServiceBuilder};
 
@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let layers = ServiceBuilder::new()
         .layer(CallLimitLayer::new(4))
         .retry(RetryTransient::new().max_retries(4).base_delay(Duration::from_millis(100)))
-        .layer(ShareLayer)
+        .layer(SharedServiceLayer)
         .rate_limit(50, Duration::from_secs(60))
         .map_err(move |error: BoxError| {
             say(format!("attempt failed: {error}"));

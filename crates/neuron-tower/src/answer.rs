@@ -13,14 +13,14 @@ use neuron_types::{
 /// A service should respond in the requested form. A service that cannot, such as a cache of whole responses, may use
 /// the other form, which [`ServiceProvider`](crate::ServiceProvider) converts.
 #[derive(Debug)]
-pub enum ModelAnswer {
+pub enum ModelResponseFuture {
     /// The whole response.
     Whole(Box<CompletionResponse>),
     /// The response as a stream. Errors after its beginning are events of the stream, so layers do not see them.
     Stream(StreamHandle),
 }
 
-impl ModelAnswer {
+impl ModelResponseFuture {
     /// Returns the whole response. Reads a stream to its end.
     ///
     /// # Errors
@@ -57,13 +57,13 @@ impl ModelAnswer {
     }
 }
 
-impl From<CompletionResponse> for ModelAnswer {
+impl From<CompletionResponse> for ModelResponseFuture {
     fn from(response: CompletionResponse) -> Self {
         Self::Whole(Box::new(response))
     }
 }
 
-impl From<StreamHandle> for ModelAnswer {
+impl From<StreamHandle> for ModelResponseFuture {
     fn from(handle: StreamHandle) -> Self {
         Self::Stream(handle)
     }

@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::PollSemaphore;
 use tower::{Layer, Service};
 
-use crate::{ModelAnswer, ModelCall};
+use crate::{ModelCall, ModelResponseFuture};
 
 /// Limits the number of open calls. A streamed response is open until it ends or is dropped.
 ///
@@ -66,9 +66,9 @@ pub struct CallLimit<S> {
 
 impl<'r, S> Service<ModelCall<'r>> for CallLimit<S>
 where
-    S: Service<ModelCall<'r>, Response = ModelAnswer>,
+    S: Service<ModelCall<'r>, Response = ModelResponseFuture>,
 {
-    type Response = ModelAnswer;
+    type Response = ModelResponseFuture;
     type Error = S::Error;
     type Future = CallLimitFuture<S::Future>;
 
@@ -102,21 +102,21 @@ pin_project! {
 
 impl<F, E> Future for CallLimitFuture<F>
 where
-    F: Future<Output = Result<ModelAnswer, E>>,
+    F: Future<Output = Result<ModelResponseFuture, E>>,
 {
-    type Output = Result<ModelAnswer, E>;
+    type Output = Result<ModelResponseFuture, E>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let answer = ready!(this.answer.poll(cx));
         let permit = this.permit.take();
         Poll::Ready(answer.map(|answer| match answer {
-            ModelAnswer::Stream(handle) => {
+            ModelResponseFuture::Stream(handle) => {
                 let events = PermittedStream { events: handle.receiver, permit };
-                ModelAnswer::Stream(StreamReceiver::new(events).into())
+                ModelResponseFuture::Stream(StreamReceiver::new(events).into())
             }
             // The permit is dropped here, because a whole response ends the call.
-            whole @ ModelAnswer::Whole(_) => whole,
+            whole @ ModelResponseFuture::Whole(_) => whole,
         }))
     }
 }

@@ -43,16 +43,16 @@
 //! |---|---|
 //! | a provider with layers around it | [`ServiceProvider`] |
 //! | a retry policy | [`RetryTransient`], [`RetryableError`] |
-//! | a layer of your own | [`ModelCall`], [`ModelAnswer`], [`ProviderService`] |
+//! | a layer of your own | [`ModelCall`], [`ModelResponseFuture`], [`ProviderService`] |
 //! | a limit on open calls that counts streams until they end | [`CallLimitLayer`] |
-//! | `rate_limit` and other services that cannot be cloned | [`ShareLayer`] |
-//! | `buffer` and other layers that need `'static` requests | [`OwnRequestLayer`] |
+//! | `rate_limit` and other services that cannot be cloned | [`SharedServiceLayer`] |
+//! | `buffer` and other layers that need `'static` requests | [`OwnedRequestLayer`] |
 //! | embeddings | [`EmbeddingService`] |
 //!
 //! # No copies
 //!
 //! The agent loop lends the conversation to the provider, and this crate preserves that. Layers receive a [`ModelCall`]
-//! that borrows the request, and every retry borrows it again. Only [`OwnRequestLayer`] copies the request, once for
+//! that borrows the request, and every retry borrows it again. Only [`OwnedRequestLayer`] copies the request, once for
 //! each call.
 //!
 //! # The order of layers
@@ -98,13 +98,13 @@ mod share;
 
 mod error;
 
-pub use answer::ModelAnswer;
+pub use answer::ModelResponseFuture;
 pub use call::ModelCall;
 pub use call_limit::{CallLimit, CallLimitFuture, CallLimitLayer};
 pub use embedding::EmbeddingService;
 pub use error::RetryableError;
-pub use own_request::{OwnRequest, OwnRequestLayer};
+pub use own_request::{OwnRequest, OwnedRequestLayer};
 pub use provider_service::ProviderService;
 pub use retry::RetryTransient;
 pub use service_provider::ServiceProvider;
-pub use share::{Share, ShareLayer};
+pub use share::{SharedService, SharedServiceLayer};

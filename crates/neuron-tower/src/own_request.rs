@@ -15,23 +15,23 @@ use crate::ModelCall;
 /// # Example
 ///
 /// ```
-/// use neuron_tower::{ModelCall, OwnRequestLayer, RetryTransient, ServiceProvider};
+/// use neuron_tower::{ModelCall, OwnedRequestLayer, RetryTransient, ServiceProvider};
 /// use tower::ServiceBuilder;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// # let provider = neuron_testing::ScriptedProvider::default();
 /// let layers = ServiceBuilder::new()
-///     .layer(OwnRequestLayer)
+///     .layer(OwnedRequestLayer)
 ///     .retry(RetryTransient::new())
 ///     .buffer::<ModelCall<'static>>(16);
 /// let provider = ServiceProvider::layered(layers, provider);
 /// # }
 /// ```
 #[derive(Debug, Clone, Copy, Default)]
-pub struct OwnRequestLayer;
+pub struct OwnedRequestLayer;
 
-impl<S> Layer<S> for OwnRequestLayer {
+impl<S> Layer<S> for OwnedRequestLayer {
     type Service = OwnRequest<S>;
 
     fn layer(&self, service: S) -> OwnRequest<S> {
@@ -39,7 +39,7 @@ impl<S> Layer<S> for OwnRequestLayer {
     }
 }
 
-/// A service that converts borrowed requests for an inner service with owned requests. See [`OwnRequestLayer`].
+/// A service that converts borrowed requests for an inner service with owned requests. See [`OwnedRequestLayer`].
 #[derive(Debug, Clone)]
 pub struct OwnRequest<S> {
     service: S,

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use neuron_types::{Provider, ProviderError, WasmBoxedFuture};
 use tower::Service;
 
-use crate::{ModelAnswer, ModelCall};
+use crate::{ModelCall, ModelResponseFuture};
 
 /// A [`Provider`] as a tower service, the innermost service of a stack.
 ///
@@ -31,9 +31,9 @@ impl<P> ProviderService<P> {
 }
 
 impl<'r, P: Provider + 'static> Service<ModelCall<'r>> for ProviderService<P> {
-    type Response = ModelAnswer;
+    type Response = ModelResponseFuture;
     type Error = ProviderError;
-    type Future = WasmBoxedFuture<'r, Result<ModelAnswer, ProviderError>>;
+    type Future = WasmBoxedFuture<'r, Result<ModelResponseFuture, ProviderError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ProviderError>> {
         Poll::Ready(Ok(()))

@@ -12,13 +12,13 @@ use tokio::time::Instant;
 use tower::{BoxError, Layer, Service};
 
 use crate::error::provider_error;
-use crate::{EmbeddingService, ModelAnswer, ModelCall, ProviderService};
+use crate::{EmbeddingService, ModelCall, ModelResponseFuture, ProviderService};
 
 /// A tower service as a [`Provider`], for example for an agent.
 ///
 /// The service takes a [`ModelCall`] of any lifetime and must be cloneable. Each call uses a clone, once that is ready.
-/// Put a [`ShareLayer`](crate::ShareLayer) around a layer that cannot be cloned (`rate_limit`), and an
-/// [`OwnRequestLayer`](crate::OwnRequestLayer) around a layer that keeps requests (`buffer`).
+/// Put a [`SharedServiceLayer`](crate::SharedServiceLayer) around a layer that cannot be cloned (`rate_limit`), and an
+/// [`OwnedRequestLayer`](crate::OwnedRequestLayer) around a layer that keeps requests (`buffer`).
 ///
 /// Around an [`EmbeddingService`] it is an [`EmbeddingProvider`].
 ///
@@ -131,7 +131,10 @@ impl<S> ServiceProvider<S> {
 
 impl<S, E> Provider for ServiceProvider<S>
 where
-    S: for<'r> Service<ModelCall<'r>, Response = ModelAnswer, Error = E> + Clone + Send + Sync,
+    S: for<'r> Service<ModelCall<'r>, Response = ModelResponseFuture, Error = E>
+        + Clone
+        + Send
+        + Sync,
     for<'r> <S as Service<ModelCall<'r>>>::Future: Send,
     E: Into<BoxError>,
 {
@@ -172,10 +175,10 @@ where
 
 impl<S, E> ServiceProvider<S>
 where
-    S: for<'r> Service<ModelCall<'r>, Response = ModelAnswer, Error = E> + Clone,
+    S: for<'r> Service<ModelCall<'r>, Response = ModelResponseFuture, Error = E> + Clone,
     E: Into<BoxError>,
 {
-    async fn send_call(&self, call: ModelCall<'_>) -> Result<ModelAnswer, ProviderError> {
+    async fn send_call(&self, call: ModelCall<'_>) -> Result<ModelResponseFuture, ProviderError> {
         let start = Instant::now();
         let answer = call_when_ready(&self.service, call).await;
         let answer = answer.map_err(|error| provider_error(error, start.elapsed()))?;

@@ -17,7 +17,7 @@ use tower::{Layer, Service};
 ///
 /// ```
 /// # use std::time::Duration;
-/// use neuron_tower::{RetryTransient, ServiceProvider, ShareLayer};
+/// use neuron_tower::{RetryTransient, ServiceProvider, SharedServiceLayer};
 /// use tower::ServiceBuilder;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -25,34 +25,34 @@ use tower::{Layer, Service};
 /// # let provider = neuron_testing::ScriptedProvider::default();
 /// let layers = ServiceBuilder::new()
 ///     .retry(RetryTransient::new())
-///     .layer(ShareLayer)
+///     .layer(SharedServiceLayer)
 ///     .rate_limit(50, Duration::from_secs(60));
 /// let provider = ServiceProvider::layered(layers, provider);
 /// # }
 /// ```
 #[derive(Debug, Clone, Copy, Default)]
-pub struct ShareLayer;
+pub struct SharedServiceLayer;
 
-impl<S> Layer<S> for ShareLayer {
-    type Service = Share<S>;
+impl<S> Layer<S> for SharedServiceLayer {
+    type Service = SharedService<S>;
 
-    fn layer(&self, service: S) -> Share<S> {
-        Share::new(service)
+    fn layer(&self, service: S) -> SharedService<S> {
+        SharedService::new(service)
     }
 }
 
-/// A service that is shared by all its clones. See [`ShareLayer`].
+/// A service that is shared by all its clones. See [`SharedServiceLayer`].
 ///
 /// Clones wait for the service in first-in, first-out order. A clone that is ready holds the permit until it is called
 /// or dropped. Calls run concurrently.
-pub struct Share<S> {
+pub struct SharedService<S> {
     service: Arc<Mutex<S>>,
     permits: PollSemaphore,
     /// Held from the first `poll_ready` to the call.
     permit: Option<OwnedSemaphorePermit>,
 }
 
-impl<S> Share<S> {
+impl<S> SharedService<S> {
     /// Creates a shared service.
     pub fn new(service: S) -> Self {
         Self {
@@ -68,7 +68,7 @@ impl<S> Share<S> {
     }
 }
 
-impl<S: Service<R>, R> Service<R> for Share<S> {
+impl<S: Service<R>, R> Service<R> for SharedService<S> {
     type Response = S::Response;
     type Error = S::Error;
     type Future = S::Future;
@@ -94,14 +94,14 @@ impl<S: Service<R>, R> Service<R> for Share<S> {
 }
 
 /// Shares the service. The clone has no permit.
-impl<S> Clone for Share<S> {
+impl<S> Clone for SharedService<S> {
     fn clone(&self) -> Self {
         Self { service: Arc::clone(&self.service), permits: self.permits.clone(), permit: None }
     }
 }
 
-impl<S> fmt::Debug for Share<S> {
+impl<S> fmt::Debug for SharedService<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Share").finish_non_exhaustive()
+        f.debug_struct("SharedService").finish_non_exhaustive()
     }
 }

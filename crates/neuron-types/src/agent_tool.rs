@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The future of a tool's result.
-pub type ToolAnswer<'a> = WasmBoxedFuture<'a, Result<ToolOutput, ToolError>>;
+pub type ToolFuture<'a> = WasmBoxedFuture<'a, Result<ToolOutput, ToolError>>;
 
 /// A set of tools by name, with middleware. Implemented by `neuron_tool::ToolRegistry`.
 pub trait ToolSet: fmt::Debug + WasmCompatSend + WasmCompatSync {
@@ -35,7 +35,7 @@ pub trait ToolSet: fmt::Debug + WasmCompatSend + WasmCompatSync {
         call: &'a ToolCall,
         ctx: &'a ToolContext,
         durability: Option<Durability<'a>>,
-    ) -> ToolAnswer<'a>;
+    ) -> ToolFuture<'a>;
 }
 
 /// A tool that runs an agent. A durable context journals each step of the agent, so a crash repeats at most one model
@@ -71,7 +71,7 @@ pub trait AgentTool: WasmCompatSend + WasmCompatSync {
         input: Value,
         ctx: &'a ToolContext,
         durability: Durability<'a>,
-    ) -> ToolAnswer<'a>;
+    ) -> ToolFuture<'a>;
 
     /// Adds the agent's hooks and permissions to the context of a call of one of its tools. They exist only in the
     /// agent's process. `ctx` has the hooks and permissions of the parent run. The default adds none.

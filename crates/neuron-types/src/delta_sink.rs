@@ -130,14 +130,14 @@ impl DeltaSink for DeltaSlot {
 /// # Example
 ///
 /// ```
-/// use neuron_types::{CompletionResponse, HeldBack, LoopError, ModelCall, ModelLayer, ModelNext};
+/// use neuron_types::{CompletionResponse, BufferedDeltas, LoopError, ModelCall, ModelLayer, ModelNext};
 ///
 /// /// Suppresses responses that contain "secret".
 /// struct NoSecrets;
 ///
 /// impl ModelLayer for NoSecrets {
 ///     async fn call(&self, call: ModelCall<'_>, next: ModelNext<'_>) -> Result<CompletionResponse, LoopError> {
-///         let held = next.sink().map(HeldBack::new);
+///         let held = next.sink().map(BufferedDeltas::new);
 ///         let inner = held.as_ref().map_or(next, |held| next.with_sink(held));
 ///         let answer = inner.run(call).await?;
 ///         if answer.message.text().contains("secret") {
@@ -150,12 +150,12 @@ impl DeltaSink for DeltaSlot {
 ///     }
 /// }
 /// ```
-pub struct HeldBack<'s> {
+pub struct BufferedDeltas<'s> {
     sink: &'s dyn DeltaSink,
     deltas: Mutex<Vec<StreamEvent>>,
 }
 
-impl<'s> HeldBack<'s> {
+impl<'s> BufferedDeltas<'s> {
     /// Creates a buffer in front of a sink.
     #[must_use]
     pub fn new(sink: &'s dyn DeltaSink) -> Self {
@@ -179,7 +179,7 @@ impl<'s> HeldBack<'s> {
     }
 }
 
-impl DeltaSink for HeldBack<'_> {
+impl DeltaSink for BufferedDeltas<'_> {
     fn poll_send(&self, cx: &mut Context<'_>, event: &mut Option<StreamEvent>) -> Poll<()> {
         match event.take() {
             Some(delta) if delta.is_delta() => {
@@ -198,8 +198,8 @@ impl DeltaSink for HeldBack<'_> {
     }
 }
 
-impl fmt::Debug for HeldBack<'_> {
+impl fmt::Debug for BufferedDeltas<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HeldBack").field("deltas", &self.lock().len()).finish_non_exhaustive()
+        f.debug_struct("BufferedDeltas").field("deltas", &self.lock().len()).finish_non_exhaustive()
     }
 }

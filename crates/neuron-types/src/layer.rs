@@ -175,7 +175,7 @@ pub trait ModelLayer: WasmCompatSend + WasmCompatSync {
 }
 
 /// The future of a model's response.
-pub type ModelAnswer<'a> = WasmBoxedFuture<'a, Result<CompletionResponse, LoopError>>;
+pub type ModelResponseFuture<'a> = WasmBoxedFuture<'a, Result<CompletionResponse, LoopError>>;
 
 /// A boxed [`ModelLayer`]. Clones share the layer.
 #[derive(Clone)]
@@ -195,11 +195,11 @@ impl fmt::Debug for BoxedLayer {
 }
 
 trait LayerDyn: WasmCompatSend + WasmCompatSync {
-    fn call_dyn<'a>(&'a self, call: ModelCall<'a>, next: ModelNext<'a>) -> ModelAnswer<'a>;
+    fn call_dyn<'a>(&'a self, call: ModelCall<'a>, next: ModelNext<'a>) -> ModelResponseFuture<'a>;
 }
 
 impl<L: ModelLayer> LayerDyn for L {
-    fn call_dyn<'a>(&'a self, call: ModelCall<'a>, next: ModelNext<'a>) -> ModelAnswer<'a> {
+    fn call_dyn<'a>(&'a self, call: ModelCall<'a>, next: ModelNext<'a>) -> ModelResponseFuture<'a> {
         Box::pin(self.call(call, next))
     }
 }
@@ -207,7 +207,11 @@ impl<L: ModelLayer> LayerDyn for L {
 /// Makes the actual model call, inside all layers. Implemented by the agent loop.
 pub trait ModelEndpoint: WasmCompatSend + WasmCompatSync {
     /// Makes a call and sends the deltas of the response to `sink`. Without a sink the response is not streamed.
-    fn make<'a>(&'a self, call: ModelCall<'a>, sink: Option<&'a dyn DeltaSink>) -> ModelAnswer<'a>;
+    fn make<'a>(
+        &'a self,
+        call: ModelCall<'a>,
+        sink: Option<&'a dyn DeltaSink>,
+    ) -> ModelResponseFuture<'a>;
 
     /// Schedules messages for removal from the conversation after the call has failed.
     fn take_back(&self, what: TakeBack);
@@ -249,7 +253,7 @@ impl<'a> ModelNext<'a> {
     /// # Errors
     ///
     /// The errors of the model, of a hook or of an inner layer, or the limit that forbids another call.
-    pub fn run<'b>(self, call: ModelCall<'b>) -> ModelAnswer<'b>
+    pub fn run<'b>(self, call: ModelCall<'b>) -> ModelResponseFuture<'b>
     where
         'a: 'b,
     {

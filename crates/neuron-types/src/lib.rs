@@ -88,10 +88,10 @@ mod durable_provider;
 mod history;
 mod hook;
 mod injector;
-mod keep_all;
 mod layer;
 mod loop_choices;
 mod loop_config;
+mod no_compaction;
 mod prepare_turn;
 mod retry;
 mod run_snapshot;
@@ -104,7 +104,7 @@ pub mod stored_json;
 mod error;
 
 pub use agent::AgentResult;
-pub use agent_tool::{AgentPath, AgentTool, ToolAnswer, ToolSet};
+pub use agent_tool::{AgentPath, AgentTool, ToolFuture, ToolSet};
 pub use answer_metadata::AnswerMetadata;
 pub use approval::{
     ApprovalDecision, ApprovalDecisions, ApprovalSignature, ApprovalSigner, PendingApproval,
@@ -114,7 +114,7 @@ pub use budget::{Budget, Reservation};
 pub use call_scope::{CallScope, InCallScope};
 pub use command::{CommandOutput, CommandStatus, ToolCommand};
 pub use context_strategy::{BoxedStrategy, ContextStrategy, ContextStrategyDyn};
-pub use delta_sink::{DeltaSink, DeltaSlot, HeldBack};
+pub use delta_sink::{BufferedDeltas, DeltaSink, DeltaSlot};
 pub use durability::Durability;
 pub use durable::{ActivityOptions, DurableContext, RetryPolicy, ToolInvocation, parse_signal};
 pub use durable_agent::{DurableAgent, Start};
@@ -130,9 +130,9 @@ pub use error::{
 pub use history::{History, HistoryKey};
 pub use hook::{BoxedHook, HookAction, HookEvent, HookScope, ObservabilityHook, OuterCall};
 pub use injector::{InjectionPoint, Injector};
-pub use keep_all::KeepAll;
 pub use layer::{
-    BoxedLayer, ModelAnswer, ModelCall, ModelEndpoint, ModelLayer, ModelNext, RunView, TakeBack,
+    BoxedLayer, ModelCall, ModelEndpoint, ModelLayer, ModelNext, ModelResponseFuture, RunView,
+    TakeBack,
 };
 pub use loop_choices::{
     ApprovalSignal, CancelMode, EndStrategy, OnLimit, OutputMode, ToolErrorPolicy,
@@ -142,6 +142,7 @@ pub use message::{
     ContentBlock, ContentItem, DocumentSource, ImageSource, Message, Role, ToolUseRef,
 };
 pub use model_content::ModelContent;
+pub use no_compaction::NoCompaction;
 pub use output_schema::OutputSchema;
 pub use output_text::json_in;
 pub use permission::{PermissionDecision, PermissionPolicy};

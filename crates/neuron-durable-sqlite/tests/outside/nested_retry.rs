@@ -7,8 +7,8 @@ use neuron_loop::{Agent, Conversation, ToolErrorPolicy};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    AgentTool, BoxedProvider, Durability, ProviderError, ToolAnswer, ToolContext, ToolDefinition,
-    ToolDyn, ToolError, ToolOutput, ToolSet, WasmBoxedFuture,
+    AgentTool, BoxedProvider, Durability, ProviderError, ToolContext, ToolDefinition, ToolDyn,
+    ToolError, ToolFuture, ToolOutput, ToolSet, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ impl AgentTool for Clerk {
         _: Value,
         _: &'a ToolContext,
         durability: Durability<'a>,
-    ) -> ToolAnswer<'a> {
+    ) -> ToolFuture<'a> {
         Box::pin(async move {
             let agent = Agent::builder(self.0.clone()).build();
             let mut conversation = Conversation::new();

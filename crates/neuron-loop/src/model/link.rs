@@ -7,9 +7,9 @@ use std::mem;
 use std::sync::{Arc, Mutex};
 
 use neuron_types::{
-    CompletionResponse, DeltaSink, DeltaSlot, DurableContext, HookEvent, LoopError, ModelAnswer,
-    ModelCall, ModelEndpoint, OperationKind, Progress, RequestRef, Reservation, ResponseEnd,
-    StreamEvent, TakeBack, TokenUsage, ToolDefinition, transcript,
+    CompletionResponse, DeltaSink, DeltaSlot, DurableContext, HookEvent, LoopError, ModelCall,
+    ModelEndpoint, ModelResponseFuture, OperationKind, Progress, RequestRef, Reservation,
+    ResponseEnd, StreamEvent, TakeBack, TokenUsage, ToolDefinition, transcript,
 };
 
 use super::source::Source;
@@ -47,7 +47,11 @@ pub(super) struct Attempts<'a> {
 }
 
 impl ModelEndpoint for Link<'_, '_> {
-    fn make<'c>(&'c self, call: ModelCall<'c>, sink: Option<&'c dyn DeltaSink>) -> ModelAnswer<'c> {
+    fn make<'c>(
+        &'c self,
+        call: ModelCall<'c>,
+        sink: Option<&'c dyn DeltaSink>,
+    ) -> ModelResponseFuture<'c> {
         Box::pin(async move { self.attempt(&call, sink).await })
     }
 

@@ -7,11 +7,11 @@ use futures_util::{FutureExt, StreamExt};
 use neuron_loop::{LoopError, OnLimit};
 use neuron_testing::Reply;
 use neuron_types::{
-    ActivityOptions, ApprovalDecisions, BoxedLayer, CompletionRequest, CompletionResponse,
-    ContentBlock, ContextError, ContextStrategy, DeltaSink, DurableContext, DurableError, HeldBack,
-    HookAction, HookError, HookEvent, InjectionPoint, Injector, Message, ModelCall, ModelLayer,
-    ModelNext, ObservabilityHook, PermissionDecision, PermissionPolicy, ProviderError, RequestRef,
-    Role, StreamEvent, ToolContext, ToolOutput, UsageLimits,
+    ActivityOptions, ApprovalDecisions, BoxedLayer, BufferedDeltas, CompletionRequest,
+    CompletionResponse, ContentBlock, ContextError, ContextStrategy, DeltaSink, DurableContext,
+    DurableError, HookAction, HookError, HookEvent, InjectionPoint, Injector, Message, ModelCall,
+    ModelLayer, ModelNext, ObservabilityHook, PermissionDecision, PermissionPolicy, ProviderError,
+    RequestRef, Role, StreamEvent, ToolContext, ToolOutput, UsageLimits,
 };
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ impl ModelLayer for Guard {
             next.take_back_input(self.rejects_results);
             return Err(call.rejected("no", self.rejects_results));
         }
-        let held = next.sink().filter(|_| self.holds_back).map(HeldBack::new);
+        let held = next.sink().filter(|_| self.holds_back).map(BufferedDeltas::new);
         let inner = held.as_ref().map_or(next, |held| next.with_sink(held));
         let response = inner.run(call).await?;
         let text = format!("{}{}", call.said_before, response.message.text());

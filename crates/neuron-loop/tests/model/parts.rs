@@ -11,14 +11,13 @@ use neuron_loop::{
 };
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    ActivityOptions, ApprovalDecisions, BoxedHook, BoxedLayer, CompletionRequest,
+    ActivityOptions, ApprovalDecisions, BoxedHook, BoxedLayer, BufferedDeltas, CompletionRequest,
     CompletionResponse, ContentItem, ContextError, ContextStrategy, DurableContext, DurableError,
-    HeldBack, HistoryKey, HookAction, HookError, HookEvent, HookScope, ImageSource, InjectionPoint,
-    Injector, Message, ModelCall, ModelLayer, ModelNext, ObservabilityHook, Operation,
-    OperationKind, OperationScope, Outcome, PendingApproval, PermissionDecision, PermissionPolicy,
-    Provider, ProviderError, RequestRef, StreamEvent, StreamHandle, StreamReceiver, TokenUsage,
-    ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolInvocation, ToolOutput,
-    WasmBoxedFuture,
+    HistoryKey, HookAction, HookError, HookEvent, HookScope, ImageSource, InjectionPoint, Injector,
+    Message, ModelCall, ModelLayer, ModelNext, ObservabilityHook, Operation, OperationKind,
+    OperationScope, Outcome, PendingApproval, PermissionDecision, PermissionPolicy, Provider,
+    ProviderError, RequestRef, StreamEvent, StreamHandle, StreamReceiver, TokenUsage, ToolContext,
+    ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolInvocation, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 
@@ -511,7 +510,7 @@ impl ModelLayer for Ruled {
             }
             return Err(error(reason, rejects_results));
         }
-        let held = next.sink().filter(|_| holds_back).map(HeldBack::new);
+        let held = next.sink().filter(|_| holds_back).map(BufferedDeltas::new);
         let inner = held.as_ref().map_or(next, |held| next.with_sink(held));
         let response = inner.run(call).await?;
         let line = format!("GuardOut {:?} after {:?}", response.stop_reason, call.said_before);

@@ -100,7 +100,7 @@ impl Hub {
     }
 }
 
-/// A receiver of changes: a connection of an older version, or a subscription since 2026-07-28.
+/// A receiver of changes. In older versions this is a connection, since 2026-07-28 a subscription.
 pub(crate) struct Listener {
     state: Mutex<State>,
     changed: Notify,
@@ -121,7 +121,7 @@ impl Listener {
         Arc::new(Self { state, changed: Notify::new() })
     }
 
-    /// Returns `true` if the listener wants all of these changes.
+    /// Returns `true` if the listener wants exactly these changes.
     pub(crate) fn wants(&self, wanted: &BTreeSet<Change>) -> bool {
         lock(&self.state).wanted == *wanted
     }

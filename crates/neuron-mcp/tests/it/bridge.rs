@@ -14,7 +14,7 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
-use crate::fake_server::{Answer, FakeServer, KeepAll, tool};
+use crate::fake_server::{Answer, FakeServer, NoCompaction, tool};
 
 async fn started(
     tools: impl IntoIterator<Item = Value>,
@@ -348,7 +348,7 @@ async fn an_agent_calls_them_like_any_other_tool() {
     ]);
     let config =
         LoopConfig { tool_errors: ToolErrorPolicy::ReturnToModel, ..LoopConfig::default() };
-    let mut agent = AgentLoop::new(provider.clone(), registry, KeepAll, config);
+    let mut agent = AgentLoop::new(provider.clone(), registry, NoCompaction, config);
     let ctx = ToolContext::default();
     let result = agent.run(Message::user("What does it say?"), &ctx).await.unwrap();
     assert_eq!(result.response, "It says hi.");

@@ -181,9 +181,9 @@ pub(crate) fn tool(name: &str) -> Value {
 }
 
 /// The context strategy of an agent with few messages.
-pub(crate) struct KeepAll;
+pub(crate) struct NoCompaction;
 
-impl ContextStrategy for KeepAll {
+impl ContextStrategy for NoCompaction {
     fn should_compact(&self, _messages: &[Message], _token_count: usize) -> bool {
         false
     }

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use neuron_http::{Answer, Secret, SseDecoder, complete, read_frame};
+use neuron_http::{Decoder, Secret, SseDecoder, complete, read_frame};
 use neuron_types::{ContentBlock, ProviderError, StreamEvent, ToolCall};
 use serde::Deserialize;
 use serde_json::Value;
@@ -38,7 +38,7 @@ struct ReasoningPart {
     part: usize,
 }
 
-impl Answer for ResponsesDecoder {
+impl Decoder for ResponsesDecoder {
     type Framing = SseDecoder;
 
     fn take(

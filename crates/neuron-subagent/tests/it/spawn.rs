@@ -300,8 +300,8 @@ async fn the_strategy_can_be_chosen_and_keeps_all_by_default() {
     assert_eq!(sizes[0], 5);
     assert!(sizes[1] < 5, "{sizes:?}");
     let kept = vec![Message::user("a"), Message::assistant("four")];
-    assert_eq!(neuron_subagent::KeepAll.compact(kept.clone()).await.unwrap(), kept);
-    assert_eq!(neuron_subagent::KeepAll.token_estimate(&kept), 2);
+    assert_eq!(neuron_subagent::NoCompaction.compact(kept.clone()).await.unwrap(), kept);
+    assert_eq!(neuron_subagent::NoCompaction.token_estimate(&kept), 2);
 }
 
 /// Compiles only if the futures can be sent to another thread.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use neuron_context::SlidingWindowStrategy;
 use neuron_loop::AgentLoop;
 use neuron_testing::Reply;
-use neuron_tower::{CallLimitLayer, RetryTransient, ServiceProvider, ShareLayer};
+use neuron_tower::{CallLimitLayer, RetryTransient, ServiceProvider, SharedServiceLayer};
 use neuron_types::{
     HookAction, HookError, HookEvent, LoopError, Message, ObservabilityHook, Provider,
     ProviderError, StreamEvent, ToolContext, transcript,
@@ -20,7 +20,7 @@ fn layered(inner: &CallRecorder) -> impl Provider + Clone + use<> {
         .layer(CallLimitLayer::new(2))
         .concurrency_limit(2)
         .retry(RetryTransient::new().without_jitter())
-        .layer(ShareLayer)
+        .layer(SharedServiceLayer)
         .rate_limit(100, seconds(60))
         .timeout(seconds(60));
     ServiceProvider::layered(layers, inner.clone())

@@ -5,7 +5,9 @@ use std::task::{Context, Poll};
 
 use futures_util::future::join_all;
 use neuron_testing::Reply;
-use neuron_tower::{ModelAnswer, ModelCall, OwnRequestLayer, RetryTransient, ServiceProvider};
+use neuron_tower::{
+    ModelCall, ModelResponseFuture, OwnedRequestLayer, RetryTransient, ServiceProvider,
+};
 use neuron_types::{Provider, ProviderError};
 use tokio::time::Instant;
 use tower::{Service, ServiceBuilder};
@@ -18,7 +20,7 @@ use crate::support::{
 async fn buffer_shares_a_rate_limit() {
     let inner = CallRecorder::new((0..5).map(|_| Reply::text("yes").delay(seconds(1))));
     let layers = ServiceBuilder::new()
-        .layer(OwnRequestLayer)
+        .layer(OwnedRequestLayer)
         .retry(RetryTransient::new())
         .buffer::<ModelCall<'static>>(16)
         .rate_limit(2, seconds(10))
@@ -39,7 +41,7 @@ async fn errors_behind_buffer_keep_class_and_are_retried() {
         Reply::error(ProviderError::Authentication("no".into())),
     ]);
     let layers = ServiceBuilder::new()
-        .layer(OwnRequestLayer)
+        .layer(OwnedRequestLayer)
         .retry(RetryTransient::new())
         .buffer::<ModelCall<'static>>(1);
     let provider = ServiceProvider::layered(layers, inner.clone());
@@ -53,7 +55,7 @@ async fn errors_behind_buffer_keep_class_and_are_retried() {
 async fn dropped_call_is_dropped_behind_buffer() {
     let inner = script([Reply::hang(), Reply::text("second")]);
     let layers = ServiceBuilder::new()
-        .layer(OwnRequestLayer)
+        .layer(OwnedRequestLayer)
         .buffer::<ModelCall<'static>>(1)
         .concurrency_limit(1);
     let provider = ServiceProvider::layered(layers, inner.clone());
@@ -72,7 +74,7 @@ async fn dropped_call_is_dropped_behind_buffer() {
 #[tokio::test(start_paused = true)]
 async fn closed_buffer_error_is_not_retried() {
     let service = ServiceBuilder::new()
-        .layer(OwnRequestLayer)
+        .layer(OwnedRequestLayer)
         .retry(RetryTransient::new())
         .buffer::<ModelCall<'static>>(4)
         .service(Broken);
@@ -89,9 +91,9 @@ async fn closed_buffer_error_is_not_retried() {
 struct Broken;
 
 impl Service<ModelCall<'static>> for Broken {
-    type Response = ModelAnswer;
+    type Response = ModelResponseFuture;
     type Error = ProviderError;
-    type Future = Ready<Result<ModelAnswer, ProviderError>>;
+    type Future = Ready<Result<ModelResponseFuture, ProviderError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ProviderError>> {
         Poll::Ready(Err(unavailable()))

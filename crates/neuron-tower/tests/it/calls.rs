@@ -3,7 +3,9 @@
 use std::future::{pending, ready};
 
 use neuron_testing::{Reply, ScriptedProvider};
-use neuron_tower::{ModelAnswer, ModelCall, OwnRequestLayer, RetryTransient, ServiceProvider};
+use neuron_tower::{
+    ModelCall, ModelResponseFuture, OwnedRequestLayer, RetryTransient, ServiceProvider,
+};
 use neuron_types::{
     BoxedProvider, CompletionRequest, CompletionResponse, Provider, ProviderError, ProviderInfo,
     StreamEvent, StreamHandle, StreamReceiver,
@@ -42,7 +44,7 @@ async fn borrowed_request_is_not_copied_in_any_attempt() {
 #[tokio::test(start_paused = true)]
 async fn owned_history_is_not_copied() {
     let inner = failing_twice();
-    let layers = ServiceBuilder::new().layer(OwnRequestLayer).retry(RetryTransient::new());
+    let layers = ServiceBuilder::new().layer(OwnedRequestLayer).retry(RetryTransient::new());
     let provider = ServiceProvider::layered(layers, inner.clone());
     for streamed in [false, true] {
         let request = request();
@@ -59,7 +61,7 @@ async fn owned_history_is_not_copied() {
 #[tokio::test(start_paused = true)]
 async fn own_request_layer_copies_once_for_all_attempts() {
     let inner = failing_twice();
-    let layers = ServiceBuilder::new().layer(OwnRequestLayer).retry(RetryTransient::new());
+    let layers = ServiceBuilder::new().layer(OwnedRequestLayer).retry(RetryTransient::new());
     let provider = ServiceProvider::layered(layers, inner.clone());
     let request = request();
     provider.complete_ref(request.view()).await.unwrap();
@@ -127,7 +129,7 @@ async fn response_of_the_other_form_is_converted() {
     let whole = whole.complete_ref(request().view()).await.unwrap();
     let answer = whole.clone();
     let cache = ServiceProvider::new(service_fn(move |_: ModelCall<'_>| {
-        ready(Ok::<_, ProviderError>(ModelAnswer::from(answer.clone())))
+        ready(Ok::<_, ProviderError>(ModelResponseFuture::from(answer.clone())))
     }));
     assert_eq!(cache.complete_ref(request().view()).await.unwrap(), whole);
     let events = rest(cache.complete_stream_ref(request().view()).await.unwrap()).await;
@@ -141,7 +143,7 @@ async fn response_of_the_other_form_is_converted() {
     let streams = ServiceProvider::new(service_fn(move |_: ModelCall<'_>| {
         let events = [StreamEvent::ResponseComplete(Box::new(answer.clone()))];
         let handle = StreamHandle::from(StreamReceiver::new(futures_util::stream::iter(events)));
-        ready(Ok::<_, ProviderError>(ModelAnswer::from(handle)))
+        ready(Ok::<_, ProviderError>(ModelResponseFuture::from(handle)))
     }));
     assert_eq!(streams.complete_ref(request().view()).await.unwrap(), whole);
 }
@@ -151,7 +153,7 @@ async fn stream_that_breaks_during_conversion_is_an_error() {
     let cut = ServiceProvider::new(service_fn(|_: ModelCall<'_>| {
         let events = [StreamEvent::TextDelta("half".into())];
         let handle = StreamHandle::from(StreamReceiver::new(futures_util::stream::iter(events)));
-        ready(Ok::<_, ProviderError>(ModelAnswer::from(handle)))
+        ready(Ok::<_, ProviderError>(ModelResponseFuture::from(handle)))
     }));
     let error = ask(&cut).await.unwrap_err();
     assert!(matches!(error, ProviderError::StreamError(_)), "{error}");

@@ -1,7 +1,7 @@
 //! Calls that are dropped at any point release their permits, on a paused clock.
 
 use neuron_testing::{Reply, ScriptedProvider};
-use neuron_tower::{CallLimitLayer, RetryTransient, ServiceProvider, ShareLayer};
+use neuron_tower::{CallLimitLayer, RetryTransient, ServiceProvider, SharedServiceLayer};
 use neuron_types::BoxedProvider;
 use tokio::time::timeout;
 use tower::ServiceBuilder;
@@ -18,7 +18,8 @@ fn one_at_a_time(inner: &ScriptedProvider) -> [BoxedProvider; 3] {
     };
     let towers = ServiceBuilder::new().concurrency_limit(1).layer(below());
     let ours = ServiceBuilder::new().layer(CallLimitLayer::new(1)).layer(below());
-    let shared = ServiceBuilder::new().layer(ShareLayer).concurrency_limit(1).layer(below());
+    let shared =
+        ServiceBuilder::new().layer(SharedServiceLayer).concurrency_limit(1).layer(below());
     [
         BoxedProvider::new(ServiceProvider::layered(towers, inner.clone())),
         BoxedProvider::new(ServiceProvider::layered(ours, inner.clone())),

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::future::pending;
 use std::sync::{Arc, Mutex};
 
-use neuron_tower::{EmbeddingService, RetryTransient, ServiceProvider, ShareLayer};
+use neuron_tower::{EmbeddingService, RetryTransient, ServiceProvider, SharedServiceLayer};
 use neuron_types::{
     BoxedEmbeddingProvider, EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse,
     ProviderInfo,
@@ -79,7 +79,7 @@ async fn embeddings_are_retried_after_requested_delay() {
     let service = ServiceBuilder::new()
         .concurrency_limit(2)
         .retry(RetryTransient::new().without_jitter())
-        .layer(ShareLayer)
+        .layer(SharedServiceLayer)
         .rate_limit(10, seconds(60))
         .timeout(seconds(60))
         .service(EmbeddingService::new(inner.clone()));

@@ -6,7 +6,7 @@ use std::future::{Ready, ready};
 use std::task::{Context, Poll};
 
 use neuron_testing::Reply;
-use neuron_tower::{ModelAnswer, ModelCall, RetryTransient, ServiceProvider};
+use neuron_tower::{ModelCall, ModelResponseFuture, RetryTransient, ServiceProvider};
 use neuron_types::{Provider, ProviderError};
 use tokio::time::Instant;
 use tower::{BoxError, Service, ServiceBuilder};
@@ -95,9 +95,9 @@ async fn readiness_error_fails_the_call() {
 struct NeverReady;
 
 impl Service<ModelCall<'_>> for NeverReady {
-    type Response = ModelAnswer;
+    type Response = ModelResponseFuture;
     type Error = ProviderError;
-    type Future = Ready<Result<ModelAnswer, ProviderError>>;
+    type Future = Ready<Result<ModelResponseFuture, ProviderError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ProviderError>> {
         Poll::Ready(Err(unavailable()))

@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use neuron_testing::Reply;
-use neuron_tower::{CallLimitLayer, RetryTransient, ServiceProvider, ShareLayer};
+use neuron_tower::{CallLimitLayer, RetryTransient, ServiceProvider, SharedServiceLayer};
 use neuron_types::{Provider, ProviderError, StreamEvent};
 use tokio::time::Instant;
 use tower::ServiceBuilder;
@@ -52,7 +52,7 @@ async fn layer_order_decides_whether_permit_is_held_between_attempts() {
 #[tokio::test(start_paused = true)]
 async fn rate_limit_is_shared_by_all_calls() {
     let inner = slow(5);
-    let layers = ServiceBuilder::new().layer(ShareLayer).rate_limit(2, seconds(10));
+    let layers = ServiceBuilder::new().layer(SharedServiceLayer).rate_limit(2, seconds(10));
     let provider = ServiceProvider::layered(layers, inner.clone());
     let copy = provider.clone();
     let start = Instant::now();
@@ -65,8 +65,10 @@ async fn rate_limit_is_shared_by_all_calls() {
 #[tokio::test(start_paused = true)]
 async fn timeout_starts_with_the_call_and_not_in_the_queue() {
     let inner = script([Reply::text("first"), Reply::text("second"), Reply::hang()]);
-    let layers =
-        ServiceBuilder::new().timeout(seconds(2)).layer(ShareLayer).rate_limit(1, seconds(10));
+    let layers = ServiceBuilder::new()
+        .timeout(seconds(2))
+        .layer(SharedServiceLayer)
+        .rate_limit(1, seconds(10));
     let provider = ServiceProvider::layered(layers, inner);
     let start = Instant::now();
     assert_eq!(ask(&provider).await.unwrap(), "first");
@@ -81,7 +83,7 @@ async fn retries_count_against_the_rate_limit() {
     let inner = CallRecorder::new([Reply::error(unavailable()), Reply::text("yes")]);
     let layers = ServiceBuilder::new()
         .retry(RetryTransient::new())
-        .layer(ShareLayer)
+        .layer(SharedServiceLayer)
         .rate_limit(1, seconds(30));
     let provider = ServiceProvider::layered(layers, inner.clone());
     let start = Instant::now();
@@ -92,7 +94,7 @@ async fn retries_count_against_the_rate_limit() {
 #[tokio::test(start_paused = true)]
 async fn shared_service_is_fair_and_skips_dropped_calls() {
     let inner = CallRecorder::new((1..=4).map(|n| Reply::text(n.to_string())));
-    let layers = ServiceBuilder::new().layer(ShareLayer).rate_limit(1, seconds(10));
+    let layers = ServiceBuilder::new().layer(SharedServiceLayer).rate_limit(1, seconds(10));
     let provider = ServiceProvider::layered(layers, inner.clone());
     let start = Instant::now();
     assert_eq!(ask(&provider).await.unwrap(), "1");

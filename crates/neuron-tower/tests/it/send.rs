@@ -7,8 +7,9 @@ use neuron_context::SlidingWindowStrategy;
 use neuron_loop::{Agent, Conversation};
 use neuron_testing::ScriptedProvider;
 use neuron_tower::{
-    CallLimit, CallLimitLayer, EmbeddingService, ModelAnswer, ModelCall, OwnRequest,
-    OwnRequestLayer, ProviderService, RetryTransient, ServiceProvider, Share, ShareLayer,
+    CallLimit, CallLimitLayer, EmbeddingService, ModelCall, ModelResponseFuture, OwnRequest,
+    OwnedRequestLayer, ProviderService, RetryTransient, ServiceProvider, SharedService,
+    SharedServiceLayer,
 };
 use neuron_types::{BoxedProvider, Provider};
 use tower::limit::{ConcurrencyLimit, RateLimit};
@@ -20,14 +21,14 @@ use crate::support::ask;
 
 /// A stack with an explicit type.
 type Typed<P> = ServiceProvider<
-    ConcurrencyLimit<Retry<RetryTransient, Share<RateLimit<Timeout<ProviderService<P>>>>>>,
+    ConcurrencyLimit<Retry<RetryTransient, SharedService<RateLimit<Timeout<ProviderService<P>>>>>>,
 >;
 
 fn typed<P: Provider + 'static>(provider: P) -> Typed<P> {
     let layers = ServiceBuilder::new()
         .concurrency_limit(4)
         .retry(RetryTransient::new())
-        .layer(ShareLayer)
+        .layer(SharedServiceLayer)
         .rate_limit(100, Duration::from_secs(60))
         .timeout(Duration::from_secs(60));
     ServiceProvider::layered(layers, provider)
@@ -59,7 +60,7 @@ async fn calls_from_many_threads_share_a_stack() {
     let provider = typed(ScriptedProvider::new((0..200).map(|n| n.to_string())));
     let owned = ServiceProvider::layered(
         ServiceBuilder::new()
-            .layer(OwnRequestLayer)
+            .layer(OwnedRequestLayer)
             .buffer::<ModelCall<'static>>(8)
             .layer(CallLimitLayer::new(3)),
         provider,
@@ -86,7 +87,7 @@ fn types_are_send_and_sync() {
     check::<ServiceProvider<OwnRequest<CallLimit<ProviderService<ScriptedProvider>>>>>();
     check::<EmbeddingService<()>>();
     check::<ModelCall<'static>>();
-    check::<ModelAnswer>();
+    check::<ModelResponseFuture>();
     check::<RetryTransient>();
     check::<BoxError>();
 }

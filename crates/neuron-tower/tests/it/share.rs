@@ -4,7 +4,7 @@ use std::future::{Ready, poll_fn, ready};
 use std::task::{Context, Poll};
 
 use neuron_testing::Reply;
-use neuron_tower::{ServiceProvider, Share, ShareLayer};
+use neuron_tower::{ServiceProvider, SharedService, SharedServiceLayer};
 use tokio::time::Instant;
 use tower::limit::RateLimit;
 use tower::limit::rate::Rate;
@@ -43,7 +43,7 @@ async fn poll_ready<S: Service<u32>>(service: &mut S) -> Poll<Result<(), S::Erro
 async fn ready_clone_holds_permit_until_it_is_called() {
     // If two clones were ready at once, the rate limit would panic at the second call.
     let limited = RateLimit::new(Echo { fails: false }, Rate::new(1, seconds(10)));
-    let mut first = Share::new(limited);
+    let mut first = SharedService::new(limited);
     let mut second = first.clone();
     assert!(poll_ready(&mut first).await.is_ready());
     assert!(poll_ready(&mut first).await.is_ready(), "asked twice");
@@ -58,7 +58,7 @@ async fn ready_clone_holds_permit_until_it_is_called() {
 
 #[tokio::test(start_paused = true)]
 async fn dropped_or_cloned_ready_clone_releases_permit_once() {
-    let mut first = Share::new(Echo { fails: false });
+    let mut first = SharedService::new(Echo { fails: false });
     assert!(poll_ready(&mut first).await.is_ready());
     let mut second = first.clone();
     assert!(poll_ready(&mut second).await.is_pending(), "the turn is not cloned");
@@ -69,7 +69,7 @@ async fn dropped_or_cloned_ready_clone_releases_permit_once() {
 
 #[tokio::test(start_paused = true)]
 async fn clone_with_readiness_error_releases_permit() {
-    let mut first = Share::new(Echo { fails: true });
+    let mut first = SharedService::new(Echo { fails: true });
     let mut second = first.clone();
     assert!(matches!(poll_ready(&mut first).await, Poll::Ready(Err(_))));
     in_time(poll_fn(|cx| second.poll_ready(cx))).await.unwrap();
@@ -82,7 +82,7 @@ async fn clone_with_readiness_error_releases_permit() {
 #[tokio::test(start_paused = true)]
 async fn all_tasks_waiting_for_shared_rate_limit_wake() {
     let inner = CallRecorder::new((0..5).map(|_| Reply::text("yes")));
-    let layers = ServiceBuilder::new().layer(ShareLayer).rate_limit(1, seconds(10));
+    let layers = ServiceBuilder::new().layer(SharedServiceLayer).rate_limit(1, seconds(10));
     let provider = ServiceProvider::layered(layers, inner.clone());
     let start = Instant::now();
     let calls: Vec<_> = (0..5)

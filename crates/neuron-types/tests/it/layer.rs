@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use neuron_types::{
-    BoxedLayer, CompletionResponse, DeltaSink, HeldBack, LoopError, Message, ModelAnswer,
-    ModelCall, ModelEndpoint, ModelLayer, ModelNext, ProviderError, RequestRef, RunView,
+    BoxedLayer, BufferedDeltas, CompletionResponse, DeltaSink, LoopError, Message, ModelCall,
+    ModelEndpoint, ModelLayer, ModelNext, ModelResponseFuture, ProviderError, RequestRef, RunView,
     StopReason, StreamEvent, TakeBack, TokenUsage,
 };
 use tokio_util::sync::CancellationToken;
@@ -39,7 +39,11 @@ impl DeltaSink for Log {
 struct Endpoint(Log, Mutex<usize>);
 
 impl ModelEndpoint for Endpoint {
-    fn make<'a>(&'a self, call: ModelCall<'a>, sink: Option<&'a dyn DeltaSink>) -> ModelAnswer<'a> {
+    fn make<'a>(
+        &'a self,
+        call: ModelCall<'a>,
+        sink: Option<&'a dyn DeltaSink>,
+    ) -> ModelResponseFuture<'a> {
         Box::pin(async move {
             self.0.push(format!("call {}", call.request.model));
             if let Some(sink) = sink {
@@ -91,7 +95,7 @@ impl ModelLayer for BufferAndRetry {
         call: ModelCall<'_>,
         next: ModelNext<'_>,
     ) -> Result<CompletionResponse, LoopError> {
-        let held = next.sink().map(HeldBack::new);
+        let held = next.sink().map(BufferedDeltas::new);
         let inner = held.as_ref().map_or(next, |held| next.with_sink(held));
         let answer = match inner.run(call).await {
             Err(LoopError::Provider(error)) => {

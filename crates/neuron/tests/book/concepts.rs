@@ -66,9 +66,9 @@ impl Tool for Now {
     }
 }
 
-struct KeepAll;
+struct NoCompaction;
 
-impl ContextStrategy for KeepAll {
+impl ContextStrategy for NoCompaction {
     fn should_compact(&self, _messages: &[Message], _token_count: usize) -> bool {
         false
     }
@@ -173,7 +173,7 @@ where
 
 #[tokio::test]
 async fn the_five_traits_are_implemented_as_printed_and_can_be_spawned() {
-    let all = tokio::spawn(with_all(Silent, Now, KeepAll, Watch, Engine));
+    let all = tokio::spawn(with_all(Silent, Now, NoCompaction, Watch, Engine));
     assert_eq!(all.await.unwrap(), 1);
 }
 

@@ -79,9 +79,9 @@ impl HttpIdentity {
 
 /// The reason for rejecting a request.
 ///
-/// The client receives the status and a `WWW-Authenticate` header. The header contains the URL of the protected
-/// resource metadata and the missing scope (the MCP specification, "Authorization", since 2025-06-18; RFC 6750 and RFC
-/// 9728).
+/// The client receives the status and a `WWW-Authenticate` header. The header can contain the URL of the
+/// protected resource metadata and the missing scope. This follows the MCP specification, "Authorization" (since
+/// 2025-06-18), RFC 6750 and RFC 9728.
 ///
 /// ```
 /// use neuron_mcp::HttpRefusal;

@@ -247,8 +247,8 @@ impl HttpServerConfig {
         Self { resource: Some(resource), ..config }
     }
 
-    /// Accepts only requests with `Authorization: Bearer <token>`. All requests have the identity `bearer`. The
-    /// comparison takes constant time.
+    /// Accepts only requests with `Authorization: Bearer <token>`. All requests have the identity `bearer`. The time of
+    /// the comparison reveals nothing about the token.
     ///
     /// Sufficient for your own programs. A service for others needs tokens that expire: see
     /// [`authorize`](Self::authorize).

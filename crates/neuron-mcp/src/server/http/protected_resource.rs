@@ -175,9 +175,11 @@ impl ProtectedResource {
         self
     }
 
+    /// Checks the settings.
+    ///
     /// # Errors
     ///
-    /// Returns an error with the invalid setting.
+    /// Returns an error that names the invalid setting.
     pub(super) fn validate(&self) -> Result<(), String> {
         for uri in self.authorization_servers.iter().chain([&self.uri]) {
             let is_http = |(origin, _): (Origin, _)| matches!(&*origin.0, "http" | "https");

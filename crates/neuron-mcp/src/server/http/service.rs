@@ -365,7 +365,7 @@ impl fmt::Debug for McpHttpService {
 
 type SdkBody = http_body_util::combinators::BoxBody<Bytes, Infallible>;
 
-/// Returns the client of a request: the identity, or else the address.
+/// Returns the client of a request, which is the identity or else the address.
 fn client(parts: &Parts, subject: Option<&str>) -> Client {
     let address = || parts.extensions.get::<SocketAddr>().map(SocketAddr::ip);
     match subject {

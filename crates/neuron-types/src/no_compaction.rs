@@ -9,14 +9,14 @@ use crate::{
 /// # Example
 ///
 /// ```
-/// use neuron_types::{ContextStrategy, KeepAll, Message};
+/// use neuron_types::{ContextStrategy, NoCompaction, Message};
 ///
-/// assert!(!KeepAll.should_compact(&[Message::user("hi")], 1_000_000));
+/// assert!(!NoCompaction.should_compact(&[Message::user("hi")], 1_000_000));
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct KeepAll;
+pub struct NoCompaction;
 
-impl ContextStrategy for KeepAll {
+impl ContextStrategy for NoCompaction {
     fn should_compact(&self, _messages: &[Message], _token_count: usize) -> bool {
         false
     }
