@@ -121,7 +121,7 @@ impl McpPeer {
     ///             _ => return Err(ToolError::PermissionDenied("the person said no".into())),
     ///         }
     ///     }
-    /// No side effect may happen before this point, because the tool runs again since 2026-07-28.
+    ///     // No side effect may happen before this point, because the tool runs again since 2026-07-28.
     ///     Ok(format!("{path} is gone"))
     /// }
     /// ```
