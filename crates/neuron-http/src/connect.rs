@@ -49,6 +49,8 @@ impl Connector {
         tcp.set_keepalive(Some(KEEPALIVE));
         tcp.set_keepalive_interval(Some(KEEPALIVE));
         tcp.set_keepalive_retries(Some(3));
+        #[cfg(target_os = "linux")]
+        tcp.set_tcp_user_timeout(Some(2 * KEEPALIVE));
         Ok(Self { tcp, tls, proxy, timeout })
     }
 

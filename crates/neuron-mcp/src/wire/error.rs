@@ -1,7 +1,10 @@
 //! Conversion of errors between our types and the SDK's.
 
+use std::collections::hash_map::RandomState;
 use std::error::Error;
+use std::hash::{BuildHasher, Hasher};
 use std::io;
+use std::sync::OnceLock;
 
 use neuron_types::McpError;
 use rmcp::model::{ErrorCode, ErrorData};
@@ -11,7 +14,7 @@ use rmcp::transport::streamable_http_client::{
     AuthRequiredError, InsufficientScopeError, StreamableHttpError,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::peer_info;
 use crate::causes::with_causes;
@@ -22,6 +25,10 @@ pub(crate) fn from_service(method: &str, error: ServiceError) -> McpError {
     match error {
         ServiceError::McpError(refusal) => refused(method, refusal),
         ServiceError::TransportSend(error) => {
+            if let Some(StreamableHttpError::ResponseBodyTooLarge { max_size }) = http_error(&error)
+            {
+                return McpError::Other(Box::new(response_exceeds(method, *max_size, None)));
+            }
             let what = if was_sent(&error) { "failed" } else { "could not be sent" };
             McpError::Transport(format!("{method} {what}: {}", transport_text(&error)))
         }
@@ -32,40 +39,47 @@ pub(crate) fn from_service(method: &str, error: ServiceError) -> McpError {
     }
 }
 
-/// Codes of the errors that this client puts in the place of a response that it does not take. Servers use other codes:
-/// those of the protocol are near -32,000.
-const TOO_LONG: ErrorCode = ErrorCode(i32::MIN);
-const UNREADABLE: ErrorCode = ErrorCode(i32::MIN + 1);
+/// Returns a random text by which this process marks the errors that it puts in the place of responses. A server cannot
+/// know it, so its errors are never taken for errors of this client.
+fn mark() -> &'static str {
+    static MARK: OnceLock<String> = OnceLock::new();
+    MARK.get_or_init(|| {
+        let random = || RandomState::new().build_hasher().finish();
+        format!("{:016x}{:016x}", random(), random())
+    })
+}
 
 /// Returns the error in the place of a response with more than `limit` bytes.
 pub(crate) fn too_long(limit: usize) -> ErrorData {
-    ErrorData::new(TOO_LONG, "", Some(limit.into()))
+    ErrorData::internal_error("", Some(json!({ "mark": mark(), "limit": limit })))
 }
 
 /// Returns the error in the place of a response that cannot be parsed.
 pub(crate) fn unreadable(error: &serde_json::Error) -> ErrorData {
-    ErrorData::new(UNREADABLE, error.to_string(), None)
+    ErrorData::parse_error(error.to_string(), Some(json!({ "mark": mark() })))
 }
 
 /// Returns the error of this client that stands in the place of a response. `None` for an error of the server.
 fn not_taken(method: &str, error: &ErrorData) -> Option<Box<dyn Error + Send + Sync>> {
-    match error.code {
-        TOO_LONG => {
-            let limit = error.data.as_ref().and_then(Value::as_u64).unwrap_or_default();
-            Some(Box::new(McpLimitExceeded {
-                method: method.to_owned(),
-                what: "the server's answer",
-                limit: usize::try_from(limit).unwrap_or(usize::MAX),
-                unit: "bytes",
-                setting: Some("max_message_bytes"),
-            }))
-        }
-        UNREADABLE => {
-            let reason = &error.message;
-            Some(format!("{method}: the server's answer cannot be read: {reason}").into())
-        }
-        _ => None,
+    let data = error.data.as_ref()?;
+    if data.get("mark")?.as_str()? != mark() {
+        return None;
     }
+    Some(match data.get("limit").and_then(Value::as_u64) {
+        Some(limit) => {
+            let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+            Box::new(response_exceeds(method, limit, Some("max_message_bytes")))
+        }
+        None => {
+            let reason = &error.message;
+            format!("{method}: the server's answer cannot be read: {reason}").into()
+        }
+    })
+}
+
+fn response_exceeds(method: &str, limit: usize, setting: Option<&'static str>) -> McpLimitExceeded {
+    let (method, what) = (method.to_owned(), "the server's answer");
+    McpLimitExceeded { method, what, limit, unit: "bytes", setting }
 }
 
 /// A JSON-RPC error.
@@ -281,5 +295,44 @@ fn refused_access(status: u16) -> Option<&'static str> {
         403 => Some(FORBIDDEN),
         407 => Some("the proxy wants a user and a password (HTTP 407)"),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(error: ErrorData, expected: &str) {
+        assert_eq!(refused("tools/call", error).to_string(), expected);
+    }
+
+    #[test]
+    fn errors_of_this_client_are_not_refusals() {
+        check(
+            too_long(9),
+            "tools/call: the server's answer has more than 9 bytes, a limit of this client (`max_message_bytes`)",
+        );
+        let error = serde_json::from_str::<Value>("{").unwrap_err();
+        check(
+            unreadable(&error),
+            "tools/call: the server's answer cannot be read: EOF while parsing an object at line 1 column 1",
+        );
+    }
+
+    /// A server could present its own words as a limit of the client.
+    #[test]
+    fn server_cannot_fake_an_error_of_this_client() {
+        for data in [json!({ "mark": "", "limit": 1 }), json!({ "mark": "0".repeat(32) }), json!(1)]
+        {
+            check(
+                ErrorData::internal_error("no", Some(data)),
+                "the server refused tools/call: no (-32603)",
+            );
+        }
+        for code in [i32::MIN, i32::MIN + 1] {
+            let error = ErrorData::new(ErrorCode(code), "no", Some(1.into()));
+            check(error, &format!("the server refused tools/call: no ({code})"));
+        }
     }
 }

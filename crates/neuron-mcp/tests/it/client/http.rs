@@ -12,7 +12,7 @@ use http::{HeaderMap, Method, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use neuron_mcp::{HttpConfig, McpClient, McpError, McpVersion};
+use neuron_mcp::{HttpConfig, McpClient, McpError, McpLimitExceeded, McpVersion};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -225,7 +225,12 @@ async fn an_answer_that_is_too_long_is_an_error() {
     .await;
     let client = McpClient::connect_http(config(&server.url)).await.unwrap();
     let error = client.list_tools(None).await.unwrap_err();
-    assert!(matches!(&error, McpError::Transport(text) if text.contains("size")), "{error}");
+    let McpError::Other(error) = error else { panic!("{error}") };
+    let exceeded: &McpLimitExceeded = error.downcast_ref().unwrap();
+    assert_eq!(
+        (exceeded.limit, exceeded.unit, exceeded.setting),
+        (16 * 1024 * 1024, "bytes", None)
+    );
     assert_eq!(greet(&client).await.unwrap(), "hello");
 }
 
