@@ -1,4 +1,4 @@
-//! A run that goes on as a new invocation, and the invocation before it, which waits for its outcome.
+//! Continues a run in a new invocation. The invocation before it waits for the outcome.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

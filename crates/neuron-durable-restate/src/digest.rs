@@ -3,7 +3,7 @@
 use neuron_types::{DurableError, stored_json};
 use serde::Deserialize;
 
-/// The digest in a record.
+/// Reads the digest that is stored in a record.
 pub(crate) fn of(record: &[u8]) -> Result<String, DurableError> {
     #[derive(Deserialize)]
     struct Kept {

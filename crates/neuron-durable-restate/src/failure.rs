@@ -9,7 +9,7 @@ pub(crate) const INVALID: u16 = 400;
 /// Status of Restate for a cancelled invocation.
 pub(crate) const CANCELLED: u16 = 409;
 
-/// The answer to a signal that would reach nobody.
+/// HTTP status of the response to a signal for a run that has ended.
 pub(crate) const ENDED: u16 = 410;
 
 /// Text of the SDK if the invocation itself was cancelled.

@@ -70,9 +70,9 @@ pub enum StepKind {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct QueuedSignal {
-    /// Its name.
+    /// Name of the signal.
     pub name: String,
-    /// When it was sent.
+    /// Time at which the signal was sent.
     pub sent_at: DateTime<Utc>,
 }
 

@@ -129,7 +129,7 @@ impl fmt::Debug for AgentRuns {
     }
 }
 
-/// A run on the server.
+/// A handle to a run on the Temporal server.
 pub struct AgentRun {
     id: String,
     handle: WorkflowHandle<Client, AgentWorkflow>,

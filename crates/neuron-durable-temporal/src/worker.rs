@@ -74,7 +74,7 @@ impl AgentWorker {
         }
     }
 
-    /// Returns what ends the worker in good order.
+    /// Returns a handle that shuts down the worker gracefully.
     #[must_use]
     pub fn shutdown_handle(&self) -> ShutdownHandle {
         ShutdownHandle(Arc::new(self.worker.shutdown_handle()))

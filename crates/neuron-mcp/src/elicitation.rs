@@ -79,12 +79,12 @@ pub trait ElicitationHandler: Send + Sync {
         self.elicit(request)
     }
 
-    /// Returns `true` if the handler can show forms, which servers are told.
+    /// Returns `true` if the handler can show forms. The client announces this to servers.
     fn supports_forms(&self) -> bool {
         true
     }
 
-    /// Returns `true` if the handler can open pages, which servers are told.
+    /// Returns `true` if the handler can open pages. The client announces this to servers.
     fn supports_urls(&self) -> bool {
         false
     }

@@ -52,7 +52,7 @@ pub(crate) fn recorded_key(invocation: &ToolInvocation) -> Result<Option<String>
     }
 }
 
-/// Names the effect key of a call for an error.
+/// Formats the effect key of a call to `tool` for an error text.
 pub(crate) fn named_key(tool: &str, key: Option<&str>) -> String {
     match key {
         Some(key) => format!("effect_key of `{tool}`: `{key}`"),

@@ -12,16 +12,16 @@ use neuron_types::{WasmBoxedFuture, WasmCompatSend, WasmCompatSync};
 /// The result of a guardrail's check of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GuardrailResult {
-    /// It is acceptable.
+    /// The text is acceptable.
     Pass,
-    /// It must go no further.
+    /// The text must not be passed on.
     Tripwire(
         /// The reason. It may reach the user, so it should not quote the text.
         String,
     ),
-    /// It may go on, and somebody should know.
+    /// The text is passed on, and a warning is logged.
     Warn(
-        /// Why.
+        /// The reason.
         String,
     ),
 }

@@ -76,7 +76,7 @@ impl Files {
         Ok(transaction)
     }
 
-    /// Checks that a transaction is of the files that were opened, and has all commits that were seen before it.
+    /// Checks that a transaction reads the files that were opened, and that it has every commit up to `seen`.
     fn check(&self, transaction: &Connection, seen: Option<u64>) -> Result<(), SqliteError> {
         self.check_open()?;
         match (&self.witness, seen) {

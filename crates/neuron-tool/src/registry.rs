@@ -83,7 +83,7 @@ impl Registered {
         Self { merged: Some(merged.clone()), ..Self::new(merged) }
     }
 
-    /// Checks that the tool can run, with or without a sandbox.
+    /// Checks that the tool can run in `sandbox`, or without a sandbox if it is `None`.
     fn check_in(&self, sandbox: Option<&BoxedSandbox>) -> Result<(), RegistryError> {
         if let Some(merged) = &self.merged {
             return merged.check_in(sandbox);

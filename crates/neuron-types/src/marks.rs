@@ -82,8 +82,9 @@ pub(crate) fn content_mut<'a>(block: &'a mut ContentBlock, kind: &str) -> Option
 }
 
 impl ContentBlock {
-    /// Returns `true` if the block is one of neuron's markers, which are no content and never sent to a model. They are
-    /// the pin of [`Message::pinned`] and the [metadata](crate::AnswerMetadata) of a response.
+    /// Returns `true` if the block is a marker of neuron. Markers are not content and are never sent to a
+    /// model. There are two, the pin of [`Message::pinned`] and the [metadata](crate::AnswerMetadata) of a
+    /// response.
     #[must_use]
     pub fn is_mark(&self) -> bool {
         matches!(self, Self::Raw { provider, portable: None, .. } if provider == NEURON)

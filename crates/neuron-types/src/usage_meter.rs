@@ -36,7 +36,7 @@ impl UsageMeter {
         *self.count() += usage;
     }
 
-    /// Returns the count.
+    /// Returns the tokens that were counted so far.
     #[must_use]
     pub fn total(&self) -> TokenUsage {
         self.0.get().map(|count| locked(count).clone()).unwrap_or_default()

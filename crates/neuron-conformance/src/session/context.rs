@@ -57,7 +57,7 @@ impl<'s, S: SessionStorage> TestContext<'s, S> {
         sample::small(self.id(name))
     }
 
-    /// Returns the value of a call that must succeed.
+    /// Awaits a call and returns its value. Panics if the call fails.
     pub(super) async fn ok<T>(&self, call: impl Future<Output = Result<T, StorageError>>) -> T {
         self.case.ok(self.case.soon(call).await)
     }

@@ -110,7 +110,7 @@ fn version(id: &str, writer: u64) -> Session {
     sample::written(id, writer, 200 + (writer % 7) as usize, 500)
 }
 
-/// The lifetime of a future.
+/// The point at which a test drops a future of the storage.
 #[derive(Debug, Clone, Copy)]
 enum Moment {
     /// Dropped after this many polls.

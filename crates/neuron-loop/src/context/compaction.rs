@@ -8,7 +8,7 @@ use crate::parts::{Env, or_cancelled};
 /// Tokens of a conversation before and after its compaction.
 type Sizes = (usize, usize);
 
-/// Compacts the history if the strategy wants that. `None` if it did not become shorter.
+/// Compacts the history if the strategy requires it. Returns `None` if the history did not become shorter.
 pub(crate) async fn compact_if_needed(
     env: &Env<'_>,
     ledger: &mut Ledger,

@@ -33,8 +33,8 @@ impl TryFrom<Ledger> for Conversation {
     }
 }
 
-/// The messages of a conversation that change no more, and the state of its session with the rest. Calls that have not
-/// begun count as begun there: nobody knows what becomes of them before the next state is stored.
+/// Splits a conversation into its final messages and the state of its session, which has the rest. In the state,
+/// calls that have not begun count as begun, because they may begin before the next state is stored.
 pub(crate) fn session_parts(
     ledger: &Ledger,
     mut state: SessionState,

@@ -60,7 +60,8 @@ impl Ledger {
         self.messages.push(Message { role: Role::User, content });
     }
 
-    /// Writes for each call without a result why it has none. Without a reason, the run is left where it is.
+    /// Writes `why` into the placeholder of each call without a result. `None` writes the reason of the call's
+    /// own state, for a run that is left and may be continued.
     pub(crate) fn explain_missing(&mut self, why: Option<&str>) {
         if let Some((mut calls, _)) = self.open() {
             calls.explain_missing(why);

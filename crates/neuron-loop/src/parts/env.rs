@@ -110,7 +110,7 @@ impl<'a> Env<'a> {
         strategy.counts_tokens_dyn().then(|| self.frame.size(strategy))
     }
 
-    /// Returns the current tokens of the conversation.
+    /// Returns the number of tokens of the conversation, reported or estimated.
     pub(crate) fn current_tokens(&self, ledger: &Ledger) -> usize {
         self.tokens_of(self.frame.request(&ledger.messages), ledger.size)
     }

@@ -78,8 +78,9 @@ pub(crate) fn settle(env: &Env<'_>, tools: &Offered<'_>, error: LoopError) -> Ra
     }
 }
 
-/// The context of a call. It is the one at `index` in the answer of a turn in which prefetched calls were given up
-/// `attempt` times before. The token is a child of `cancellation`.
+/// Returns the context of a tool call. `index` is the position of the call in the response, and `attempt` is how
+/// many times the early calls of the turn were discarded. The cancellation token of the context is a child of
+/// `cancellation`.
 pub(crate) fn call_context(
     env: &Env<'_>,
     (turn, attempt, index): (usize, usize, usize),

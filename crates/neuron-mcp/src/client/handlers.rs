@@ -25,7 +25,7 @@ use crate::{
     SamplingRequest, SamplingResponse, TraceContext,
 };
 
-/// The interval of the limit per minute.
+/// The window of the limit on questions per minute.
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// The handlers for questions of a server in every version of the protocol, as requests of the server or as results

@@ -86,7 +86,7 @@ pub(crate) enum Problem<'a> {
     Unknown,
     /// A value has another type.
     Type {
-        /// The kind, as in `shapes.json`.
+        /// The expected kind of JSON value, as in `shapes.json`.
         expected: &'a str,
         found: &'a Value,
     },
