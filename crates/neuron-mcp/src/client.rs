@@ -1,4 +1,4 @@
-//! The client of a server.
+//! The client of an MCP server.
 
 mod authorization;
 mod builder;
@@ -53,15 +53,17 @@ use crate::{
     McpResourceContents, McpRoot, McpVersion, StdioConfig,
 };
 
-/// The client of a server.
+/// A client of an MCP server.
 ///
-/// A request that is dropped, cancelled or too late is cancelled at the server, too. A request that was on
-/// its way when the connection was lost fails with [`McpError::Transport`] and is not repeated, because the
-/// server may have acted on it; the next one makes the connection anew. A call or a question that a server
-/// did not take because it has forgotten the session (HTTP 404) is repeated once, over a new connection.
+/// The client tells the server to cancel a request that is dropped, cancelled or times out.
 ///
-/// Dropping the client ends the connection, and a server that is a program; [`close`](Self::close) lets it
-/// finish.
+/// A pending request fails with [`McpError::Transport`] if the connection is lost. It is not retried, because the
+/// server may have acted on it. The next request opens a new connection. A request that the server rejects because it
+/// has forgotten the session (HTTP 404) is retried once over a new connection. [`subscribe`](Self::subscribe),
+/// [`unsubscribe`](Self::unsubscribe) and [`set_log_level`](Self::set_log_level) do not retry.
+///
+/// Dropping the client closes the connection and ends a server that is a child process. [`close`](Self::close) shuts
+/// the server down gracefully.
 ///
 /// # Example
 ///
@@ -96,14 +98,14 @@ impl std::fmt::Debug for McpClient {
     }
 }
 
-/// Connecting.
+/// Connection methods.
 impl McpClient {
-    /// Sets up a client with more than the defaults.
+    /// Returns a builder, which changes the default settings.
     pub fn builder() -> McpClientBuilder {
         McpClientBuilder::default()
     }
 
-    /// Starts a server that is a program, and connects to it.
+    /// Starts a server as a child process and connects to it.
     ///
     /// # Errors
     ///
@@ -111,7 +113,7 @@ impl McpClient {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the program.
+    /// Dropping the future ends the child process.
     pub async fn connect_stdio(config: StdioConfig) -> Result<Self, McpError> {
         Self::builder().connect_stdio(config).await
     }
@@ -124,46 +126,46 @@ impl McpClient {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the connection.
+    /// Dropping the future closes the connection.
     pub async fn connect_http(config: HttpConfig) -> Result<Self, McpError> {
         Self::builder().connect_http(config).await
     }
 
-    /// Connects over whatever carries messages.
+    /// Connects through any connector.
     async fn connect(connector: impl Connector, shared: Shared) -> Result<Self, McpError> {
         let shared = Arc::new(shared);
         let link = Link::open(connector, Arc::clone(&shared)).await?;
         Ok(Self { shared, link })
     }
 
-    /// Closes the connection for good, and waits until the server is gone. Requests on their way fail with
-    /// [`McpError::Transport`].
+    /// Closes the connection permanently, and waits until it is closed and a server that is a child process has ended.
+    /// Pending requests fail with [`McpError::Transport`].
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped, the connection is closed, but the server may not be gone.
+    /// If the future is dropped, the connection is closed, but the child process may still be running.
     pub async fn close(&self) {
         self.link.close().await;
     }
 
-    /// Returns `true` if the connection is closed. If it was lost and not [closed](Self::close), the next
-    /// request restores it, unless [reconnecting is off](McpClientBuilder::reconnect).
+    /// Returns `true` if the connection is closed or lost. The next request restores a lost connection, unless
+    /// [reconnecting is off](McpClientBuilder::reconnect).
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.link.is_closed()
     }
 
-    /// The connection, which may be lost.
+    /// Returns the current connection, which may be lost.
     fn current(&self) -> Arc<Connection> {
         self.link.current()
     }
 
-    /// The connection, made anew if it was lost.
+    /// Returns the connection, after restoring it if it was lost.
     async fn live(&self) -> Result<Arc<Connection>, McpError> {
         self.link.live().await
     }
 
-    /// Asks the server, over a connection that is made anew if it must be.
+    /// Sends a request and waits for its response. Restores a lost connection first.
     async fn request(
         &self,
         scope: &Scope,
@@ -189,20 +191,22 @@ impl McpClient {
     }
 }
 
-/// Tools.
+/// Tool methods.
 impl McpClient {
-    /// Calls a tool. An error of the tool is a result ([`ToolOutput::is_error`]) and not an error here.
+    /// Calls a tool. A tool that fails returns an output with [`ToolOutput::is_error`], not an `Err`.
     ///
     /// # Errors
     ///
-    /// [`McpError::ToolCall`]: the server refused the call: it does not know the tool, for one.
-    /// [`McpError::Transport`]: the connection was lost. [`McpError::Connection`] or
-    /// [`McpError::Initialization`]: it was lost earlier and cannot be made anew. [`McpError::Other`]: a
-    /// time limit was reached ([`McpTimeout`]), or input that the server wanted cannot be given.
+    /// - [`McpError::ToolCall`] if the server refuses the call, for example because the tool is unknown.
+    /// - [`McpError::Transport`] if the connection is lost during the call.
+    /// - [`McpError::Connection`] or [`McpError::Initialization`] if the connection was lost earlier and cannot be
+    ///   restored.
+    /// - [`McpError::Other`] if a time limit is exceeded ([`McpTimeout`]), or if the client cannot provide input that
+    ///   the server requires.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the call; what the server did until then is done.
+    /// Dropping the future cancels the call. Effects that it already had on the server remain.
     pub async fn call_tool(
         &self,
         name: &str,
@@ -211,15 +215,16 @@ impl McpClient {
         self.call(name, arguments, &Scope::default()).await
     }
 
-    /// Calls a tool with arguments that are an object, or `null` for none.
+    /// Calls a tool with a JSON object of arguments. `null` stands for no arguments.
     ///
     /// # Errors
     ///
-    /// As [`call_tool`](Self::call_tool); [`McpError::ToolCall`] also for arguments that are no object.
+    /// The same as [`call_tool`](Self::call_tool), and [`McpError::ToolCall`] if the arguments are neither an object
+    /// nor `null`.
     ///
     /// # Cancel safety
     ///
-    /// As [`call_tool`](Self::call_tool).
+    /// The same as [`call_tool`](Self::call_tool).
     pub async fn call_tool_json(
         &self,
         name: &str,
@@ -228,18 +233,19 @@ impl McpClient {
         self.call(name, object(arguments)?, &Scope::default()).await
     }
 
-    /// Calls a tool as a part of a run. Progress goes to [`ToolContext::progress_reporter`],
-    /// [`ToolContext::cancellation_token`] cancels the call, and a [`TraceContext`](crate::TraceContext) in
-    /// [`ToolContext::extensions`] is propagated.
+    /// Calls a tool as part of a run.
+    ///
+    /// Progress is reported to [`ToolContext::progress_reporter`]. [`ToolContext::cancellation_token`] cancels the
+    /// call. A [`TraceContext`](crate::TraceContext) in [`ToolContext::extensions`] is propagated.
     ///
     /// # Errors
     ///
-    /// As [`call_tool_json`](Self::call_tool_json); a cancelled call is an [`McpError::Other`] with
-    /// [`McpCancelled`].
+    /// The same as [`call_tool_json`](Self::call_tool_json), and [`McpError::Other`] with [`McpCancelled`] if the call
+    /// is cancelled.
     ///
     /// # Cancel safety
     ///
-    /// As [`call_tool`](Self::call_tool).
+    /// The same as [`call_tool`](Self::call_tool).
     pub async fn call_tool_in(
         &self,
         name: &str,
@@ -249,8 +255,8 @@ impl McpClient {
         self.call(name, object(arguments)?, &Scope::of(ctx)).await
     }
 
-    /// As [`call_tool_in`](Self::call_tool_in), for a tool of a run that is this call and nothing else. A
-    /// refusal is an [`McpError::Other`] with [`McpRequestError`], which has its code.
+    /// Calls a tool like [`call_tool_in`](Self::call_tool_in), for a tool of a run whose only work is this call. A
+    /// refusal is an [`McpError::Other`] with [`McpRequestError`], which contains the error code.
     pub(crate) async fn call_tool_refusable(
         &self,
         name: &str,
@@ -292,7 +298,7 @@ impl McpClient {
     }
 }
 
-/// The arguments of a tool, which the protocol wants to be an object.
+/// Returns the arguments of a tool as an object, which the protocol requires.
 fn object(arguments: Value) -> Result<Map<String, Value>, McpError> {
     match arguments {
         Value::Object(arguments) => Ok(arguments),
@@ -301,14 +307,14 @@ fn object(arguments: Value) -> Result<Map<String, Value>, McpError> {
     }
 }
 
-/// Resources, prompts, completions.
+/// Methods for resources, prompts and completions.
 impl McpClient {
     /// Reads a resource, which may have several contents.
     ///
     /// # Errors
     ///
-    /// [`McpError::Other`] with [`McpRequestError`]: the server refused: it does not know the resource, for
-    /// one. Else as [`call_tool`](Self::call_tool).
+    /// [`McpError::Other`] with [`McpRequestError`] if the server refuses the request, for example because the resource
+    /// is unknown. Otherwise the same as [`call_tool`](Self::call_tool).
     ///
     /// # Cancel safety
     ///
@@ -317,12 +323,12 @@ impl McpClient {
         self.read(uri, &Scope::default()).await
     }
 
-    /// Reads a resource as a part of a run. The context is used as in [`call_tool_in`](Self::call_tool_in).
+    /// Reads a resource as part of a run. The context is used as in [`call_tool_in`](Self::call_tool_in).
     ///
     /// # Errors
     ///
-    /// As [`read_resource`](Self::read_resource); if it was cancelled an [`McpError::Other`] with
-    /// [`McpCancelled`].
+    /// The same as [`read_resource`](Self::read_resource), and [`McpError::Other`] with [`McpCancelled`] if the request
+    /// is cancelled.
     ///
     /// # Cancel safety
     ///
@@ -350,8 +356,8 @@ impl McpClient {
     ///
     /// # Errors
     ///
-    /// [`McpError::Other`] with [`McpRequestError`]: the server refused: an argument is missing, for one.
-    /// Else as [`call_tool`](Self::call_tool).
+    /// [`McpError::Other`] with [`McpRequestError`] if the server refuses the request, for example because an argument
+    /// is missing. Otherwise the same as [`call_tool`](Self::call_tool).
     ///
     /// # Cancel safety
     ///
@@ -364,11 +370,12 @@ impl McpClient {
         self.prompt(name, arguments, &Scope::default()).await
     }
 
-    /// Gets a prompt as a part of a run. The context is used as in [`call_tool_in`](Self::call_tool_in).
+    /// Gets a prompt as part of a run. The context is used as in [`call_tool_in`](Self::call_tool_in).
     ///
     /// # Errors
     ///
-    /// As [`get_prompt`](Self::get_prompt); if it was cancelled an [`McpError::Other`] with [`McpCancelled`].
+    /// The same as [`get_prompt`](Self::get_prompt), and [`McpError::Other`] with [`McpCancelled`] if the request is
+    /// cancelled.
     ///
     /// # Cancel safety
     ///
@@ -400,12 +407,12 @@ impl McpClient {
         }
     }
 
-    /// Asks what could stand in an argument of a prompt or of a resource template.
+    /// Requests completions for an argument of a prompt or of a resource template.
     ///
     /// # Errors
     ///
-    /// [`McpError::Other`] with [`McpRequestError`]: the server refused, or has no completions. Else as
-    /// [`call_tool`](Self::call_tool).
+    /// [`McpError::Other`] with [`McpRequestError`] if the server refuses the request or does not support completions.
+    /// Otherwise the same as [`call_tool`](Self::call_tool).
     ///
     /// # Cancel safety
     ///
@@ -422,11 +429,13 @@ impl McpClient {
     }
 }
 
-/// Notifications and properties of the server.
+/// Methods for notifications and properties of the server.
 impl McpClient {
-    /// Returns the events from now on, which are changes at the server, its log messages, and lost connections
-    /// ([`McpEvent::Disconnected`]). A connection that is lost already is not reported, but
-    /// [`is_closed`](Self::is_closed) returns `true`.
+    /// Subscribes to the events of this client.
+    ///
+    /// Events are changes at the server, its log messages, and lost connections ([`McpEvent::Disconnected`]). Earlier
+    /// events are not repeated. If the connection was lost before this call, [`is_closed`](Self::is_closed) returns
+    /// `true`.
     #[must_use]
     pub fn events(&self) -> McpEvents {
         self.shared.events.subscribe()
@@ -436,29 +445,32 @@ impl McpClient {
     ///
     /// # Errors
     ///
-    /// [`McpError::Other`] with [`McpRequestError`]: the server refused, or has no subscriptions; with
-    /// [`McpNotSubscribed`]: it answered, but will not tell of this resource (MCP 2026-07-28). Else as
-    /// [`call_tool`](Self::call_tool). After an error there is no new subscription.
+    /// - [`McpError::Other`] with [`McpRequestError`] if the server refuses or does not support subscriptions.
+    /// - [`McpError::Other`] with [`McpNotSubscribed`] if the server responds, but does not send updates of this
+    ///   resource (MCP 2026-07-28).
+    /// - Otherwise the same as [`call_tool`](Self::call_tool).
+    ///
+    /// No subscription is added after an error.
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped, there is no new subscription, but the server may tell of updates until the
-    /// connection ends.
+    /// If the future is dropped, no subscription is added, but the server may send updates until the connection ends.
     pub async fn subscribe(&self, uri: &str) -> Result<(), McpError> {
         let connection = self.live().await?;
         subscriptions::subscribe(connection, Arc::clone(&self.shared), uri.to_owned()).await
     }
 
-    /// Ends a subscription. Without one, it does nothing.
+    /// Ends a subscription. Does nothing if the resource has no subscription.
     ///
     /// # Errors
     ///
-    /// As [`subscribe`](Self::subscribe). Where the server did not answer, there is still a subscription, and
-    /// it may be ended again; where it refused with [`McpRequestError`], there is none (until 2025-11-25).
+    /// The same as [`subscribe`](Self::subscribe). If the server does not respond, the subscription remains, and the
+    /// call can be repeated. If the server refuses with [`McpRequestError`], the subscription is removed (until
+    /// 2025-11-25).
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped, there may still be a subscription, which may be ended again.
+    /// If the future is dropped, the subscription may remain. The call can be repeated.
     pub async fn unsubscribe(&self, uri: &str) -> Result<(), McpError> {
         if !self.shared.has_subscription(uri) {
             return Ok(());
@@ -467,13 +479,13 @@ impl McpClient {
         subscriptions::unsubscribe(connection, Arc::clone(&self.shared), uri.to_owned()).await
     }
 
-    /// Requests log messages from this level up, which are [events](Self::events). A server of MCP 2026-07-28
-    /// sends them only while it works on a request.
+    /// Requests log messages of at least this level, which are [events](Self::events). A server of MCP 2026-07-28 sends
+    /// them only while it handles a request.
     ///
     /// # Errors
     ///
-    /// [`McpError::Other`] with [`McpRequestError`]: the server refused, or writes no log. Else as
-    /// [`call_tool`](Self::call_tool).
+    /// [`McpError::Other`] with [`McpRequestError`] if the server refuses or does not support logging. Otherwise the
+    /// same as [`call_tool`](Self::call_tool).
     pub async fn set_log_level(&self, level: LogLevel) -> Result<(), McpError> {
         let connection = self.live().await?;
         subscriptions::log_level(&connection, &self.shared, level).await?;
@@ -481,18 +493,22 @@ impl McpClient {
         Ok(())
     }
 
-    /// Replaces the folders in which the server may work, and tells it so.
+    /// Replaces the roots, which are the folders in which the server may work, and notifies the server.
     ///
     /// # Errors
     ///
-    /// [`McpError::Other`]: the client was built without [roots](McpClientBuilder::roots), so that servers
-    /// do not ask for them; or the server did not take the message in time ([`McpTimeout`]).
-    /// [`McpError::Transport`]: the server could not be told. But for the first, the roots are replaced: a
-    /// server that asks gets the new ones, and a new connection will know.
+    /// - [`McpError::Other`] if the client was built without [roots](McpClientBuilder::roots), because servers then do
+    ///   not request them. The roots are not replaced.
+    /// - [`McpError::Other`] with [`McpTimeout`] if the server does not accept the notification in time.
+    /// - [`McpError::Connection`] or [`McpError::Initialization`] if the connection was lost earlier and cannot be
+    ///   restored.
+    /// - [`McpError::Transport`] if the connection is lost or closed.
+    ///
+    /// After every error but the first, the roots are replaced. A server that requests them gets the new roots.
     ///
     /// # Cancel safety
     ///
-    /// The roots are replaced at once; when the future is dropped, the server may not have been told.
+    /// The roots are replaced at once. If the future is dropped, the server may not have been notified.
     pub async fn set_roots(&self, roots: Vec<McpRoot>) -> Result<(), McpError> {
         if !self.shared.handlers.replace_roots(roots) {
             let text = "the client was built without roots: set them in the builder, if only to an empty list";
@@ -502,15 +518,16 @@ impl McpClient {
         subscriptions::roots_changed(&connection, &self.shared).await
     }
 
-    /// Asks the server for a sign of life.
+    /// Checks that the server responds.
     ///
     /// # Errors
     ///
-    /// As [`call_tool`](Self::call_tool).
+    /// [`McpError::Other`] with [`McpRequestError`] if the server refuses the request. Otherwise the same as
+    /// [`call_tool`](Self::call_tool).
     pub async fn ping(&self) -> Result<(), McpError> {
         let connection = self.live().await?;
-        // From 2026-07-28 on there is no `ping`. Over HTTP, the SDK's own `DiscoverRequest` would wait until
-        // no other request is on its way, and let none begin.
+        // MCP 2026-07-28 has no `ping`. Over HTTP, the SDK's own `DiscoverRequest` would wait until no other request is
+        // pending, and would block new requests.
         let request = match connection.version.has_handshake() {
             true => ClientRequest::PingRequest(PingRequest::default()),
             false => ClientRequest::CustomRequest(CustomRequest::new("server/discover", None)),
@@ -527,7 +544,7 @@ impl McpClient {
         implementation.map(wire::peer_info::implementation_from_sdk).unwrap_or_default()
     }
 
-    /// The version of the protocol that is spoken.
+    /// Returns the negotiated version of the protocol.
     #[must_use]
     pub fn version(&self) -> McpVersion {
         self.current().version
@@ -539,15 +556,17 @@ impl McpClient {
         self.current().server.instructions.clone()
     }
 
-    /// Returns the SDK's handle to the current connection, for features that are not offered here. Time limits,
-    /// cancellation and input for the server are then up to you, and the handle ends with the connection.
+    /// Returns the SDK's handle to the current connection, for features that this client does not offer.
+    ///
+    /// The caller is then responsible for time limits, cancellation and input for the server. The handle is invalid
+    /// once the connection has ended.
     #[must_use]
     pub fn peer(&self) -> Peer<RoleClient> {
         self.current().peer.clone()
     }
 }
 
-/// An answer to another question.
+/// Returns the error for a response of the wrong type.
 fn unexpected(method: &str) -> McpError {
     McpError::Transport(format!("the server answered {method} with something else"))
 }
