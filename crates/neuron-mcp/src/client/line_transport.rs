@@ -1,4 +1,4 @@
-//! Messages to and from a server, as lines on two streams.
+//! A transport of messages as lines on two streams.
 
 mod inbox;
 mod response_id;
@@ -15,26 +15,27 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use self::inbox::{Inbox, Incoming};
 use crate::lines::LineWriter;
 
-/// The bytes that may wait for a server that does not read.
+/// Maximum number of queued bytes for a server that does not read.
 const WAITING_BYTES: usize = 64 * 1024 * 1024;
-/// Number of messages without a pause after which other tasks run, because tasks that a flood of notifications
-/// starts must be able to end.
+/// Number of messages after which the transport yields. The SDK spawns a task for each notification, and these tasks
+/// must be able to end during a flood.
 const MESSAGES_WITHOUT_PAUSE: u32 = 32;
 
-/// Messages to and from a server over two streams. Dropping or closing it closes both.
+/// A transport over two streams. Dropping it closes both. Closing it closes the server's input and ends `receive`.
 #[derive(Debug)]
 pub(super) struct LineTransport<R> {
     inbox: Inbox<R>,
-    /// Messages that have been read and not been given out.
+    /// Messages that were read and not yet returned.
     ready: VecDeque<RxJsonRpcMessage<RoleClient>>,
-    /// Messages given out since the last pause.
+    /// Number of messages returned since the transport last yielded.
     without_pause: u32,
     is_closed: bool,
     outbox: LineWriter,
 }
 
 impl<R: AsyncRead + Unpin + Send> LineTransport<R> {
-    /// Reads messages of at most `max_message_bytes`. Needs a tokio runtime, for the task that writes.
+    /// Creates a transport that reads messages of at most `max_message_bytes`. Requires a tokio runtime for the writer
+    /// task.
     pub(super) fn new(
         reader: R,
         writer: impl AsyncWrite + Send + Unpin + 'static,
@@ -49,12 +50,12 @@ impl<R: AsyncRead + Unpin + Send> LineTransport<R> {
         }
     }
 
-    /// Waits for the next output of the server, and takes it. Cancel safe.
+    /// Waits for the next line of the server and processes it. Cancel safe.
     async fn take_next(&mut self) {
         match self.inbox.next().await {
             Incoming::Messages(messages) => self.ready.extend(messages),
             Incoming::Refused(answer) => {
-                // Nobody waits for it, and a server that does not read is noticed by requests.
+                // A failure needs no error here. The next request to a server that does not read fails anyway.
                 if let Err(error) = self.outbox.push(&answer, WAITING_BYTES) {
                     tracing::debug!(%error, "a request of the server cannot be refused");
                 }
@@ -64,17 +65,17 @@ impl<R: AsyncRead + Unpin + Send> LineTransport<R> {
         }
     }
 
-    /// Closes the server's input when all that waits has been written.
+    /// Closes the server's input after all queued messages are written.
     pub(super) fn finish_input(&mut self) {
         self.outbox.finish();
     }
 
-    /// Closes the server's input now.
+    /// Closes the server's input at once.
     pub(super) fn close_input(&mut self) {
         self.outbox.abandon();
     }
 
-    /// Reads until the server has closed its output, and throws it away. Cancel safe.
+    /// Reads and discards messages until the server closes its output. Cancel safe.
     pub(super) async fn drain(&mut self) {
         while !matches!(self.inbox.next().await, Incoming::End) {}
     }
@@ -83,7 +84,7 @@ impl<R: AsyncRead + Unpin + Send> LineTransport<R> {
 impl<R: AsyncRead + Unpin + Send> Transport<RoleClient> for LineTransport<R> {
     type Error = io::Error;
 
-    /// The message is written whole and after those before it, also when the future is dropped.
+    /// Queues a message. It is written completely and in order, even if the future is dropped.
     fn send(
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
@@ -92,7 +93,7 @@ impl<R: AsyncRead + Unpin + Send> Transport<RoleClient> for LineTransport<R> {
         async move { written?.wait().await }
     }
 
-    /// Cancel safe.
+    /// Waits for the next message. Cancel safe.
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         if self.without_pause >= MESSAGES_WITHOUT_PAUSE {
             self.without_pause = 0;

@@ -1,4 +1,4 @@
-//! Changes at a server, on a stream of notifications (MCP specification 2026-07-28, `subscriptions/listen`).
+//! The stream of change notifications of a server (MCP specification 2026-07-28, `subscriptions/listen`).
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,11 +16,11 @@ use super::task::Task;
 use super::watch::Watch;
 use crate::McpNotSubscribed;
 
-/// A stream that ended is opened again after this time, which doubles up to [`LONGEST_PAUSE`].
+/// Delay before a stream that ended is opened again. Doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The subscriptions of a connection, and its stream if it has one.
+/// The subscriptions of a connection and its notification stream, if any.
 pub(super) struct Listener {
     peer: Peer<RoleClient>,
     watch: Arc<Watch>,
@@ -35,7 +35,7 @@ struct Slot {
     stopped: bool,
 }
 
-/// The resources of which the server said that it tells their updates.
+/// The resources whose subscription the server confirmed.
 #[derive(Debug, Default)]
 struct Resources(Mutex<BTreeSet<String>>);
 
@@ -59,23 +59,23 @@ impl Listener {
         Self { peer, watch, server, slot: Mutex::default(), resources: Arc::default() }
     }
 
-    /// Returns `true` if the server confirmed that it sends updates of this resource.
+    /// Returns `true` if the server confirmed the subscription to this resource.
     pub(super) fn hears_of(&self, uri: &str) -> bool {
         self.resources.lock().contains(uri)
     }
 
-    /// Notes that the server tells the updates of this resource.
+    /// Adds a resource whose subscription the server confirmed.
     pub(super) fn hear_of(&self, uri: &str) {
         self.resources.lock().insert(uri.to_owned());
     }
 
-    /// Notes that it does not any more.
+    /// Removes a resource whose subscription has ended.
     pub(super) fn forget(&self, uri: &str) {
         self.resources.lock().remove(uri);
     }
 
-    /// Opens the stream of a new connection, if there is anything to tell on it, now or whenever the server
-    /// lets it. The receiver hears when it was opened, or could not be.
+    /// Starts to open the stream of a new connection, and retries until the server accepts it. The receiver completes
+    /// after the first attempt. Returns `None` if there is nothing to subscribe to.
     pub(super) fn start(&self, shared: &Shared) -> Option<oneshot::Receiver<()>> {
         let stream = self.stream(shared, shared.subscriptions())?;
         let (sender, opened) = oneshot::channel();
@@ -83,8 +83,12 @@ impl Listener {
         Some(opened)
     }
 
-    /// Opens a stream for the lists and these resources, then ends the one before. If one resource is
-    /// needed and the server leaves it out, that is an error, and the stream before stays.
+    /// Opens a stream for the lists and these resources, and then closes the previous stream.
+    ///
+    /// # Errors
+    ///
+    /// [`McpNotSubscribed`] if the server does not confirm the `needed` resource. The previous stream stays open after
+    /// every error.
     pub(super) async fn renew(
         &self,
         shared: &Shared,
@@ -108,7 +112,7 @@ impl Listener {
         Ok(())
     }
 
-    /// Ends the stream, and all that come.
+    /// Closes the stream. Later streams are closed at once.
     pub(super) fn stop(&self) {
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
         slot.stopped = true;
@@ -122,8 +126,8 @@ impl Listener {
         }
     }
 
-    /// Creates a stream for the lists and these resources, which is not open yet. `None` if there is nothing to
-    /// subscribe to.
+    /// Creates a stream for the lists and these resources without opening it. `None` if there is nothing to subscribe
+    /// to.
     fn stream(&self, shared: &Shared, uris: Vec<String>) -> Option<Stream> {
         let wanted = wanted(&self.server.capabilities, uris);
         (wanted != SubscriptionFilter::default()).then(|| Stream {
@@ -137,7 +141,7 @@ impl Listener {
     }
 }
 
-/// All lists that the server says may change, and these resources.
+/// Returns the filter for these resources and for all lists whose changes the server announces.
 fn wanted(server: &ServerCapabilities, uris: Vec<String>) -> SubscriptionFilter {
     let mut filter = SubscriptionFilter::new();
     let tools = server.tools.as_ref().and_then(|tools| tools.list_changed);
@@ -150,7 +154,7 @@ fn wanted(server: &ServerCapabilities, uris: Vec<String>) -> SubscriptionFilter 
     filter
 }
 
-/// A stream that is kept open.
+/// A notification stream that is reopened when it ends.
 struct Stream {
     peer: Peer<RoleClient>,
     watch: Arc<Watch>,
@@ -166,18 +170,18 @@ impl Stream {
         self.watch.within(self.limit, METHOD, self.peer.listen(self.wanted.clone())).await
     }
 
-    /// From now on, this one tells.
+    /// Makes this subscription the current one.
     fn take(&self, subscription: &Subscription) {
         self.watch.own_subscription(Some(subscription.id().clone()));
         self.resources.replace(subscription);
     }
 
-    /// Opens the stream for the first time, at once or later, and keeps it open.
+    /// Opens the stream for the first time, with retries, and keeps it open.
     async fn begin(self, opened: oneshot::Sender<()>) {
         let subscription = match self.open().await {
             Ok(subscription) => {
                 self.take(&subscription);
-                // Who waits no more may have asked for lists in the meantime.
+                // A caller that stopped waiting may have requested lists before the stream was open.
                 if opened.send(()).is_err() {
                     self.tell_all_changed();
                 }
@@ -195,12 +199,12 @@ impl Stream {
         self.keep(subscription).await;
     }
 
-    /// Opens the stream again whenever it ends, until the connection does.
+    /// Reopens the stream whenever it ends, until the connection ends.
     async fn keep(self, mut subscription: Subscription) {
         let mut pause = FIRST_PAUSE;
         loop {
             let opened = Instant::now();
-            // What it tells was told already, in the order of all messages: see `Watch`.
+            // `Watch` has already handled these notifications, in the order of all messages.
             while let Ok(Some(_)) = subscription.next().await {}
             if opened.elapsed() > LONGEST_PAUSE {
                 pause = FIRST_PAUSE;
@@ -212,7 +216,7 @@ impl Stream {
         }
     }
 
-    /// Opens the stream again as soon as the server allows it. `None` once the connection ended.
+    /// Reopens the stream, and retries until the server accepts it. Returns `None` once the connection has ended.
     async fn reopen(&self, pause: &mut Duration) -> Option<Subscription> {
         loop {
             tokio::select! {

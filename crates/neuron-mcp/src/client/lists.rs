@@ -1,4 +1,4 @@
-//! Lists of a server, by page or as a whole.
+//! Lists of a server, page by page or complete.
 
 use std::collections::HashSet;
 
@@ -14,24 +14,24 @@ use crate::{
     McpLimitExceeded, McpPrompt, McpResource, McpResourceTemplate, McpTimeout, PaginatedList,
 };
 
-/// A list of more pages has no end.
+/// Maximum number of pages of a list. A longer list is taken for endless.
 const MOST_PAGES: usize = 2_000;
-/// A list of more items is none that anybody wants to have in memory.
+/// Maximum number of items of a list, to bound its memory.
 const MOST_ITEMS: usize = 1_000_000;
-/// A list may be longer than one message, but not by any number of them.
+/// Maximum size of a list, as a multiple of the maximum message size.
 const MOST_MESSAGES_LONG: usize = 4;
 
-/// A function that reads a list from a result.
+/// A function that converts a result to a page of a list.
 type Read<T> = fn(ServerResult) -> Result<PaginatedList<T>, McpError>;
 
-/// Lists.
+/// List methods.
 impl McpClient {
-    /// Returns a page of the tools, which is the first or the page at a cursor.
+    /// Returns the page of the tools at a cursor, or the first page without a cursor.
     ///
     /// # Errors
     ///
-    /// [`McpError::Other`] with [`McpRequestError`](crate::McpRequestError): the server refused: it does not
-    /// know the cursor, for one. Else as [`call_tool`](Self::call_tool).
+    /// [`McpError::Other`] with [`McpRequestError`](crate::McpRequestError) if the server refuses the request, for
+    /// example because the cursor is unknown. Otherwise the same as [`call_tool`](Self::call_tool).
     ///
     /// # Cancel safety
     ///
@@ -43,14 +43,15 @@ impl McpClient {
         tools(self.request(&Scope::default(), ask_tools(cursor)).await?)
     }
 
-    /// All tools. A server that has none, and says so by an error, has none.
+    /// Returns all tools. The list is empty if the server declares no tools and does not know the method.
     ///
     /// # Errors
     ///
-    /// As [`list_tools`](Self::list_tools), and [`McpError::Other`] with an [`McpLimitExceeded`] for a list of more than
-    /// 2,000 pages, a million items, or four times
-    /// [`max_message_bytes`](crate::McpClientBuilder::max_message_bytes). All pages together have the
-    /// [time of one request](crate::McpClientBuilder::max_request_time); then it is an [`McpTimeout`].
+    /// The same as [`list_tools`](Self::list_tools), and [`McpError::Other`] with
+    /// - [`McpLimitExceeded`] if the list has more than 2,000 pages, more than a million items, or more than four times
+    ///   [`max_message_bytes`](crate::McpClientBuilder::max_message_bytes),
+    /// - [`McpTimeout`] if all pages together take longer than
+    ///   [`max_request_time`](crate::McpClientBuilder::max_request_time).
     ///
     /// # Cancel safety
     ///
@@ -60,11 +61,11 @@ impl McpClient {
         self.all(offered, ask_tools, tools).await
     }
 
-    /// Returns a page of the resources, which is the first or the page at a cursor.
+    /// Returns the page of the resources at a cursor, or the first page without a cursor.
     ///
     /// # Errors
     ///
-    /// As [`list_tools`](Self::list_tools).
+    /// The same as [`list_tools`](Self::list_tools).
     ///
     /// # Cancel safety
     ///
@@ -76,11 +77,11 @@ impl McpClient {
         resources(self.request(&Scope::default(), ask_resources(cursor)).await?)
     }
 
-    /// All resources. A server that has none, and says so by an error, has none.
+    /// Returns all resources. The list is empty if the server declares no resources and does not know the method.
     ///
     /// # Errors
     ///
-    /// As [`list_all_tools`](Self::list_all_tools).
+    /// The same as [`list_all_tools`](Self::list_all_tools).
     ///
     /// # Cancel safety
     ///
@@ -90,11 +91,11 @@ impl McpClient {
         self.all(offered, ask_resources, resources).await
     }
 
-    /// Returns a page of the resource templates, which is the first or the page at a cursor.
+    /// Returns the page of the resource templates at a cursor, or the first page without a cursor.
     ///
     /// # Errors
     ///
-    /// As [`list_tools`](Self::list_tools).
+    /// The same as [`list_tools`](Self::list_tools).
     ///
     /// # Cancel safety
     ///
@@ -106,25 +107,25 @@ impl McpClient {
         templates(self.request(&Scope::default(), ask_templates(cursor)).await?)
     }
 
-    /// All templates of resources. A server that has none, and says so by an error, has none.
+    /// Returns all resource templates. The list is empty if the server does not know the method.
     ///
     /// # Errors
     ///
-    /// As [`list_all_tools`](Self::list_all_tools).
+    /// The same as [`list_all_tools`](Self::list_all_tools).
     ///
     /// # Cancel safety
     ///
     /// Dropping the future cancels the request.
     pub async fn list_all_resource_templates(&self) -> Result<Vec<McpResourceTemplate>, McpError> {
-        // Servers with resources need not have templates.
+        // A server that declares resources may not support templates.
         self.all(false, ask_templates, templates).await
     }
 
-    /// Returns a page of the prompts, which is the first or the page at a cursor.
+    /// Returns the page of the prompts at a cursor, or the first page without a cursor.
     ///
     /// # Errors
     ///
-    /// As [`list_tools`](Self::list_tools).
+    /// The same as [`list_tools`](Self::list_tools).
     ///
     /// # Cancel safety
     ///
@@ -136,11 +137,11 @@ impl McpClient {
         prompts(self.request(&Scope::default(), ask_prompts(cursor)).await?)
     }
 
-    /// All prompts. A server that has none, and says so by an error, has none.
+    /// Returns all prompts. The list is empty if the server declares no prompts and does not know the method.
     ///
     /// # Errors
     ///
-    /// As [`list_all_tools`](Self::list_all_tools).
+    /// The same as [`list_all_tools`](Self::list_all_tools).
     ///
     /// # Cancel safety
     ///
@@ -150,9 +151,9 @@ impl McpClient {
         self.all(offered, ask_prompts, prompts).await
     }
 
-    /// Follows the cursors to the end, within the time of one request.
+    /// Requests all pages within the time limit of one request.
     ///
-    /// A server that does not know the method and never said that it does has an empty list.
+    /// Returns an empty list if `offered` is `false` and the server does not know the method.
     async fn all<T>(
         &self,
         offered: bool,
@@ -229,7 +230,7 @@ fn ask_tools(cursor: Option<&str>) -> ClientRequest {
 fn tools(answer: ServerResult) -> Result<PaginatedList<ToolDefinition>, McpError> {
     let (tools, next_cursor) = match answer {
         ServerResult::ListToolsResult(result) => (result.tools, result.next_cursor),
-        // A list in which a tool is none.
+        // The SDK parses a list with an invalid tool as a custom result.
         ServerResult::CustomResult(CustomResult(Value::Object(mut list))) => {
             let Some(Value::Array(tools)) = list.remove("tools") else {
                 return Err(unexpected("tools/list"));
@@ -243,7 +244,7 @@ fn tools(answer: ServerResult) -> Result<PaginatedList<ToolDefinition>, McpError
     Ok(PaginatedList { items, next_cursor })
 }
 
-/// A tool of a list. One that cannot be read is left out, and costs none of the others.
+/// Parses a tool of a list. An invalid tool is logged and skipped, so that the other tools stay usable.
 fn tool(value: Value) -> Option<Tool> {
     let name = value.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
     match serde_json::from_value(value) {

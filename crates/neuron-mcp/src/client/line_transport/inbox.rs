@@ -1,5 +1,6 @@
-//! The messages of a server's output. A line that is not a message is logged and skipped. If a request waits for
-//! it, the request gets an error instead.
+//! The messages of a server's output.
+//!
+//! A line that is not a message is logged and skipped. If the line is the response to a request, the request fails.
 
 use rmcp::RoleClient;
 use rmcp::model::{ErrorData, JsonRpcMessage, RequestId};
@@ -26,9 +27,9 @@ pub(super) enum Incoming {
     Messages(Vec<FromServer>),
     /// The error response to a request that cannot be parsed.
     Refused(Box<ToServer>),
-    /// Something that is no message.
+    /// A line that is not a message, or that is ignored.
     Nothing,
-    /// The server has closed its output. Comes again whenever it is asked for more.
+    /// The server has closed its output. Every later call returns `End` too.
     End,
 }
 
@@ -38,19 +39,19 @@ impl Incoming {
     }
 }
 
-/// Reads messages.
+/// A reader of messages.
 #[derive(Debug)]
 pub(super) struct Inbox<R> {
     lines: LineReader<R>,
     limit: usize,
-    /// Of a line that is too long, and whose request has not been found yet.
+    /// First bytes of a line that is too long and whose request id has not been found yet.
     head: Option<Vec<u8>>,
-    /// Number of warnings so far.
+    /// Number of logged warnings.
     warnings: u32,
 }
 
 impl<R: AsyncRead + Unpin> Inbox<R> {
-    /// Messages of at most `limit` bytes.
+    /// Creates a reader of messages of at most `limit` bytes.
     pub(super) fn new(input: R, limit: usize) -> Self {
         Self { lines: LineReader::new(input, limit), limit, head: None, warnings: 0 }
     }
@@ -93,7 +94,7 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
                 Ok(message) => messages.push(message),
                 Err(error) => match self.not_of_the_protocol(&value, &error) {
                     Incoming::Messages(errors) => messages.extend(errors),
-                    // One in a batch is not worth an answer of its own.
+                    // An invalid request within a batch gets no error response.
                     Incoming::Refused(_) | Incoming::Nothing | Incoming::End => {}
                 },
             }
@@ -176,9 +177,9 @@ fn too_long_answer(id: RequestId, limit: usize) -> Incoming {
     Incoming::message(JsonRpcMessage::error(wire::error::too_long(limit), Some(id)))
 }
 
-/// The beginning of a line, for a log.
+/// Returns the beginning of a line for a log.
 pub(super) fn beginning(line: &[u8]) -> String {
-    // A character has four bytes at most.
+    // A UTF-8 character has at most four bytes.
     let line = String::from_utf8_lossy(line.get(..4 * SHOWN_CHARS).unwrap_or(line));
     match line.char_indices().nth(SHOWN_CHARS) {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),

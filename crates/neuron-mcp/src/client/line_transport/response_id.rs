@@ -1,14 +1,15 @@
-//! The id of the request that a line answers if it is too long or damaged, guessed from the two ends of the line.
+//! The request id of a response line that is too long or damaged, found in the first and last bytes of the line.
 
 use rmcp::model::RequestId;
 use serde_json::{Map, Value};
 
 use crate::lines::END_BYTES;
 
-/// The id of the response whose first bytes are `head`, and last bytes `tail`, if it is one.
+/// Returns the id of the response with the first bytes `head` and the last bytes `tail`. `None` if the line is not a
+/// response.
 ///
-/// A request or a notification of the server has no `result` and no `error`, and so no id here: its numbers
-/// are not ours.
+/// Requests and notifications of the server have neither `result` nor `error`. Their ids are ignored, because the
+/// server numbers its requests independently.
 pub(super) fn response_id(head: &[u8], tail: &[u8]) -> Option<RequestId> {
     let before = members_before_payload(head)?;
     let id = match before.get("id") {
@@ -18,7 +19,8 @@ pub(super) fn response_id(head: &[u8], tail: &[u8]) -> Option<RequestId> {
     serde_json::from_value(id).ok()
 }
 
-/// The members of the object before `result` or `error`, if these are simple and there is one of the two.
+/// Returns the members before `result` or `error`. `None` if both are missing, or if the members before them cannot be
+/// parsed.
 fn members_before_payload(head: &[u8]) -> Option<Map<String, Value>> {
     let head = head.get(..END_BYTES).unwrap_or(head);
     let end = [&b"\"result\""[..], b"\"error\""].iter().filter_map(|key| find(head, key)).min()?;
@@ -27,12 +29,12 @@ fn members_before_payload(head: &[u8]) -> Option<Map<String, Value>> {
     Some(members).filter(|members: &Map<_, _>| !members.contains_key("method"))
 }
 
-/// The simple members with which the object ends, from `id` on.
+/// Returns the last members of the object, from `id` on.
 fn last_members(tail: &[u8]) -> Option<Map<String, Value>> {
     let tail = tail.get(tail.len().saturating_sub(END_BYTES)..)?;
     let start = tail.windows(4).rposition(|window| window == b"\"id\"")?;
     let members = std::str::from_utf8(tail.get(start..)?).ok()?;
-    // An `id` deeper inside has more than one bracket behind it, and is no object by itself.
+    // A nested `id` is followed by more than one closing brace, so that the text is not valid JSON.
     serde_json::from_str(&format!("{{{members}")).ok()
 }
 
@@ -58,7 +60,7 @@ mod tests {
         check(r#"{"id":"seven","result":1"#, Some(RequestId::String("seven".into())));
         check(r#"{"result":{"id":8},"id":7}"#, seven.clone());
         check(r#"{"jsonrpc":"2.0","result":[],"id": 7, "x":true } "#, seven.clone());
-        // The one in front is the object's own.
+        // The first id is the id of the response.
         check(r#"{"id":7,"result":{"a":1},"id":8}"#, seven);
     }
 

@@ -20,7 +20,7 @@ async fn read(text: &[u8], limit: usize) -> Vec<Value> {
     }
 }
 
-/// The error that a request gets.
+/// Checks the error response of a request.
 #[track_caller]
 fn check_error(seen: &Value, id: i64, text: &str) {
     assert_eq!(seen["id"], id, "{seen}");
@@ -108,7 +108,7 @@ async fn a_request_that_cannot_be_read_is_refused() {
     assert_eq!(seen[0]["refused"]["id"], "a");
     assert_eq!(seen[0]["refused"]["error"]["code"], -32600);
 
-    // It has the id of a request of ours, which it does not answer.
+    // The id equals the id of one of the client's requests, but the line is not a response to it.
     let seen = read(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":7}\n", 1000).await;
     assert_eq!(seen[0]["refused"]["id"], 1);
 }
