@@ -1,4 +1,4 @@
-//! The authorization of requests. Without the feature `oauth` there is none.
+//! The authorization of requests, which requires the feature `oauth`.
 
 use std::error::Error;
 use std::future::Future;
@@ -11,7 +11,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 #[cfg(feature = "oauth")]
 use super::oauth::{self, OAuth};
 
-/// The authorization of a client, if it has any, over all of its connections.
+/// The optional authorization of a client, shared by all of its connections.
 #[derive(Clone, Default)]
 pub(super) struct Authorization {
     #[cfg(feature = "oauth")]
@@ -24,13 +24,13 @@ impl Authorization {
         Self { oauth: Some(oauth) }
     }
 
-    /// To be taken before something is sent for the first time.
+    /// Starts an attempt. Must be called before the request is sent for the first time.
     #[cfg(feature = "oauth")]
     pub(super) fn attempt(&self) -> Attempt<'_> {
         Attempt { oauth: self.oauth.as_deref().map(OAuth::attempt) }
     }
 
-    /// To be taken before something is sent for the first time.
+    /// Starts an attempt. Must be called before the request is sent for the first time.
     #[cfg(not(feature = "oauth"))]
     #[expect(clippy::unused_self, reason = "with the feature it is used")]
     pub(super) fn attempt(&self) -> Attempt<'_> {
@@ -39,7 +39,7 @@ impl Authorization {
 }
 
 impl Authorization {
-    /// Sends a request, with the token if there is one.
+    /// Sends a request with the token, if the client has a token.
     pub(super) async fn send<T, F>(
         &self,
         request: impl Fn(Option<String>) -> F,
@@ -55,7 +55,7 @@ impl Authorization {
     }
 }
 
-/// Something that is sent, and may be sent again.
+/// A request that may be sent again after an authorization.
 pub(super) struct Attempt<'a> {
     #[cfg(feature = "oauth")]
     oauth: Option<oauth::Attempt<'a>>,
@@ -75,7 +75,7 @@ impl Attempt<'_> {
         oauth.answer(error).await.map_err(|error| McpError::Other(Box::new(error)))
     }
 
-    /// Without authorization, there is nothing to do.
+    /// Returns `false`, because there is no authorization without the feature `oauth`.
     #[cfg(not(feature = "oauth"))]
     #[expect(clippy::unused_async, reason = "with the feature it waits")]
     pub(super) async fn answer(

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The time limits of a server, until its next message and in total. They stand still while the server waits for
-/// this client.
+/// The idle and the total time limit of a request. Both are paused while the server waits for this client.
 pub(super) struct Clock {
     idle: Duration,
     idle_until: Option<Instant>,
@@ -19,7 +18,7 @@ impl Clock {
         let now = Instant::now();
         Self {
             idle,
-            // Beyond what a clock can say there is no limit.
+            // A limit beyond the range of `Instant` is no limit.
             idle_until: now.checked_add(idle),
             total,
             total_until: now.checked_add(total),
@@ -27,7 +26,7 @@ impl Clock {
         }
     }
 
-    /// There was progress.
+    /// Restarts the idle limit after progress.
     pub(super) fn restart(&mut self) {
         self.idle_until = Instant::now().checked_add(self.idle);
     }
@@ -46,7 +45,7 @@ impl Clock {
         }
     }
 
-    /// Waits until a limit is reached, and returns it.
+    /// Waits until a limit is exceeded, and returns the limit.
     pub(super) async fn expired(&self) -> Duration {
         if self.paused_at.is_some() {
             return std::future::pending().await;

@@ -7,58 +7,57 @@ use tokio::sync::broadcast;
 
 use crate::McpLogMessage;
 
-/// Maximum number of events that wait for a slow reader. Beyond it the oldest are lost.
+/// Maximum number of queued events for a slow reader. The oldest events are dropped beyond it.
 const WAITING: usize = 256;
-/// Maximum memory of a text or value of an event in bytes, so that waiting events stay small.
+/// Maximum memory of a text or value of an event in bytes, so that queued events stay small.
 const LONGEST: usize = 64 * 1024;
 
 /// A notification of a server, or a change of the connection.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum McpEvent {
-    /// The server has other tools now.
+    /// The list of tools has changed.
     ToolsChanged,
-    /// The server has other resources now.
+    /// The list of resources has changed.
     ResourcesChanged,
-    /// The server has other prompts now.
+    /// The list of prompts has changed.
     PromptsChanged,
-    /// A resource that was [subscribed](crate::McpClient::subscribe) to has another content now, or a part
-    /// of it has.
+    /// The content of a [subscribed](crate::McpClient::subscribe) resource, or of a part of it, has changed.
     ResourceUpdated {
-        /// Its address.
+        /// The URI of the resource or its part.
         uri: String,
     },
-    /// A log message. Data that need more than 64 KiB of memory are the text of their JSON, cut to that length.
+    /// A log message. Data of more than 64 KiB of memory are replaced by their JSON text, truncated to 64 KiB.
     Log(McpLogMessage),
-    /// The connection was lost, rather than [closed](crate::McpClient::close). Told once for each connection.
+    /// The connection was lost without a call of [`close`](crate::McpClient::close). Sent once for each connection.
     ///
-    /// The next request makes it anew, unless [that is off](crate::McpClientBuilder::reconnect); until then
-    /// nothing more is told. Who only waits for events may [`ping`](crate::McpClient::ping) now and then
-    /// until it succeeds.
+    /// The next request restores the connection, unless [reconnecting is off](crate::McpClientBuilder::reconnect). No
+    /// other event is sent before. A program that only waits for events can call [`ping`](crate::McpClient::ping)
+    /// repeatedly until it succeeds.
     Disconnected,
-    /// The connection was lost, and made anew by a request.
+    /// A request restored the lost connection.
     Reconnected,
-    /// The reader was too slow, and events before the next one are lost.
+    /// The reader was too slow, and events before the next one were dropped.
     Lagged {
-        /// Number of lost events.
+        /// Number of dropped events.
         missed: u64,
     },
 }
 
-/// The events of a client, from the moment that they were asked for.
+/// The events of a client since [`McpClient::events`](crate::McpClient::events) was called.
 ///
-/// At most 256 wait to be read; of a slower reader the oldest are lost, and it is told so by
-/// [`McpEvent::Lagged`]. Readers do not disturb each other.
+/// At most 256 events are queued. For a slower reader the oldest events are dropped, and [`McpEvent::Lagged`] reports
+/// their number. Readers are independent of each other.
 #[derive(Debug)]
 pub struct McpEvents(Option<broadcast::Receiver<McpEvent>>);
 
 impl McpEvents {
-    /// Waits for the next event. `None` once the client is closed or dropped. A lost connection is an event
-    /// ([`McpEvent::Disconnected`]) and not the end, even if it cannot be restored.
+    /// Waits for the next event. Returns `None` once the client is closed or dropped. A lost connection is an event
+    /// ([`McpEvent::Disconnected`]) and does not end the events, even if the connection cannot be restored.
     ///
     /// # Cancel safety
     ///
-    /// No event is lost when the future is dropped.
+    /// No event is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<McpEvent> {
         match self.0.as_mut()?.recv().await {
             Ok(event) => Some(event),
@@ -68,7 +67,7 @@ impl McpEvents {
     }
 }
 
-/// The source of events.
+/// The sender of events.
 #[derive(Debug)]
 pub(super) struct EventSender(Mutex<Option<broadcast::Sender<McpEvent>>>);
 
@@ -79,11 +78,11 @@ impl Default for EventSender {
 }
 
 impl EventSender {
-    /// Tells every reader. Never waits.
+    /// Sends an event to every reader. Never waits.
     pub(super) fn send(&self, event: McpEvent) {
         let Some(event) = bounded(event) else { return };
         if let Some(sender) = self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
-            // Without a reader there is nobody to tell.
+            // An error means that there is no reader.
             let _ = sender.send(event);
         }
     }
@@ -99,7 +98,7 @@ impl EventSender {
     }
 }
 
-/// An event that is not longer than what may be kept.
+/// Truncates the texts of an event to [`LONGEST`] bytes. Returns `None` if its URI is longer.
 fn bounded(event: McpEvent) -> Option<McpEvent> {
     match event {
         McpEvent::Log(mut message) => {
@@ -112,7 +111,7 @@ fn bounded(event: McpEvent) -> Option<McpEvent> {
             }
             Some(McpEvent::Log(message))
         }
-        // A cut address is another address.
+        // A truncated URI would name another resource.
         McpEvent::ResourceUpdated { uri } if uri.len() > LONGEST => {
             tracing::debug!(length = uri.len(), "a server told the update of an endless address");
             None
@@ -131,13 +130,13 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// Returns an estimate of the memory of a value in bytes. A list of zeros needs many times its length as JSON.
+/// Returns an estimate of the memory of a value in bytes. A list of zeros needs many times the length of its JSON.
 fn memory(value: &Value) -> usize {
     let inside = match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
         Value::String(text) => text.len(),
         Value::Array(items) => items.iter().map(memory).sum(),
-        // A name stands in a table, too.
+        // Each name also has an entry in the map's index.
         Value::Object(fields) => {
             let field = |(name, value): (&String, _)| {
                 size_of::<String>() + 2 * size_of::<u64>() + name.len() + memory(value)
@@ -169,7 +168,7 @@ mod tests {
         assert_eq!(kept(small.clone()), small);
         let text = Value::String("ü".repeat(LONGEST));
         assert_eq!(kept(text), Value::String("ü".repeat(LONGEST / 2)));
-        // Short as JSON, and long in memory: each item is a value, each name a text and a place in a table.
+        // Short as JSON, but large in memory. Each item is a `Value`, and each name has a `String` and an index entry.
         let zeros = Value::Array(vec![json!(0); LONGEST / 2 - 1]);
         assert_eq!(kept(zeros.clone()), Value::String(zeros.to_string()));
         let empty = Value::Array(vec![json!([]); LONGEST / 3 - 1]);

@@ -1,4 +1,4 @@
-//! The way to a server over two streams that are open already.
+//! The connector for two streams that are already open.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use super::connection::{Connector, Opened};
 use super::line_transport::LineTransport;
 use crate::route::Route;
 
-/// Streams that were opened by somebody else. They can be used once.
+/// A connector for streams that the user opened. It can connect once.
 pub(super) struct StreamConnector<R, W> {
     streams: Mutex<Option<(R, W)>>,
     max_message_bytes: usize,

@@ -5,20 +5,20 @@ use std::time::Duration;
 use neuron_types::McpError;
 use serde_json::Value;
 
-/// A JSON-RPC error by which a server refused a request. Inside [`McpError::Other`](crate::McpError::Other).
+/// A JSON-RPC error response of a server. Inside [`McpError::Other`](crate::McpError::Other).
 ///
-/// A call of a tool that is refused is [`McpError::ToolCall`](crate::McpError::ToolCall) instead.
+/// A refused tool call is [`McpError::ToolCall`](crate::McpError::ToolCall) instead.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("the server refused {method}: {message} ({code})")]
 #[non_exhaustive]
 pub struct McpRequestError {
     /// The method of the protocol, for example `prompts/get`.
     pub method: String,
-    /// The code of the error, for example `-32601` for an unknown method.
+    /// The error code, for example `-32601` for an unknown method.
     pub code: i32,
-    /// The server's message.
+    /// The error message of the server.
     pub message: String,
-    /// More about it, in a form of the server's own.
+    /// Additional data in a format of the server.
     pub data: Option<Value>,
 }
 
@@ -30,7 +30,7 @@ pub struct McpRequestError {
 pub struct McpTimeout {
     /// The method of the protocol, for example `tools/call`.
     pub method: String,
-    /// The exceeded limit, either without progress or for the whole request.
+    /// The exceeded limit, either the time without progress or the time of the whole request.
     pub limit: Duration,
 }
 
@@ -74,6 +74,6 @@ pub struct McpCancelled {
 #[error("the server does not tell when {uri} changes")]
 #[non_exhaustive]
 pub struct McpNotSubscribed {
-    /// The address of the resource.
+    /// The URI of the resource.
     pub uri: String,
 }

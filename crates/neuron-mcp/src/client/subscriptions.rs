@@ -1,4 +1,4 @@
-//! The log level and the subscriptions of a client, which are sent to a new connection again.
+//! The log level and the subscriptions of a client, which are sent again on a new connection.
 #![expect(
     deprecated,
     reason = "from 2026-07-28 on, `subscriptions/listen` and the metadata of requests say it"
@@ -21,13 +21,13 @@ use super::settings::Shared;
 use super::task::Task;
 use crate::{LogLevel, McpRequestError, wire};
 
-/// Maximum wait for a new server to confirm them. Then the connection may be used, and the rest is confirmed later.
+/// Maximum wait for a new server to confirm them. After it the connection is used, and the rest is confirmed later.
 const RESTORING: Duration = Duration::from_secs(5);
-/// So many subscriptions are on their way to it at once.
+/// Maximum number of concurrent subscribe requests on a new connection.
 const AT_ONCE: usize = 8;
 
-/// Tells a new server all of it. What it refuses is left out. The task goes on with what the server did not
-/// confirm in time.
+/// Sends the log level and the subscriptions to a new server. Refusals are logged and ignored. The returned task sends
+/// the settings that the server did not confirm in time.
 pub(super) async fn restore(connection: &Arc<Connection>, shared: &Arc<Shared>) -> Option<Task> {
     let (task, confirmed) = match connection.version.has_handshake() {
         true => {
@@ -47,7 +47,7 @@ pub(super) async fn restore(connection: &Arc<Connection>, shared: &Arc<Shared>) 
     task
 }
 
-/// Sends them to a new server, in the versions that have requests for it.
+/// Sends the log level and the subscriptions to a server of a version that has requests for them.
 async fn repeat(connection: Arc<Connection>, shared: Arc<Shared>) {
     let level = repeat_log_level(&connection, &shared);
     let subscriptions = stream::iter(shared.subscriptions()).for_each_concurrent(AT_ONCE, |uri| {
@@ -75,7 +75,7 @@ async fn repeat_subscription(connection: Arc<Connection>, shared: Arc<Shared>, u
     }
 }
 
-/// Tells which log messages are wanted. From 2026-07-28 on, every request says so itself.
+/// Sets the log level. Does nothing from 2026-07-28 on, where every request carries the level.
 pub(super) async fn log_level(
     connection: &Connection,
     shared: &Shared,
@@ -89,7 +89,7 @@ pub(super) async fn log_level(
     Ok(())
 }
 
-/// Subscribes to a resource.
+/// Subscribes to a resource. Works in a task, so that a caller's future that is not polled never holds the lock.
 pub(super) async fn subscribe(
     connection: Arc<Connection>,
     shared: Arc<Shared>,
@@ -100,7 +100,7 @@ pub(super) async fn subscribe(
         if shared.has_subscription(&uri) && connection.listener.hears_of(&uri) {
             return Ok(());
         }
-        // Before the server is asked: a connection that is made in the meantime is to be told, too.
+        // Added before the request, so that a connection that is opened meanwhile subscribes too.
         let wish = Wish::new(&shared, &uri);
         match connection.version.has_handshake() {
             true => ask_to_subscribe(&connection, &shared, &uri).await?,
@@ -115,7 +115,7 @@ pub(super) async fn subscribe(
     change.result().await.unwrap_or_else(no_result)
 }
 
-/// Ends a subscription. It lasts until the server says that it ended, or that there is none.
+/// Ends a subscription. It is removed once the server confirms its end or refuses the request.
 pub(super) async fn unsubscribe(
     connection: Arc<Connection>,
     shared: Arc<Shared>,
@@ -145,7 +145,7 @@ pub(super) async fn unsubscribe(
     change.result().await.unwrap_or_else(no_result)
 }
 
-/// Subscribes to a resource, in the versions that have a request for it.
+/// Sends a subscribe request, in the versions that have it.
 async fn ask_to_subscribe(
     connection: &Connection,
     shared: &Shared,
@@ -161,12 +161,12 @@ fn is_refusal(error: &McpError) -> bool {
     matches!(error, McpError::Other(error) if error.is::<McpRequestError>())
 }
 
-/// The runtime ended in which a change was made.
+/// Returns the error of a change whose runtime has ended.
 fn no_result() -> Result<(), McpError> {
     Err(McpError::Transport("the connection was lost".to_owned()))
 }
 
-/// A new subscription, which is none unless it is granted.
+/// A new subscription, which is removed on drop unless it was granted.
 struct Wish<'a> {
     shared: &'a Shared,
     uri: &'a str,
@@ -175,7 +175,7 @@ struct Wish<'a> {
 
 impl<'a> Wish<'a> {
     fn new(shared: &'a Shared, uri: &'a str) -> Self {
-        // One that was there before stays.
+        // A subscription that existed before is not removed.
         let is_granted = !shared.add_subscription(uri);
         Self { shared, uri, is_granted }
     }
@@ -193,8 +193,8 @@ impl Drop for Wish<'_> {
     }
 }
 
-/// Tells that there are other roots, in the versions that have a notification for it. From 2026-07-28 on, a
-/// server asks when it needs them.
+/// Notifies the server of changed roots. Does nothing from 2026-07-28 on, where a server requests the roots when it
+/// needs them.
 pub(super) async fn roots_changed(
     connection: &Connection,
     shared: &Shared,
@@ -204,7 +204,7 @@ pub(super) async fn roots_changed(
         return Ok(());
     }
     let limit = shared.settings.request_timeout;
-    // The SDK waits until it is sent: a server that reads nothing would make that for ever.
+    // The SDK waits until the notification is sent, which never happens if the server does not read.
     let told = connection.peer.notify_roots_list_changed();
     connection.watch.within(limit, METHOD, told).await
 }

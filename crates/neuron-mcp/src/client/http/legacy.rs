@@ -1,9 +1,9 @@
 //! The HTTP of MCP 2024-11-05, behind the SDK's transport for Streamable HTTP.
 //!
-//! A GET opens the event stream of a connection. Its first event, `endpoint`, names the URL for messages. All messages of
-//! the server are events of the stream. A client knows such a server by the first event, after the POST of `initialize`
-//! was refused (MCP 2025-03-26, "Transports", "Backwards Compatibility"). The stream cannot be resumed, so the
-//! connection ends with it.
+//! A GET opens the event stream of a connection. Its first event, `endpoint`, names the URL for messages. All messages
+//! of the server are events of the stream. A client detects such a server by the first event, after the server has
+//! refused the POST of `initialize` (MCP 2025-03-26, "Transports", "Backwards Compatibility"). The stream cannot be
+//! resumed, so the connection ends with it.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -17,10 +17,10 @@ use rmcp::transport::streamable_http_client::{
 
 use super::session_client::{Headers, HttpError, SessionHttpClient};
 
-/// Stands for a session in the SDK, which opens an event stream for sessions alone. It is never sent.
+/// Placeholder for a session id, because the SDK opens an event stream only for a session. It is never sent.
 const SESSION: &str = "2024-11-05";
 
-/// The state of a connection to such a server.
+/// The state of a connection to a server of MCP 2024-11-05.
 #[derive(Default)]
 pub(super) struct Legacy {
     endpoint: OnceLock<Arc<str>>,
@@ -29,23 +29,23 @@ pub(super) struct Legacy {
 }
 
 impl Legacy {
-    /// Returns the URL for messages, if the server is such a server.
+    /// Returns the URL for messages if the server uses this transport.
     pub(super) fn endpoint(&self) -> Option<Arc<str>> {
         self.endpoint.get().cloned()
     }
 
-    /// Returns the events. They are there once.
+    /// Takes the events. Later calls return `None`.
     pub(super) fn take_events(&self) -> Option<BoxedSseResponse> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
 impl SessionHttpClient {
-    /// Opens the event stream, and sends `initialize` to the URL that it names. `refusal` is the answer to the POST.
+    /// Opens the event stream, and sends `initialize` to the URL that it names. `refusal` is the error of the POST.
     ///
     /// # Errors
     ///
-    /// The refusal, if there is no event stream that begins with `endpoint`.
+    /// Returns `refusal` if the server has no event stream that begins with `endpoint`.
     pub(super) async fn begin_legacy(
         &self,
         url: Arc<str>,
@@ -101,7 +101,7 @@ impl SessionHttpClient {
             )
         });
         match self.unless_ended(post).await {
-            // Some servers answer with status 200 and a text.
+            // Some servers respond with status 200 and plain text instead of 202.
             Ok(_) | Err(StreamableHttpError::UnexpectedContentType(_)) => {
                 Ok(StreamableHttpPostResponse::Accepted)
             }
@@ -117,7 +117,7 @@ impl SessionHttpClient {
         is_endpoint.then_some((first.data.unwrap_or_default(), events))
     }
 
-    /// Ends the connection with its events. Events that are no messages are left out.
+    /// Ends the connection when its event stream ends. Events that are not messages are skipped.
     fn ending_with(&self, events: BoxedSseResponse) -> BoxedSseResponse {
         let is_message =
             |event: &Option<String>| matches!(event.as_deref(), None | Some("" | "message"));
@@ -141,7 +141,7 @@ impl SessionHttpClient {
     }
 }
 
-/// The URL for messages. The headers of the user are sent there, so it must be one of the same server.
+/// Returns the URL for messages. It must have the origin of the stream, because the user's headers are sent to it.
 fn endpoint(stream: &str, named: &str) -> Result<Arc<str>, HttpError> {
     let refused = |text: String| StreamableHttpError::UnexpectedServerResponse(text.into());
     let parsed = Url::parse(stream).and_then(|stream| Ok((stream.join(named)?, stream)));

@@ -1,4 +1,4 @@
-//! Errors of connections through a proxy, which name it.
+//! Names the proxy in connection errors.
 
 use std::error::Error;
 use std::fmt;
@@ -12,7 +12,7 @@ use tower::{Layer, Service};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Names the proxy in the errors of a connector.
+/// A layer that adds the proxy's name to the errors of a connector.
 #[derive(Clone)]
 pub(super) struct NameProxy {
     /// The host and the port, without credentials.
@@ -20,7 +20,7 @@ pub(super) struct NameProxy {
 }
 
 impl NameProxy {
-    /// Returns a layer for the proxy that the environment names for a URL. `None` if it names no proxy.
+    /// Returns a layer for the proxy that the environment sets for a URL. `None` if it sets no proxy.
     pub(super) fn of_environment(url: &Url) -> Option<Self> {
         let proxy = Matcher::from_env().intercept(&url.as_str().parse().ok()?)?;
         let (host, port) = (proxy.uri().host()?, proxy.uri().port());

@@ -1,4 +1,4 @@
-//! An HTTP client that gives up with its connection.
+//! An HTTP client whose requests end with their connection.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -20,20 +20,21 @@ use crate::client::authorization::Authorization;
 use crate::client::watch::no_answer;
 use crate::route::SessionSlot;
 
-/// A client for one connection.
+/// An HTTP client for one connection.
 ///
-/// The SDK's transport sends the first messages of a connection without looking whether anybody still waits
-/// for it, and nothing else while it does.
+/// The SDK's transport sends the first messages of a connection even if the caller no longer waits for it, and handles
+/// nothing else meanwhile. This client cancels them when the connection ends.
 #[derive(Clone)]
 pub(in crate::client) struct SessionHttpClient {
     pub(super) client: reqwest::Client,
     pub(super) authorization: Authorization,
     pub(super) max_message_bytes: usize,
-    /// Gives up when this is cancelled.
+    /// Cancels all requests.
     pub(super) ended: CancellationToken,
-    /// Maximum wait for the response to `server/discover`. Without one the server counts as not supporting it.
+    /// Maximum wait for the response to `server/discover`. A server that does not respond in time is treated as not
+    /// supporting the method.
     pub(super) patience: Duration,
-    /// Something else than `server/discover` was sent.
+    /// True once a message other than `server/discover` was sent.
     pub(super) begun: Arc<AtomicBool>,
     /// The slot for the session id.
     pub(super) session: SessionSlot,
@@ -60,14 +61,14 @@ impl SessionHttpClient {
         stream.take_until(self.ended.clone().cancelled_owned()).boxed()
     }
 
-    /// Stores the session id, which later requests carry after the first response.
+    /// Stores the session id. The SDK passes it with every request after the first response.
     fn note(&self, session: Option<&Arc<str>>) {
         if let Some(session) = session {
             self.session.set(Arc::clone(session));
         }
     }
 
-    /// The id of the question with which a connection begins.
+    /// Returns the id of the message if it is the `server/discover` request that opens the connection.
     fn discovery(&self, message: &ClientJsonRpcMessage) -> Option<RequestId> {
         if let JsonRpcMessage::Request(request) = message
             && let ClientRequest::DiscoverRequest(_) = &request.request
@@ -101,7 +102,8 @@ impl SessionHttpClient {
     }
 }
 
-/// The limit for messages is the transport's, and the requests have no token yet.
+/// Every request has the message limit of the transport. The SDK's `_token` is ignored, because [`Authorization`]
+/// provides the token.
 impl StreamableHttpClient for SessionHttpClient {
     type Error = reqwest::Error;
 
@@ -126,7 +128,7 @@ impl StreamableHttpClient for SessionHttpClient {
                 .post_message_with_max_sse_event_size(uri, message, session, token, headers, limit)
         });
         match self.exchange(discovery, exchange).await {
-            // So a server without Streamable HTTP refuses the POST.
+            // A server without Streamable HTTP refuses the POST of `initialize`.
             Err(refusal @ StreamableHttpError::UnexpectedServerResponse(_))
                 if is_initialize(&message) =>
             {
@@ -142,7 +144,8 @@ impl StreamableHttpClient for SessionHttpClient {
         }
     }
 
-    /// Deletes the session after the end of its connection. The SDK gives the request little time.
+    /// Deletes the session. The SDK calls it after the end of the connection and limits its time, so the request is not
+    /// cancelled with the connection.
     async fn delete_session(
         &self,
         uri: Arc<str>,
