@@ -20,7 +20,7 @@ use crate::{
     SamplingHandler, StdioConfig, TraceContext,
 };
 
-/// Sets up a client.
+/// A builder for an [`McpClient`].
 ///
 /// # Example
 ///
@@ -50,14 +50,14 @@ pub struct McpClientBuilder {
 }
 
 impl McpClientBuilder {
-    /// Sets who the client says it is. By default it is neuron in its version.
+    /// Sets the name and version that the client reports to servers. Default: `neuron` with its own version.
     pub fn implementation(mut self, implementation: McpImplementation) -> Self {
         self.settings.implementation = implementation;
         self
     }
 
-    /// Sets the supported versions of the protocol, of which the newest that the server knows is used. Default:
-    /// all.
+    /// Sets the supported versions of the protocol. The client uses the newest version that the server supports.
+    /// Default: all.
     pub fn versions(mut self, versions: impl IntoIterator<Item = McpVersion>) -> Self {
         self.settings.versions = versions.into_iter().collect();
         self.settings.versions.sort_unstable_by(|a, b| b.cmp(a));
@@ -65,93 +65,95 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the maximum time until a server responds to a request or reports progress, which restarts the time.
-    /// Default: 60 seconds. The time stands still while the server waits for this client, for example for a
-    /// person who fills in a form.
+    /// Sets the maximum time until a server responds to a request. Progress restarts the time. Default: 60 seconds.
+    ///
+    /// The time is paused while the server waits for this client, for example for a person who fills in a form.
     pub fn request_timeout(mut self, limit: Duration) -> Self {
         self.settings.request_timeout = limit;
         self
     }
 
-    /// Sets how long a server may take to answer a request, whatever progress it tells of. By default 10
-    /// minutes.
+    /// Sets the maximum time of a request, regardless of progress. Default: 10 minutes. The time is paused while the
+    /// server waits for this client.
     pub fn max_request_time(mut self, limit: Duration) -> Self {
         self.settings.max_request_time = limit;
         self
     }
 
-    /// Sets how long it may take to connect, from the start of the program to the end of the handshake. By
-    /// default 30 seconds. Then the server gets 5 seconds more to confirm a log level, subscriptions and that
-    /// it will tell what changes; what it does not confirm by then goes on beside the first requests.
+    /// Sets the maximum time to connect, from the start of the program to the end of the handshake. Default: 30
+    /// seconds.
+    ///
+    /// After that, the client waits up to 5 seconds until the server confirms the log level, the subscriptions and the
+    /// stream of changes. Whatever is not confirmed by then continues in the background.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.settings.connect_timeout = limit;
         self
     }
 
-    /// Sets how long a message of the server may be, in bytes. By default 16 MiB. Over HTTP, an answer that
-    /// is one JSON text may have 16 MiB whatever is set here.
+    /// Sets the maximum size of a message of the server in bytes. Default: 16 MiB. Over HTTP, the limit of a JSON
+    /// response is always 16 MiB.
     pub fn max_message_bytes(mut self, limit: usize) -> Self {
         self.settings.max_message_bytes = limit;
         self
     }
 
-    /// Sets how often a server may want input for one request (MCP 2026-07-28). By default 10 times.
+    /// Sets how often a server may require input for one request (MCP 2026-07-28). Default: 10.
     pub fn max_input_rounds(mut self, limit: usize) -> Self {
         self.settings.max_input_rounds = limit;
         self
     }
 
-    /// Sets the maximum number of questions of the server, for the model or the person, that are answered at once. Further
-    /// ones are refused. By default 8.
+    /// Sets the maximum number of concurrent sampling and elicitation requests of the server. Further requests are
+    /// refused. Default: 8.
     pub fn max_questions_at_once(mut self, questions: usize) -> Self {
         self.handlers.limits.at_once = questions;
         self
     }
 
-    /// Sets the maximum number of questions of the server, for the model or the person, within any 60 seconds. Further
-    /// ones are refused, and reach no handler. By default 60.
+    /// Sets the maximum number of sampling and elicitation requests of the server within any 60 seconds. Further
+    /// requests are refused and reach no handler. Default: 60.
     pub fn max_questions_per_minute(mut self, questions: usize) -> Self {
         self.handlers.limits.per_minute = questions;
         self
     }
 
-    /// Lets servers use a model of ours. By default they may not.
+    /// Allows servers to use a model through this handler. Default: not allowed.
     pub fn sampling(mut self, handler: impl SamplingHandler + 'static) -> Self {
         self.handlers.set_sampling(handler);
         self
     }
 
-    /// Lets servers ask the person at the client. By default they may not.
+    /// Allows servers to ask the user through this handler. Default: not allowed.
     pub fn elicitation(mut self, handler: impl ElicitationHandler + 'static) -> Self {
         self.handlers.set_elicitation(handler);
         self
     }
 
-    /// Lets servers know in which folders they may work. By default they are told nothing of it. A list
-    /// that is empty now may be [replaced](McpClient::set_roots) later.
+    /// Declares the roots, which are the folders in which servers may work. Default: no declaration of roots. An empty
+    /// list can be [replaced](McpClient::set_roots) later.
     pub fn roots(mut self, roots: Vec<McpRoot>) -> Self {
         self.handlers.declare_roots(roots);
         self
     }
 
-    /// Asks for log messages from this level up, if the server has any. By default the server decides
-    /// which it sends; one of MCP 2026-07-28 then sends none.
+    /// Requests log messages of at least this level, if the server supports logging. By default the server decides
+    /// which messages it sends. A 2026-07-28 server then sends none.
     pub fn log_level(mut self, level: LogLevel) -> Self {
         self.log_level = Some(level);
         self
     }
 
-    /// Sets whether a connection that was lost is made anew for the next request. By default it is.
+    /// Sets whether the next request restores a lost connection. Default: `true`.
     pub fn reconnect(mut self, reconnect: bool) -> Self {
         self.settings.reconnect = reconnect;
         self
     }
 
-    /// Sets what tells where the current span is, for requests whose
-    /// [`ToolContext`](neuron_types::ToolContext) has no [`TraceContext`]. It is called inside the span of each
-    /// request. By default such requests carry none.
+    /// Sets the function that returns the trace context of the current span. It is used for requests without a
+    /// [`TraceContext`] in their [`ToolContext`](neuron_types::ToolContext), and called inside the span of each
+    /// request. By default these requests carry no trace context.
     ///
-    /// With the crate `neuron-otel` this is its `current_trace_context`.
+    /// With the crate `neuron-otel`, pass its `current_trace_context`.
     pub fn trace_context(
         mut self,
         current: impl Fn() -> Option<TraceContext> + Send + Sync + 'static,
@@ -160,11 +162,10 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the function that makes a span a child of a span of the server. It is called with the span of each
-    /// question of the server that has a [`TraceContext`], before the span is entered. By default such spans
-    /// are roots.
+    /// Sets the function that makes a span a child of a span of the server. It is called with the span of each server
+    /// request that has a [`TraceContext`], before the span is entered. By default these spans are roots.
     ///
-    /// With the crate `neuron-otel` this is its `set_trace_parent`.
+    /// With the crate `neuron-otel`, pass its `set_trace_parent`.
     pub fn trace_parent(
         mut self,
         set_parent: impl Fn(&tracing::Span, &TraceContext) + Send + Sync + 'static,
@@ -173,37 +174,38 @@ impl McpClientBuilder {
         self
     }
 
-    /// Names variables of our environment that a server which is a program sees too. By default it sees
-    /// only a short list of harmless ones.
+    /// Adds environment variables of this process that a child process server inherits. By default it inherits only a
+    /// short list of harmless variables, such as `PATH` and `HOME`.
     pub fn inherit_env<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.inherit_env.extend(names.into_iter().map(Into::into));
         self
     }
 
-    /// Sets the folder in which a server that is a program starts. By default it is ours.
+    /// Sets the working directory of a child process server. Default: the working directory of this process.
     pub fn cwd(mut self, path: impl Into<PathBuf>) -> Self {
         self.cwd = Some(path.into());
         self
     }
 
-    /// Lets a person authorize this client at an HTTP server that wants it, by OAuth 2.1. By default nobody
-    /// is asked, and such a server is an error. The time that this takes is no part of any limit here.
+    /// Enables OAuth 2.1 authorization by the user for HTTP servers that require it. By default the connection to such
+    /// a server fails. The time of the authorization does not count towards any limit of this builder.
     #[cfg(feature = "oauth")]
     pub fn oauth(mut self, config: OAuthConfig) -> Self {
         self.oauth = Some(config);
         self
     }
 
-    /// Starts a server that is a program, and connects to it.
+    /// Starts a server as a child process and connects to it.
     ///
     /// # Errors
     ///
-    /// [`McpError::Connection`]: the program does not start, or ends, or does not answer in time.
-    /// [`McpError::Initialization`]: it speaks no version of the protocol that is wanted, or refuses.
+    /// - [`McpError::Connection`] if the program does not start, ends, or does not respond in time.
+    /// - [`McpError::Initialization`] if the server supports none of the requested versions of the protocol, or
+    ///   refuses.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the program.
+    /// Dropping the future ends the child process.
     pub async fn connect_stdio(self, config: StdioConfig) -> Result<McpClient, McpError> {
         let options = StdioOptions {
             inherit: self.inherit_env,
@@ -218,13 +220,14 @@ impl McpClientBuilder {
     ///
     /// # Errors
     ///
-    /// [`McpError::Connection`]: the address or a header is none, or the server cannot be reached, does not
-    /// let us in, or does not answer in time. [`McpError::Initialization`]: it speaks no version of the
-    /// protocol that is wanted, or refuses.
+    /// - [`McpError::Connection`] if the URL or a header is invalid, or if the server cannot be reached, denies access,
+    ///   or does not respond in time.
+    /// - [`McpError::Initialization`] if the server supports none of the requested versions of the protocol, or
+    ///   refuses.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the connection.
+    /// Dropping the future closes the connection.
     pub async fn connect_http(self, config: HttpConfig) -> Result<McpClient, McpError> {
         #[cfg_attr(not(feature = "oauth"), expect(unused_mut, reason = "with the feature it is"))]
         let mut connector = HttpConnector::new(&config, &self.settings)?;
@@ -237,14 +240,19 @@ impl McpClientBuilder {
         McpClient::connect(connector, shared).await
     }
 
-    /// Connects to a server over open streams, such as a socket or a pipe. Each line is a message, as over
-    /// standard input and output. A lost connection of this kind cannot be restored. A message that is too long
-    /// is skipped, and its request waits until the time limit.
+    /// Connects to a server over open streams, such as a socket or a pipe.
+    ///
+    /// Each line is a message, as over standard input and output. A lost connection of this kind cannot be restored.
+    ///
+    /// A message of more than [`max_message_bytes`](Self::max_message_bytes) is discarded. Its request fails with
+    /// [`McpLimitExceeded`](crate::McpLimitExceeded) if the request id is in the first or last 512 bytes of the
+    /// message. Otherwise the request waits until its time limit.
     ///
     /// # Errors
     ///
-    /// [`McpError::Connection`]: the streams end, or the server does not answer in time.
-    /// [`McpError::Initialization`]: it speaks no version of the protocol that is wanted, or refuses.
+    /// - [`McpError::Connection`] if the streams end, or the server does not respond in time.
+    /// - [`McpError::Initialization`] if the server supports none of the requested versions of the protocol, or
+    ///   refuses.
     ///
     /// # Cancel safety
     ///

@@ -1,4 +1,4 @@
-//! A live connection, and making one.
+//! A live connection and how it is opened.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,23 +23,23 @@ use crate::erased::erased;
 use crate::route::Route;
 use crate::wire;
 
-/// Maximum wait for the response to `server/discover`. Without one the server counts as older.
+/// Maximum wait for the response to `server/discover`. A server that does not respond is treated as older.
 const DISCOVERY: Duration = Duration::from_secs(10);
-/// Maximum time for closing a connection. First the server is asked to finish, and then it is stopped.
+/// Maximum time for closing a connection. The server is first asked to finish and then stopped.
 const CLOSING: Duration = Duration::from_secs(10);
 
-/// A way to a server that can be taken again.
+/// A connector that can open connections to a server repeatedly.
 pub(super) trait Connector: Sized + Send + Sync + 'static {
     /// The transport of messages.
     type Transport: Transport<RoleClient> + 'static;
 
-    /// The command or the address, for errors.
+    /// Returns the command or the URL for errors.
     fn name(&self) -> &str;
 
-    /// Opens a new connection, on which nothing was said yet.
+    /// Opens a new connection without sending a message.
     fn open(&self) -> impl Future<Output = Result<Opened<Self::Transport>, McpError>> + Send;
 
-    /// Makes a connection within the time limit.
+    /// Connects and negotiates the version within the time limit.
     fn connect(
         &self,
         shared: &Arc<Shared>,
@@ -48,7 +48,7 @@ pub(super) trait Connector: Sized + Send + Sync + 'static {
     }
 }
 
-/// A connection on which nothing was said yet.
+/// An open connection without messages so far.
 pub(super) struct Opened<T> {
     pub(super) transport: T,
     pub(super) route: Route,
@@ -57,7 +57,7 @@ pub(super) struct Opened<T> {
 }
 
 erased! {
-    /// [`Connector`], whatever its type.
+    /// A type-erased [`Connector`].
     pub(super) trait Connect<'a>: Connector {
         async fn connect(shared: &'a Arc<Shared>) -> Result<Connection, McpError>;
     }
@@ -73,7 +73,7 @@ async fn connect(connector: &impl Connector, shared: &Arc<Shared>) -> Result<Con
             Ok(Ok(connection)) => return Ok(connection),
             Ok(Err(Failure::Ours(error))) => error,
             Ok(Err(Failure::Sdk(error))) => {
-                // A person who lets us in may take longer than a server.
+                // Outside of the time limit, because a user may take longer to authorize.
                 if access.answer(wire::error::cause_of_initialize(&error)).await? {
                     continue;
                 }
@@ -87,13 +87,13 @@ async fn connect(connector: &impl Connector, shared: &Arc<Shared>) -> Result<Con
     }
 }
 
-/// Why there is no connection.
+/// The reason why no connection was opened.
 enum Failure {
     Sdk(Box<ClientInitializeError>),
     Ours(McpError),
 }
 
-/// Adds the end and the last output of the server to an error.
+/// Adds the exit status and the last output of the server to an error.
 pub(super) async fn with_exit_report(
     error: McpError,
     exit_report: Option<&ExitReport>,
@@ -108,7 +108,7 @@ pub(super) async fn with_exit_report(
     }
 }
 
-/// Finds a version that both ends speak.
+/// Negotiates a version that both sides support.
 async fn negotiate<C: Connector>(
     connector: &C,
     shared: &Arc<Shared>,
@@ -133,7 +133,7 @@ async fn negotiate<C: Connector>(
     };
     let may_fall_back = matches!(first, ClientLifecycleMode::Auto { .. });
     let connection = match serve(connector, shared, first, exit_report).await {
-        // An older program may end when it is asked what it does not know.
+        // An older program may exit on a request with an unknown method.
         Err(Failure::Sdk(error))
             if may_fall_back && wire::error::may_want_handshake(&error, wanted) =>
         {
@@ -144,7 +144,7 @@ async fn negotiate<C: Connector>(
     };
     let connection = Connection::new(connector.name(), shared, connection?, exit_report.clone())
         .map_err(Failure::Ours)?;
-    // Lists must not be older than what `list_changed` told.
+    // A cached list may be older than the last `list_changed` notification.
     let mut no_cache = ClientCacheConfig::default();
     no_cache.enabled = false;
     connection.peer.set_response_cache_config(no_cache).await;
@@ -158,7 +158,7 @@ pub(super) fn patience(settings: &Settings) -> Duration {
 
 type Service = RunningService<RoleClient, Callbacks>;
 
-/// Opens a connection and says the first words.
+/// Opens a connection and sends its first requests.
 async fn serve<C: Connector>(
     connector: &C,
     shared: &Arc<Shared>,
@@ -176,7 +176,7 @@ async fn serve<C: Connector>(
         propagation: shared.settings.propagation.clone(),
     };
     let transport = Watched::new(opened.transport, watch, patience(&shared.settings));
-    // The SDK holds the current span for as long as the connection lasts.
+    // Detached, because the SDK holds the current span until the connection ends.
     let serving = Task::detached(serve_client_with_lifecycle(callbacks, transport, mode));
     match serving.result().await {
         Some(served) => served.map_err(|error| Failure::Sdk(Box::new(error))),
@@ -246,15 +246,15 @@ impl Connection {
         })
     }
 
-    /// Lets go of it, without waiting.
+    /// Ends the connection without waiting.
     pub(super) fn abandon(&self) {
         self.watch.end();
         drop(self.service.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    /// Closes it, and waits until that is done.
+    /// Closes the connection and waits until it is closed.
     pub(super) async fn close(&self) {
-        // First, so that nobody waits for an answer any more.
+        // Ended first, so that pending requests fail.
         self.watch.end();
         self.listener.stop();
         let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();

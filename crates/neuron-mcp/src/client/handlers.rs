@@ -1,4 +1,4 @@
-//! The handlers of a client for questions of a server.
+//! The handlers of a client for requests of a server.
 #![expect(deprecated, reason = "roots and sampling are left to older versions of the protocol")]
 
 use std::collections::VecDeque;
@@ -28,8 +28,8 @@ use crate::{
 /// The window of the limit on questions per minute.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The handlers for questions of a server in every version of the protocol, as requests of the server or as results
-/// that require input.
+/// The handlers for questions of a server. A question is a request of the server, or part of a result that requires
+/// input, depending on the version of the protocol.
 pub(super) struct Handlers {
     sampling: Option<Box<dyn Sampling>>,
     elicitation: Option<Box<dyn Elicitation>>,
@@ -38,7 +38,7 @@ pub(super) struct Handlers {
     questions: Mutex<Questions>,
 }
 
-/// The questions of a server that reach a handler.
+/// Limits of the questions that reach a handler.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct QuestionLimits {
     pub(super) at_once: usize,
@@ -48,7 +48,7 @@ pub(super) struct QuestionLimits {
 #[derive(Debug, Default)]
 struct Questions {
     open: usize,
-    /// The times at which the last ones came, at most as many as may come in a minute.
+    /// Arrival times of the last questions. Its length is at most the limit per minute.
     came: VecDeque<Instant>,
 }
 
@@ -105,7 +105,7 @@ impl Handlers {
         }
     }
 
-    /// Answers a question that is part of a result (MCP specification 2026-07-28, `input_required`).
+    /// Answers a question of a result that requires input (MCP specification 2026-07-28, `input_required`).
     pub(super) async fn answer(&self, request: InputRequest) -> Result<Value, ErrorData> {
         let answer = match request {
             InputRequest::CreateMessage(request) => {
@@ -159,14 +159,14 @@ impl Handlers {
         Ok(wire::root::to_sdk(&roots.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// Notifies the handler that a person has finished on a page.
+    /// Notifies the handler that the user has finished on the page of an elicitation.
     pub(super) fn elicitation_completed(&self, id: &str) {
         if let Some(handler) = &self.elicitation {
             survive("elicitation", || handler.completed(id));
         }
     }
 
-    /// Counts a question that comes now.
+    /// Counts a new question. Returns an error if a limit is exceeded.
     fn begin(&self) -> Result<Question<'_>, ErrorData> {
         let QuestionLimits { at_once, per_minute } = self.limits;
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -187,7 +187,7 @@ impl Handlers {
         Ok(Question(&self.questions))
     }
 
-    /// Runs a handler. A panic is a failure, and too many questions are refused.
+    /// Runs a handler within the limits, and turns a panic into an error.
     async fn guarded<T>(
         &self,
         work: impl Future<Output = Result<T, McpError>>,
@@ -200,7 +200,7 @@ impl Handlers {
     }
 }
 
-/// A question that is being answered.
+/// A question that is being answered. Dropping it reduces the count.
 struct Question<'a>(&'a Mutex<Questions>);
 
 impl Drop for Question<'_> {
@@ -210,7 +210,8 @@ impl Drop for Question<'_> {
     }
 }
 
-/// Runs a callback of the user in the path of the messages, where a panic must not end the connection.
+/// Runs a callback of the user and logs a panic. The callback runs while messages are received, where a panic would end
+/// the connection.
 pub(super) fn survive(what: &'static str, work: impl FnOnce()) {
     if std::panic::catch_unwind(AssertUnwindSafe(work)).is_err() {
         tracing::error!(target: "neuron_mcp", what, "a handler of the client panicked");
@@ -223,14 +224,14 @@ fn not_offered(what: &str) -> ErrorData {
 }
 
 erased! {
-    /// [`SamplingHandler`], whatever its type.
+    /// A type-erased [`SamplingHandler`].
     trait Sampling<'a>: SamplingHandler {
         async fn sample(request: SamplingRequest) -> Result<SamplingResponse, McpError>;
     }
 }
 
 erased! {
-    /// [`ElicitationHandler`], whatever its type.
+    /// A type-erased [`ElicitationHandler`].
     trait Elicitation<'a>: ElicitationHandler {
         async fn elicit_traced(request: ElicitationRequest, trace: Option<TraceContext>)
             -> Result<ElicitationResponse, McpError>;
