@@ -1,4 +1,4 @@
-//! A server that is a child process, spoken to over its standard input and output.
+//! The transport to a child process over its standard input and output.
 
 mod environment;
 mod exit_report;
@@ -26,36 +26,38 @@ use super::line_transport::LineTransport;
 use crate::StdioConfig;
 
 /// Maximum wait for the end of a server after its input was closed, and again after a signal. The specification
-/// requires the two steps without times. The SDKs wait two and three seconds.
+/// requires the two steps and sets no times. The official SDKs wait two and three seconds.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Maximum wait for the end of killed processes.
 const PATIENCE_AFTER_KILL: Duration = Duration::from_secs(5);
-/// Time for which the output of an ended server must be silent if another process holds it open.
+/// Time without output after which the connection to an ended server is closed, if another process holds the output
+/// open.
 const SILENCE_AFTER_END: Duration = Duration::from_secs(1);
-/// A server that has closed its output may end by itself for so long, so that its exit status can be told.
+/// Time for a server that has closed its output to exit by itself, so that its exit status can be reported.
 const LAST_MOMENTS: Duration = Duration::from_secs(1);
 
 /// Options beside [`StdioConfig`].
 #[derive(Debug, Clone)]
 pub(crate) struct StdioOptions {
-    /// Names of our environment variables that the server is to see too.
+    /// Names of additional environment variables that the server inherits.
     pub(crate) inherit: Vec<String>,
-    /// Working directory of the server. `None` is ours.
+    /// Working directory of the server. `None` is the working directory of this process.
     pub(crate) cwd: Option<PathBuf>,
-    /// The longest message that is taken from the server, in bytes.
+    /// Maximum size of a message of the server in bytes.
     pub(crate) max_message_bytes: usize,
 }
 
-/// The process of a server, and the messages to and from it.
+/// The process of a server with its message transport.
 ///
-/// On unix (but for OpenBSD and Redox) the server leads a process group of its own, so that what it starts ends with it. Dropping kills
-/// the group; [`close`](Transport::close) asks it to end first.
+/// On Unix, except OpenBSD and Redox, the server leads its own process group, so that processes that it starts end with
+/// it. Dropping the transport kills the group. [`close`](Transport::close) first asks it to end.
 #[derive(Debug)]
 pub(crate) struct StdioTransport {
     messages: LineTransport<ChildStdout>,
     /// The server has closed its output.
     is_output_closed: bool,
-    /// Since when the process has ended, and its output, which something else holds open, has been silent.
+    /// Time of the last output, or of the end of the process if it was later. Set if the process has ended while
+    /// another process holds its output open.
     silent_since: Option<Instant>,
     report: ExitReport,
     process: Process,
@@ -66,8 +68,8 @@ impl StdioTransport {
     ///
     /// # Errors
     ///
-    /// [`McpError::Connection`], which names what is wrong: the command, the working directory, a variable,
-    /// or what the system said.
+    /// [`McpError::Connection`], which names the invalid command, working directory or variable, or contains the error
+    /// of the operating system.
     pub(crate) fn spawn(config: &StdioConfig, options: &StdioOptions) -> Result<Self, McpError> {
         if tokio::runtime::Handle::try_current().is_err() {
             let text = "a server is started inside a tokio runtime only".to_owned();
@@ -87,24 +89,25 @@ impl StdioTransport {
         })
     }
 
-    /// Returns the report of the server's end for an error message. It works without the transport too.
+    /// Returns the report of the server's end for an error message. It outlives the transport.
     pub(crate) fn exit_report(&self) -> ExitReport {
         self.report.clone()
     }
 
-    /// Waits until the server has ended, and all that it started has closed its output, but not for ever.
-    /// What it still writes is read, or it could not end.
+    /// Waits until the server has ended and its output is closed, for at most `patience`. Returns `false` after it.
+    ///
+    /// Reads remaining output meanwhile, because a server that blocks on a full pipe could not end.
     async fn wait_for_end(&mut self, patience: Duration) -> bool {
         let mut life = self.process.life();
         let end = async {
             self.messages.drain().await;
-            // An error means that nobody watches the process any more: it is gone.
+            // An error means that the watcher has ended, so the process is gone.
             let _ = life.wait_for(Life::has_ended).await;
         };
         tokio::time::timeout(patience, end).await.is_ok()
     }
 
-    /// Ends the server, which may take so long after its input was closed, and so long again after the signal.
+    /// Ends the server. It is signalled `after_input` after its input was closed, and killed `after_signal` later.
     async fn close_within(&mut self, after_input: Duration, after_signal: Duration) {
         self.messages.finish_input();
         if !self.wait_for_end(after_input).await {
@@ -116,7 +119,7 @@ impl StdioTransport {
         }
         self.process.kill();
         let mut life = self.process.life();
-        // Not an error if it lasts: the process is watched until it is gone.
+        // A timeout is not an error, because the process is watched until it is gone.
         let _ = tokio::time::timeout(PATIENCE_AFTER_KILL, life.wait_for(Life::is_gone)).await;
     }
 }
@@ -129,7 +132,7 @@ impl Drop for StdioTransport {
     }
 }
 
-/// Waits until there was silence for long enough.
+/// Waits until there was no output for [`SILENCE_AFTER_END`]. Waits forever without a start time.
 async fn silence(since: Option<Instant>) {
     match since {
         Some(since) => sleep_until(since + SILENCE_AFTER_END).await,
@@ -140,7 +143,7 @@ async fn silence(since: Option<Instant>) {
 impl Transport<RoleClient> for StdioTransport {
     type Error = io::Error;
 
-    /// The message is written whole and after those before it, also when the future is dropped.
+    /// Queues a message. It is written completely and in order, even if the future is dropped.
     fn send(
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
@@ -148,7 +151,7 @@ impl Transport<RoleClient> for StdioTransport {
         self.messages.send(message)
     }
 
-    /// Cancel safe.
+    /// Waits for the next message. Cancel safe.
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         let mut life = self.process.life();
         while !self.is_output_closed {
@@ -162,7 +165,7 @@ impl Transport<RoleClient> for StdioTransport {
                     return message;
                 }
                 life = life.changed(), if runs => {
-                    // Nobody watches the process any more: the runtime ends.
+                    // An error means that the watcher has ended, because the runtime shuts down.
                     life.ok()?;
                 }
                 () = silence(ended_since), if !runs => return None,
@@ -171,8 +174,8 @@ impl Transport<RoleClient> for StdioTransport {
         None
     }
 
-    /// Closes the server's input, waits, asks it by a signal, waits, and kills it (MCP specification,
-    /// "Lifecycle", shutdown over stdio). Dropped in between, it kills at once.
+    /// Closes the server's input, waits, sends a signal, waits, and kills it (MCP specification, "Lifecycle", shutdown
+    /// over stdio). Dropping the transport meanwhile kills it at once.
     async fn close(&mut self) -> Result<(), Self::Error> {
         self.close_within(PATIENCE, PATIENCE).await;
         Ok(())

@@ -4,8 +4,8 @@ use std::ffi::{OsStr, OsString};
 
 use neuron_types::McpError;
 
-/// Variables of our environment that every server may see, by which programs find their files, their helpers and
-/// the user's language. It contains the lists of the official SDKs for TypeScript and Python.
+/// Variables that every server inherits. Programs need them to find files, other programs and the user's language. The
+/// list contains the lists of the official SDKs for TypeScript and Python.
 #[cfg(not(windows))]
 const HARMLESS: &[&str] =
     &["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TZ", "TMPDIR"];
@@ -36,7 +36,7 @@ const LOCALE: &str = "LC_";
 ///
 /// # Errors
 ///
-/// A name that no variable can have, or a value that none can have; the value is not shown.
+/// Returns an error if the name or the value of a variable is invalid. The error does not contain the value.
 pub(super) fn environment(
     ours: impl IntoIterator<Item = (OsString, OsString)>,
     inherit: &[String],
@@ -57,7 +57,7 @@ pub(super) fn environment(
         let is_inherited = inherit.iter().any(|inherited| is_same(name, inherited));
         is_inherited || (is_harmless(name) && !is_function(value))
     });
-    // A later one wins.
+    // Later variables override earlier ones.
     Ok(inherited.chain(given.iter().map(|(name, value)| (name.into(), value.into()))).collect())
 }
 
@@ -75,12 +75,13 @@ fn is_harmless(name: &OsStr) -> bool {
         || (cfg!(not(windows)) && name.as_encoded_bytes().starts_with(LOCALE.as_bytes()))
 }
 
-/// On Windows, capitals do not matter.
+/// Compares names. Windows ignores their case.
 fn is_same(name: &OsStr, other: &str) -> bool {
     if cfg!(windows) { name.eq_ignore_ascii_case(other) } else { name == other }
 }
 
-/// Old shells take a value that begins so for a function and run it. The official SDKs pass none on.
+/// Returns `true` if the value looks like an exported shell function. Old versions of bash run code in these values
+/// (Shellshock). The official SDKs do not pass them on either.
 fn is_function(value: &OsStr) -> bool {
     value.as_encoded_bytes().starts_with(b"()")
 }

@@ -1,4 +1,4 @@
-//! Why a server ended, for error messages.
+//! The report of a server's end for error messages.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use super::process::Life;
 use super::stderr::StderrTail;
 
-/// Maximum wait for the exit status, because a broken pipe is noticed before it.
+/// Maximum wait for the exit status, which is known later than the broken pipe.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The end of a server and the last lines of its standard error. It outlives the transport.
@@ -22,28 +22,28 @@ impl ExitReport {
         Self { life, stderr }
     }
 
-    /// The last lines of the server's standard error, at most twenty, each cut after 4 KiB.
+    /// Returns the last lines of the server's standard error, at most twenty. Each line is truncated to 4 KiB.
     #[cfg(test)]
     pub(super) fn stderr_tail(&self) -> String {
         self.stderr.text()
     }
 
-    /// `the server ended with exit status 3; its last words: …`, or what of that is known. `None` if the server
-    /// runs, or was ended by us, and has said nothing.
+    /// Returns a text such as `the server ended with exit status 3; its last words: …`, without the unknown parts.
+    /// `None` if the server runs or was ended by this client, and its standard error is empty.
     ///
-    /// Waits a second at most for the server's end. Cancel safe.
+    /// Waits at most one second for the server's end. Cancel safe.
     pub(crate) async fn describe(&self) -> Option<String> {
         self.describe_within(PATIENCE).await
     }
 
-    /// As [`describe`](Self::describe), with another time to wait.
+    /// Returns the text of [`describe`](Self::describe) after at most `patience`.
     pub(super) async fn describe_within(&self, patience: Duration) -> Option<String> {
         let (mut life, mut stderr) = (self.life.clone(), self.stderr.clone());
         let both = async {
             let _ = life.wait_for(Life::has_ended).await;
             stderr.wait().await;
         };
-        // What is known is told in any case.
+        // After a timeout, the report has the known parts.
         let _ = tokio::time::timeout(patience, both).await;
         let how = self.life.borrow().by_itself().map(|how| format!("the server ended with {how}"));
         let words = self.stderr.text();

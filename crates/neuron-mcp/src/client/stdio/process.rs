@@ -1,4 +1,4 @@
-//! The process of a server, which ends together with the processes that it started.
+//! The process of a server, which ends together with the processes that it starts.
 
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
@@ -17,7 +17,7 @@ pub(super) use self::group::Process;
 #[cfg(any(not(unix), target_os = "openbsd", target_os = "redox"))]
 pub(super) use self::single::Process;
 
-/// Our ends of a server's pipes.
+/// This client's ends of the pipes.
 #[derive(Debug)]
 pub(super) struct Pipes {
     pub(super) stdin: ChildStdin,
@@ -28,20 +28,20 @@ pub(super) struct Pipes {
 /// The state of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Life {
-    /// It runs.
+    /// The process runs.
     Running,
-    /// It has ended. Processes that it started may run.
+    /// The process has ended. Processes that it started may still run.
     Ended(Ending),
-    /// It, and all processes of its group, have ended or were killed, and nothing of it is left in the system.
+    /// The process has been reaped. All processes of its group have ended or were killed.
     Gone(Ending),
 }
 
 /// The end of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// It ended by itself or by another process, for example with `exit status 3` or `signal 9`.
+    /// The process ended by itself or by another process, for example with `exit status 3` or `signal 9`.
     ByItself(String),
-    /// After we sent it a signal.
+    /// The process ended after this client sent it a signal.
     ByUs,
 }
 

@@ -1,4 +1,4 @@
-//! The command that starts a server, checked before it runs, so that an error names the cause.
+//! The command that starts a server. It is validated before it runs, so that an error names the cause.
 
 use std::io;
 use std::process::Command;
@@ -9,7 +9,7 @@ use super::StdioOptions;
 use super::environment::environment;
 use crate::StdioConfig;
 
-/// The command that starts the server.
+/// Returns the command that starts the server.
 pub(super) fn command(config: &StdioConfig, options: &StdioOptions) -> Result<Command, McpError> {
     if config.command.trim().is_empty() {
         return Err(McpError::Connection("the server's command is empty".to_owned()));
@@ -38,7 +38,7 @@ pub(super) fn command(config: &StdioConfig, options: &StdioOptions) -> Result<Co
 /// Returns the error of a program that the system did not start.
 pub(super) fn not_started(command: &str, error: &io::Error) -> McpError {
     McpError::Connection(match error.kind() {
-        // A script whose interpreter is missing is reported in the same way.
+        // The system reports a missing interpreter of a script in the same way.
         io::ErrorKind::NotFound if command.contains(std::path::is_separator) => {
             format!("the server {command:?} does not exist, or what it runs with does not")
         }
@@ -56,7 +56,7 @@ fn program(
     command.into()
 }
 
-/// Windows itself looks for `npx.exe` only, and not for `npx.cmd`, which is what there is.
+/// Resolves the program. Windows searches only for `npx.exe`, but npm installs `npx.cmd`.
 #[cfg(windows)]
 fn program(
     command: &str,
@@ -75,8 +75,8 @@ fn program(
         .map_or_else(|| command.into(), Into::into)
 }
 
-/// The first file of that name, with one of the extensions, in the folders of `PATH`. `None` for what is a path
-/// or has an extension already.
+/// Returns the first file of this name with one of the extensions in the folders of `PATH`. `None` if the command is a
+/// path or has an extension.
 #[cfg(any(windows, test))]
 fn with_extension(
     command: &str,

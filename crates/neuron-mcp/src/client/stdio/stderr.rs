@@ -1,4 +1,5 @@
-//! The standard error of a server, which is its log. It is always read, because the server would block otherwise.
+//! The standard error of a server, which is its log. It is read all the time, because a full pipe would block the
+//! server.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,32 +15,32 @@ use crate::lines::{LineReader, Piece};
 const LINE_BYTES: usize = 4096;
 /// Number of lines that are kept for error messages.
 const KEPT_LINES: usize = 20;
-/// Time for which it is read after the end of the server, if a process that left its group holds it open.
+/// Time for which standard error is read after the end of the server, if a process outside of its group holds it open.
 const AFTER_THE_END: Duration = Duration::from_secs(1);
 
-/// The last lines.
+/// The last lines of standard error.
 #[derive(Debug, Clone)]
 pub(super) struct StderrTail {
     lines: Arc<Mutex<VecDeque<String>>>,
-    /// True when all has been read.
+    /// True once reading has ended.
     is_over: watch::Receiver<bool>,
 }
 
 impl StderrTail {
-    /// The last lines, joined.
+    /// Returns the last lines, joined by line feeds.
     pub(super) fn text(&self) -> String {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 
-    /// Waits until all has been read.
+    /// Waits until reading has ended.
     pub(super) async fn wait(&mut self) {
         // An error means that the reader is gone, so nothing more will be read.
         let _ = self.is_over.wait_for(|is_over| *is_over).await;
     }
 }
 
-/// Starts the task that reads it. `program` is what the log calls the server.
+/// Starts the task that reads standard error. `program` is the name of the server in the log.
 pub(super) fn follow(
     stderr: ChildStderr,
     program: String,

@@ -1,9 +1,9 @@
-//! A process with its own process group, which is signalled as a whole, because programs such as `npx` start the
-//! actual server.
+//! A process that leads its own process group. The whole group is signalled, because programs such as `npx` start the
+//! actual server as a child process.
 //!
-//! A thread waits for the leader's end, and leaves it unreaped until the group has been killed: as long as it is
-//! there, dead or alive, its number is nobody else's. The thread needs no runtime, so that a process that is
-//! dropped anywhere ends.
+//! A thread waits for the leader's end, and does not reap it until the group has been killed. Until then the kernel
+//! does not reuse its id. A thread needs no runtime, so the group is killed even if the process is dropped outside of a
+//! runtime.
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -20,22 +20,22 @@ use tokio::sync::watch;
 
 use super::{Ending, Life, Pipes};
 
-/// Stack size of the threads, which make system calls, send a value, and may log by the user's subscriber.
+/// Stack size of the threads, which make system calls, send a value, and may log through the user's subscriber.
 const STACK_BYTES: usize = 512 * 1024;
-/// Interval between two checks for its end.
+/// Interval between two checks for the end of the process.
 const BREATH: Duration = Duration::from_millis(10);
 
-/// A process and its group. Dropping kills both.
+/// A process and its group. Dropping it kills both.
 #[derive(Debug)]
 pub(in super::super) struct Process {
     group: Arc<Group>,
     life: watch::Receiver<Life>,
-    /// Dropped when the group may be killed and the leader reaped.
+    /// Dropping it lets the thread kill the group and reap the leader.
     keep: Option<mpsc::Sender<()>>,
 }
 
 impl Process {
-    /// Starts a process. Needs a tokio runtime, for the pipes.
+    /// Starts a process. Requires a tokio runtime for the pipes.
     pub(in super::super) fn spawn(mut command: Command) -> io::Result<(Self, Pipes)> {
         command
             .stdin(Stdio::piped())
@@ -59,19 +59,19 @@ impl Process {
         self.life.clone()
     }
 
-    /// Asks all processes of the group to end.
+    /// Sends SIGTERM to all processes of the group.
     pub(in super::super) fn terminate(&self) {
         self.group.signal(Signal::TERM);
     }
 
-    /// Kills all processes of the group, and lets go of it.
+    /// Kills all processes of the group and releases it.
     pub(in super::super) fn kill(&mut self) {
         if self.keep.take().is_some() {
             self.group.signal(Signal::KILL);
         }
     }
 
-    /// The same after a while, if it has not ended by then. Does not wait.
+    /// Kills the group once the process has ended, or after `patience`. Does not wait.
     pub(in super::super) fn kill_after(&mut self, patience: Duration) {
         if self.life.borrow().has_ended() {
             return self.kill();
@@ -100,7 +100,7 @@ impl Drop for Process {
     }
 }
 
-/// The number by which the group is signalled, as long as it is the group's.
+/// The id of the group, as long as it is valid.
 #[derive(Debug)]
 struct Group(Mutex<State>);
 
@@ -118,7 +118,7 @@ impl Group {
         if let Some(id) = state.id
             && let Err(error) = kill_process_group(id, signal)
         {
-            // On macOS also when only the dead are left.
+            // macOS returns an error too if the group has only zombies.
             tracing::debug!(%error, "the processes of a server cannot be signalled");
         }
     }
@@ -127,7 +127,7 @@ impl Group {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).sent
     }
 
-    /// From here on, the number may become another's.
+    /// Removes the id, because the kernel may reuse it from now on.
     fn forget(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).id = None;
     }
@@ -137,7 +137,7 @@ impl Group {
     }
 }
 
-/// The first process of the group. Dropped before it is watched, it is killed and reaped.
+/// The first process of the group. It is killed and reaped if it is dropped before it is watched.
 struct Leader(Option<Child>);
 
 impl Leader {
@@ -154,7 +154,7 @@ impl Leader {
 
     fn reap(mut self) {
         if let Some(mut child) = self.0.take() {
-            // An error means that somebody else has reaped it.
+            // An error means that other code in this process has reaped it.
             let _ = child.wait();
         }
     }
@@ -178,12 +178,12 @@ fn watch_over(
 ) {
     let status = group.id().and_then(wait_without_reaping);
     if status.is_none() {
-        // Somebody else has reaped it: a handler for all children, for one. The number is not ours any more.
+        // Other code has reaped it, for example a SIGCHLD handler for all children. The id may be reused.
         group.forget();
     }
     let ending = ending(status, group.sent());
     report.send_replace(Life::Ended(ending.clone()));
-    // Nothing is ever sent: an error says that the other end was dropped.
+    // Nothing is ever sent. An error means that the sender was dropped.
     let _ = released.recv();
     group.signal(Signal::KILL);
     group.forget();
@@ -195,7 +195,7 @@ fn ending(status: Option<WaitIdStatus>, sent: Option<Signal>) -> Ending {
     let code = status.and_then(|status| status.exit_status());
     let signal = status.and_then(|status| status.terminating_signal());
     match (code, signal, sent) {
-        // Killed when it was ending by itself already, it has a status of its own.
+        // A process with an exit code had exited before SIGKILL could end it.
         (Some(code), _, None | Some(Signal::KILL)) => {
             Ending::ByItself(format!("exit status {code}"))
         }
@@ -205,7 +205,7 @@ fn ending(status: Option<WaitIdStatus>, sent: Option<Signal>) -> Ending {
     }
 }
 
-/// Waits for the end of the process, and leaves it in the system. `None` if it is there no more.
+/// Waits for the end of the process without reaping it. `None` if the process does not exist.
 fn wait_without_reaping(id: Pid) -> Option<WaitIdStatus> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     loop {

@@ -1,5 +1,5 @@
-//! A single process, on systems without process groups. Processes that it starts must end by themselves when its
-//! pipes close.
+//! A process without a process group, for systems where a group cannot be watched. Processes that the server starts
+//! must exit by themselves when its pipes close.
 
 use std::io;
 use std::process::{Command, Stdio};
@@ -9,16 +9,16 @@ use tokio::sync::{oneshot, watch};
 
 use super::{Ending, Life, Pipes};
 
-/// A process. Dropping kills it.
+/// A child process. Dropping it kills the process.
 #[derive(Debug)]
 pub(in super::super) struct Process {
     life: watch::Receiver<Life>,
-    /// Dropped when the process is to be killed.
+    /// Dropping it kills the process.
     keep: Option<oneshot::Sender<()>>,
 }
 
 impl Process {
-    /// Starts a process. Needs a tokio runtime.
+    /// Starts a process. Requires a tokio runtime.
     pub(in super::super) fn spawn(command: Command) -> io::Result<(Self, Pipes)> {
         let mut command = tokio::process::Command::from(command);
         command
@@ -44,7 +44,7 @@ impl Process {
         self.life.clone()
     }
 
-    /// There is no way to ask.
+    /// Does nothing, because tokio can only kill a process.
     #[expect(clippy::unused_self, reason = "the same as where there is a way")]
     pub(in super::super) fn terminate(&self) {}
 
@@ -70,7 +70,7 @@ async fn watch_over(
             Some(code) => format!("exit status {code}"),
             None => status.to_string(),
         })),
-        // Nothing is ever sent: an error says that the other end was dropped.
+        // Nothing is ever sent. An error means that the sender was dropped.
         _ = released => {
             if let Err(error) = child.kill().await {
                 tracing::debug!(%error, "the process of a server cannot be killed");
@@ -78,6 +78,6 @@ async fn watch_over(
             Ending::ByUs
         }
     };
-    // Here it has been reaped too.
+    // `wait` and `kill` have reaped the process.
     report.send_replace(Life::Gone(ending));
 }
