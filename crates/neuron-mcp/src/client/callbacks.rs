@@ -18,8 +18,8 @@ use crate::propagation::Propagation;
 use crate::span::{Failure, RequestSpan, Subject};
 use crate::wire::{self, error::handler_failed};
 
-/// Answers the requests of a server. Its notifications are seen earlier, in the order in which they come:
-/// see [`Watch`].
+/// The handler of the server's requests. [`Watch`] handles the notifications earlier, in the order in which they
+/// arrive.
 #[derive(Debug)]
 pub(super) struct Callbacks {
     pub(super) config: ClientConfig,
@@ -29,7 +29,7 @@ pub(super) struct Callbacks {
 }
 
 impl Callbacks {
-    /// Waits for a handler, unless the server takes its question back or the connection ends.
+    /// Waits for a handler, unless the server cancels its request or the connection ends.
     async fn answer<T>(
         &self,
         method: &str,
@@ -60,7 +60,7 @@ impl Callbacks {
         answer
     }
 
-    /// Creates the span of a question. It is not a child of the span in which the connection was made.
+    /// Creates the span of a server request. It is not a child of the span in which the connection was opened.
     fn span(&self, method: &str, context: &RequestContext<RoleClient>) -> RequestSpan {
         let server = context.peer.peer_info();
         let version =

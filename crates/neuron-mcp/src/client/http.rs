@@ -28,12 +28,12 @@ use super::settings::Settings;
 use crate::HttpConfig;
 use crate::route::Route;
 
-/// Maximum number of concurrent requests, because an agent may call many tools at once.
+/// Maximum number of concurrent requests. It is high, because an agent may call many tools at once.
 const AT_ONCE: usize = 100;
-/// Redirects to the same server that are followed for one request.
+/// Maximum number of redirects to the same server for one request.
 const REDIRECTS: usize = 5;
 
-/// Headers that belong to the protocol.
+/// Headers that the protocol sets, which a configuration must not contain.
 const RESERVED: [&str; 11] = [
     "accept",
     "connection",
@@ -48,7 +48,7 @@ const RESERVED: [&str; 11] = [
     "transfer-encoding",
 ];
 
-/// A server that is spoken to over HTTP.
+/// A connector for a server over Streamable HTTP.
 pub(super) struct HttpConnector {
     name: String,
     client: Client,
@@ -60,11 +60,11 @@ pub(super) struct HttpConnector {
 }
 
 impl HttpConnector {
-    /// Checks a configuration.
+    /// Validates a configuration and creates the connector.
     ///
     /// # Errors
     ///
-    /// [`McpError::Connection`]: the address or a header is none, or TLS cannot be had.
+    /// [`McpError::Connection`] if the URL or a header is invalid, or if TLS is not available.
     pub(super) fn new(config: &HttpConfig, settings: &Settings) -> Result<Self, McpError> {
         let url = address(&config.url)?;
         let name = shown(&url);
@@ -90,7 +90,7 @@ impl HttpConnector {
         let transport = StreamableHttpClientTransportConfig::with_uri(url.as_str())
             .custom_headers(headers)
             .max_concurrent_requests(AT_ONCE)
-            // A new session must be told what the one before was: see `Connection::restore`.
+            // The SDK would not restore the subscriptions of the session. See `subscriptions::restore`.
             .reinit_on_expired_session(false)
             .max_sse_event_size(settings.max_message_bytes);
         let host = url.host_str().map(|host| host.trim_matches(['[', ']']).into());
@@ -105,12 +105,12 @@ impl HttpConnector {
         })
     }
 
-    /// Shows the server a token.
+    /// Sets up the authorization by OAuth.
     ///
     /// # Errors
     ///
-    /// [`McpError::Connection`] for two authorizations, or without TLS. [`McpError::Other`] with an
-    /// [`OAuthError`](crate::OAuthError).
+    /// - [`McpError::Connection`] if the headers contain an authorization, or if TLS is not available.
+    /// - [`McpError::Other`] with an [`OAuthError`](crate::OAuthError) if the setup of OAuth fails.
     #[cfg(feature = "oauth")]
     pub(super) async fn authorize(
         &mut self,
@@ -123,7 +123,7 @@ impl HttpConnector {
             return Err(McpError::Connection(text));
         }
         let url = address(&config.url)?;
-        // Whoever authorizes for a server on this machine may be elsewhere.
+        // The authorization server of a local MCP server may be remote, so it needs certificates.
         let builder = builder(&url, settings.connect_timeout, Trust::System)
             .map_err(|error| McpError::Connection(format!("{}: TLS: {error}", self.name)))?;
         let oauth = OAuth::new(oauth, url.as_str(), builder).await?;
@@ -143,7 +143,7 @@ impl Connector for HttpConnector {
         &self.name
     }
 
-    /// Opens a connection. All of its work ends with it.
+    /// Opens a connection. All its requests and streams end with it.
     async fn open(&self) -> Result<Opened<Self::Transport>, McpError> {
         let route = Route { server: self.server.clone(), ..Route::http() };
         let ended = CancellationToken::new();
@@ -173,14 +173,14 @@ fn address(text: &str) -> Result<Url, McpError> {
     Ok(url)
 }
 
-/// An address without what may be secret in it.
+/// Returns a URL without its credentials, query and fragment, which may contain secrets.
 fn shown(url: &Url) -> String {
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     let host = url.host_str().unwrap_or_default();
     format!("{}://{host}{port}{}", url.scheme(), url.path())
 }
 
-/// All headers of the user. Errors name a header, never its value.
+/// Returns all headers of the user. Errors contain the name of a header, never its value.
 fn headers(config: &HttpConfig) -> Result<HashMap<HeaderName, HeaderValue>, McpError> {
     let mut headers = HashMap::new();
     for (name, value) in &config.headers {
@@ -196,7 +196,7 @@ fn headers(config: &HttpConfig) -> Result<HashMap<HeaderName, HeaderValue>, McpE
         }
     }
     if let Some(authorization) = &config.auth_header {
-        // A token alone is taken for what most servers want.
+        // A value without a scheme is a bearer token.
         let authorization = match authorization.trim() {
             token if token.contains(char::is_whitespace) => token.to_owned(),
             token => format!("Bearer {token}"),
@@ -218,19 +218,19 @@ fn header_value(name: &str, value: &str) -> Result<HeaderValue, McpError> {
     Ok(value)
 }
 
-/// For clients of one address, with the TLS of neuron's providers.
+/// Returns a builder of an HTTP client for a URL, with the same TLS as the model providers.
 fn builder(url: &Url, connect: Duration, trust: Trust) -> Result<ClientBuilder, rustls::Error> {
     let builder = Client::builder()
         .connect_timeout(connect)
         .redirect(redirects())
         .user_agent(concat!("neuron/", env!("CARGO_PKG_VERSION")))
         .tls_backend_preconfigured(tls_config(trust)?);
-    // What runs on this machine is not reached through a proxy.
+    // Servers on this machine are not reached through a proxy.
     Ok(if is_loopback(url) { builder.no_proxy() } else { builder })
 }
 
-/// Follows a redirect to the same server that keeps the request, such as `/mcp` to `/mcp/`. Any other redirect
-/// would carry the headers to another server, or lose the body.
+/// Returns a policy that follows a redirect to the same server with status 307 or 308, such as `/mcp` to `/mcp/`. Any
+/// other redirect would send the headers to another server or lose the body.
 fn redirects() -> reqwest::redirect::Policy {
     reqwest::redirect::Policy::custom(|attempt| {
         let same_request = matches!(attempt.status().as_u16(), 307 | 308);
@@ -261,7 +261,7 @@ impl Trust {
     }
 }
 
-/// TLS by rustls with ring.
+/// Returns a TLS configuration of rustls with ring.
 fn tls_config(trust: Trust) -> Result<rustls::ClientConfig, rustls::Error> {
     use rustls_platform_verifier::BuilderVerifierExt;
 

@@ -1,4 +1,4 @@
-//! The connection of a client, made anew when it was lost.
+//! The connection of a client, which is restored after a loss.
 
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
 
@@ -14,7 +14,7 @@ use super::task::Task;
 
 /// The connection of a client.
 ///
-/// Nothing here is locked while somebody waits: a future of the user that is not polled stops nobody else.
+/// No lock is held across an `await`, so a future of the user that is not polled never blocks other requests.
 pub(super) struct Link {
     shared: Arc<Shared>,
     connect: Arc<dyn Connect>,
@@ -27,11 +27,11 @@ struct State {
     /// The task that sends the settings to a new connection.
     restoring: Option<Task>,
     loss: Loss,
-    /// The last attempt to make it anew.
+    /// The last attempt to restore the connection.
     attempt: Option<Attempt>,
 }
 
-/// Tells, once, that a connection was lost.
+/// Sends [`McpEvent::Disconnected`] once when a connection is lost.
 struct Loss {
     teller: Arc<Teller>,
     _waiting: Task,
@@ -39,7 +39,7 @@ struct Loss {
 
 struct Teller {
     events: Arc<EventSender>,
-    /// Done once it is told, or need not be. Whoever comes meanwhile waits.
+    /// Completed once the event was sent or is not needed. Concurrent callers wait until it is sent.
     told: Once,
 }
 
@@ -62,13 +62,13 @@ impl Loss {
         Self { teller, _waiting: waiting }
     }
 
-    /// The connection is ended on purpose.
+    /// Prevents the event, because the client closes the connection itself.
     fn forgo(&self) {
         self.teller.told.call_once(|| ());
     }
 }
 
-/// An attempt to make the connection anew. It goes on when nobody waits for it any more.
+/// An attempt to restore the connection. It continues even if no caller waits for it.
 struct Attempt {
     outcome: watch::Receiver<Option<Outcome>>,
     task: Task,
@@ -76,14 +76,14 @@ struct Attempt {
 
 impl Attempt {
     fn is_over(&self) -> bool {
-        // Without a sender nobody makes it: the runtime has ended that it began in.
+        // The sender was dropped if the runtime of the task has ended.
         self.outcome.borrow().is_some() || self.outcome.has_changed().is_err()
     }
 }
 
 type Outcome = Result<Arc<Connection>, Failure>;
 
-/// The error of an attempt. The first caller gets the error itself, and others an error with the same text.
+/// The error of an attempt. The first caller gets the error itself. Other callers get an error with the same text.
 #[derive(Clone)]
 struct Failure(Arc<Mutex<(Option<McpError>, String)>>);
 
@@ -104,7 +104,7 @@ impl Failure {
 }
 
 impl Link {
-    /// Makes the first connection.
+    /// Opens the first connection.
     pub(super) async fn open(
         connect: impl Connect + 'static,
         shared: Arc<Shared>,
@@ -125,7 +125,7 @@ impl Link {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection, which may be lost.
+    /// Returns the current connection, which may be lost.
     pub(super) fn current(&self) -> Arc<Connection> {
         Arc::clone(&self.lock().current)
     }
@@ -134,7 +134,7 @@ impl Link {
         self.closed.is_cancelled() || !self.current().watch.takes_requests()
     }
 
-    /// The connection, made anew if it was lost. Who comes while that is being done shares its result.
+    /// Returns the connection, after restoring it if it was lost. Concurrent callers share one attempt and its result.
     pub(super) async fn live(self: &Arc<Self>) -> Result<Arc<Connection>, McpError> {
         loop {
             let mut outcome = {
@@ -148,7 +148,7 @@ impl Link {
                 if !self.shared.settings.reconnect {
                     return Err(McpError::Transport("the connection was lost".to_owned()));
                 }
-                // Before anything of the next one.
+                // Sent before any event of the next connection.
                 state.loss.teller.tell();
                 let running = state.attempt.take().filter(|attempt| !attempt.is_over());
                 let attempt = running.unwrap_or_else(|| self.attempt(&state.current));
@@ -159,14 +159,14 @@ impl Link {
                 () = self.closed.cancelled() => return Err(closed()),
                 outcome = outcome.wait_for(Option::is_some) => outcome,
             };
-            // Without an outcome its runtime has ended: another attempt begins in this one.
+            // Without an outcome, the runtime of the attempt has ended. The next attempt starts in this runtime.
             if let Ok(Some(outcome)) = outcome.as_deref() {
                 return outcome.clone().map_err(|failure| failure.error());
             }
         }
     }
 
-    /// Begins to make the connection anew.
+    /// Starts an attempt to restore the connection.
     fn attempt(self: &Arc<Self>, lost: &Arc<Connection>) -> Attempt {
         let (sender, outcome) = watch::channel(None);
         let link = Arc::downgrade(self);
@@ -174,7 +174,7 @@ impl Link {
         let shared = Arc::clone(&self.shared);
         let lost = Arc::clone(lost);
         let task = Task::detached(async move {
-            // What is on its way may still be answered.
+            // Pending requests on a retired connection may still get a response.
             if !lost.watch.is_retired() {
                 lost.abandon();
             }
@@ -196,7 +196,7 @@ impl Link {
         Attempt { outcome, task }
     }
 
-    /// Takes over a new connection. Returns `false` if it is not wanted any more.
+    /// Replaces the current connection. Returns `false` if the client was closed or dropped.
     fn adopt(link: &Weak<Self>, connection: &Arc<Connection>, restoring: Option<Task>) -> bool {
         let Some(link) = link.upgrade() else { return false };
         let mut state = link.lock();
@@ -217,7 +217,7 @@ impl Link {
         true
     }
 
-    /// Waits until the client is closed, for a request on an earlier connection that closing does not end.
+    /// Waits until the client is closed. Ends a request on a retired connection, which closing the client does not end.
     pub(super) async fn closed_meanwhile(&self, connection: &Connection) -> McpError {
         self.closed.cancelled().await;
         if !connection.watch.is_retired() {
@@ -226,7 +226,7 @@ impl Link {
         closed()
     }
 
-    /// Closes the connection for good.
+    /// Closes the connection permanently.
     pub(super) async fn close(&self) {
         self.closed.cancel();
         let (current, attempt) = {
@@ -242,7 +242,7 @@ impl Link {
     }
 }
 
-/// The server goes at once, whoever still has the connection.
+/// Ends the connection at once, even if other code still holds it.
 impl Drop for Link {
     fn drop(&mut self) {
         let state = self.lock();

@@ -1,4 +1,4 @@
-//! The connection to a server that is a program, which is started for each connection.
+//! The connector for a child process server. Every connection starts a new process.
 
 use neuron_types::McpError;
 
@@ -7,7 +7,7 @@ use super::stdio::{StdioOptions, StdioTransport};
 use crate::StdioConfig;
 use crate::route::Route;
 
-/// A program that is a server.
+/// A connector that starts a child process.
 #[derive(Debug)]
 pub(super) struct StdioConnector {
     config: StdioConfig,

@@ -1,4 +1,4 @@
-//! A request with its time limits, its cancellation and its rounds of questions.
+//! A request with its time limits, its cancellation and its rounds of required input.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -23,18 +23,18 @@ use crate::span::RequestSpan;
 use crate::wire;
 use crate::{McpCancelled, McpTimeout, TraceContext};
 
-/// The receiver of a request's progress and the source of its cancellation.
+/// The options of a request, which are its progress receiver, cancellation and trace context.
 #[derive(Clone, Default)]
 pub(super) struct Scope {
     pub(super) reporter: Option<Arc<dyn ProgressReporter>>,
     pub(super) cancellation: Option<CancellationToken>,
     pub(super) trace: Option<TraceContext>,
-    /// True if the request is a run's own call of a tool, and not a part of a tool's work.
+    /// True if the request is the whole tool call of a run, and not a part of a tool's work.
     pub(super) is_tool: bool,
 }
 
 impl Scope {
-    /// The scope of a tool call.
+    /// Returns the scope of a request that is part of a tool's work.
     pub(super) fn of(ctx: &ToolContext) -> Self {
         Self {
             reporter: ctx.progress_reporter.clone(),
@@ -44,12 +44,12 @@ impl Scope {
         }
     }
 
-    /// The scope of a call that is the whole of a tool.
+    /// Returns the scope of a request that is the whole tool call.
     pub(super) fn of_tool(ctx: &ToolContext) -> Self {
         Self { is_tool: true, ..Self::of(ctx) }
     }
 
-    /// Waits until the caller wants no answer any more.
+    /// Waits until the caller cancels the request.
     pub(super) async fn cancelled(&self) {
         match &self.cancellation {
             Some(token) => token.cancelled().await,
@@ -58,7 +58,7 @@ impl Scope {
     }
 }
 
-/// Why a request has no result.
+/// The reason why a request has no result.
 pub(super) enum Unmet {
     /// The server has forgotten the session, and did not act on the request.
     Forgotten(McpError),
@@ -78,7 +78,7 @@ impl From<Unmet> for McpError {
     }
 }
 
-/// Asks the server, and gives it the input that it asks for in between.
+/// Sends a request and waits for its result. Provides the input that the server requires meanwhile.
 ///
 /// # Cancel safety
 ///
@@ -92,7 +92,7 @@ pub(super) async fn request(
     attempt(connection, shared, scope, request).await.map_err(McpError::from)
 }
 
-/// [`request`], which tells what may be repeated.
+/// Sends a request like [`request`]. The error distinguishes requests that may be retried.
 pub(super) async fn attempt(
     connection: &Connection,
     shared: &Shared,
@@ -119,7 +119,7 @@ fn span(connection: &Connection, scope: &Scope, request: &ClientRequest) -> Requ
     })
 }
 
-/// Asks until the server wants nothing more.
+/// Repeats the request with the required input until the server returns a result.
 async fn rounds(
     connection: &Connection,
     shared: &Shared,
@@ -153,8 +153,8 @@ async fn rounds(
                 if unless_over(connection, scope, &method, work).await? {
                     continue;
                 }
-                // The SDK writes headers from the schemas of the tools that it saw in lists, and the
-                // server did not act (MCP specification 2026-07-28, `Mcp-Param`).
+                // The SDK sets headers from the schemas of the tools in lists that it has received. The server has not
+                // acted on the request (MCP specification 2026-07-28, `Mcp-Param`).
                 if wire::error::is_header_mismatch(&error) && !tools_are_known {
                     tools_are_known = true;
                     let limit = shared.settings.max_request_time;
@@ -168,7 +168,7 @@ async fn rounds(
                     return Err(Unmet::Forgotten(wire::error::from_service(&method, error)));
                 }
                 if wire::error::is_broken_stream(&error) {
-                    // Whoever asks next would find the same, if the end of the output is not seen by then.
+                    // The next request would fail too, if the end of the output is noticed later.
                     connection.watch.retire();
                 }
                 if wire::error::is_lost_transport(&error) {
@@ -184,7 +184,7 @@ async fn rounds(
     }
 }
 
-/// Does something for a request, unless nobody waits for it any more.
+/// Runs work for a request until the request is cancelled or the connection ends.
 async fn unless_over<T>(
     connection: &Connection,
     scope: &Scope,
@@ -194,7 +194,7 @@ async fn unless_over<T>(
     tokio::select! {
         biased;
         () = scope.cancelled() => Err(cancelled(method)),
-        // Before the end of the connection: an answer that came just before it is an answer.
+        // Polled before the end of the connection, so that a response just before it counts.
         done = work => done,
         () = connection.watch.ended() => {
             Err(wire::error::from_service(method, ServiceError::TransportClosed))
@@ -207,7 +207,7 @@ fn too_many_rounds(method: &str, rounds: usize) -> McpError {
     McpError::Other(text.into())
 }
 
-/// Lets the SDK see all tools.
+/// Requests the list of tools, from which the SDK stores the schemas. Reads at most 100 pages.
 async fn learn_tools(
     connection: &Connection,
     shared: &Shared,
@@ -234,7 +234,7 @@ async fn learn_tools(
     Ok(())
 }
 
-/// Waits a little, because a server that asks for nothing wants the request again later.
+/// Waits before the next round if the server required no input, because it then expects the request again later.
 async fn pause(silent_rounds: u32) {
     if silent_rounds > 0 {
         let times = 1 << silent_rounds.saturating_sub(1).min(5);
@@ -242,7 +242,7 @@ async fn pause(silent_rounds: u32) {
     }
 }
 
-/// Adds the input that the server asked for to the request.
+/// Adds the input that the server requires to the request.
 async fn answer_input(
     shared: &Shared,
     request: &mut ClientRequest,
@@ -349,7 +349,7 @@ pub(super) fn cancelled(method: &str) -> McpError {
     McpError::Other(Box::new(McpCancelled { method: method.to_owned() }))
 }
 
-/// Tells the server, when it is dropped, that nobody waits for an answer.
+/// A guard that sends a cancellation to the server when it is dropped.
 struct TellServer {
     request: Option<(Peer<RoleClient>, RequestId)>,
     reason: &'static str,
@@ -372,7 +372,7 @@ impl TellServer {
 impl Drop for TellServer {
     fn drop(&mut self) {
         let Some((peer, id)) = self.request.take() else { return };
-        // Without a runtime the connection is gone, too.
+        // Without a runtime, the connection has ended too.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let params = CancelledNotificationParam::new(Some(id), Some(self.reason.to_owned()));
         runtime.spawn(async move {

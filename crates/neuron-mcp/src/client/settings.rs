@@ -16,7 +16,7 @@ use crate::{LogLevel, McpImplementation, McpVersion};
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) implementation: McpImplementation,
-    /// Newest first.
+    /// Supported versions, newest first.
     pub(super) versions: Vec<McpVersion>,
     pub(super) request_timeout: Duration,
     pub(super) max_request_time: Duration,
@@ -53,13 +53,13 @@ pub(super) struct Shared {
     pub(super) handlers: Arc<Handlers>,
     pub(super) events: Arc<EventSender>,
     pub(super) authorization: Authorization,
-    /// Held for writing while a task changes a subscription (never a future of the user), and for reading while
-    /// a new connection subscribes.
+    /// Write-locked while a task changes a subscription, and read-locked while a new connection subscribes. A future of
+    /// the user never holds it, because it may not be polled again.
     pub(super) changing: RwLock<()>,
     restored: Mutex<Restored>,
 }
 
-/// The settings of a connection that the next connection sends to the server again.
+/// The settings that a new connection sends to the server again.
 #[derive(Debug, Default)]
 struct Restored {
     log_level: Option<LogLevel>,
@@ -96,13 +96,13 @@ impl Shared {
         restored.subscriptions.contains(uri)
     }
 
-    /// Adds a subscription. Returns `false` if it existed.
+    /// Adds a subscription. Returns `false` if it already existed.
     pub(super) fn add_subscription(&self, uri: &str) -> bool {
         let mut restored = self.restored.lock().unwrap_or_else(PoisonError::into_inner);
         restored.subscriptions.insert(uri.to_owned())
     }
 
-    /// Removes a subscription, if it is there.
+    /// Removes a subscription if it exists.
     pub(super) fn remove_subscription(&self, uri: &str) {
         let mut restored = self.restored.lock().unwrap_or_else(PoisonError::into_inner);
         restored.subscriptions.remove(uri);

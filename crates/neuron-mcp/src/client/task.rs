@@ -1,11 +1,11 @@
-//! Work that goes on whether or not somebody waits for it.
+//! Tasks that run even if nothing waits for their result.
 
 use std::future::Future;
 
 use tokio::task::JoinHandle;
 use tracing::Instrument;
 
-/// A task that ends with its owner.
+/// A task that is aborted on drop.
 #[derive(Debug)]
 pub(super) struct Task<T = ()>(JoinHandle<T>);
 
@@ -24,7 +24,7 @@ impl<T: Send + 'static> Task<T> {
         (&mut self.0).await.ok()
     }
 
-    /// Ends it, and waits until nothing is left of it.
+    /// Aborts the task and waits until it has ended.
     pub(super) async fn stop(self) {
         self.0.abort();
         self.result().await;

@@ -1,4 +1,4 @@
-//! The messages of a connection in their order, with progress, notifications and the end.
+//! The messages of a connection in order, with progress, notifications and the end of the connection.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -25,21 +25,21 @@ use super::request_error::McpTimeout;
 use crate::route::Route;
 use crate::wire;
 
-/// The state of a connection, from its messages.
+/// The state of a connection, updated by its messages.
 #[derive(Debug)]
 pub(super) struct Watch {
     events: Arc<EventSender>,
     handlers: Arc<Handlers>,
-    /// The receivers of progress with their requests. An entry is removed with the response, or when the
-    /// receiver is dropped.
+    /// The progress receivers and ids of pending requests. An entry is removed with the response, or after the receiver
+    /// was dropped.
     waiting: Mutex<HashMap<ProgressToken, (RequestId, Weak<Progress>)>>,
-    /// The subscription that this client opened itself.
+    /// The id of the subscription that this client opened itself.
     subscription: Mutex<Option<RequestId>>,
     /// Number of questions of the server that are being answered.
     asking: watch::Sender<usize>,
-    /// True once the connection is made, after its first questions.
+    /// True once the connection is negotiated.
     settled: AtomicBool,
-    /// No new request goes on it.
+    /// True once the connection takes no new requests.
     retired: AtomicBool,
     ended: CancellationToken,
     route: Route,
@@ -60,7 +60,7 @@ impl Watch {
         }
     }
 
-    /// The way to the server.
+    /// Returns the route to the server.
     pub(super) fn route(&self) -> &Route {
         &self.route
     }
@@ -78,7 +78,7 @@ impl Watch {
         self.ended.is_cancelled()
     }
 
-    /// Waits for work of the SDK within a limit, as long as the connection lasts.
+    /// Waits for work of the SDK until a time limit or the end of the connection.
     pub(super) async fn within<T>(
         &self,
         limit: Duration,
@@ -95,13 +95,13 @@ impl Watch {
         done.map_err(|error| wire::error::from_service(method, error))
     }
 
-    /// The connection is of no use any more.
+    /// Marks the connection as ended. Pending requests fail.
     pub(super) fn end(&self) {
         self.ended.cancel();
     }
 
-    /// Stops new requests, because the server has forgotten the session or takes no more input. Requests that
-    /// were sent may still be answered.
+    /// Stops new requests, because the server has forgotten the session or takes no more input. Pending requests may
+    /// still get a response.
     pub(super) fn retire(&self) {
         self.retired.store(true, Ordering::Release);
     }
@@ -127,12 +127,12 @@ impl Watch {
         Asking(&self.asking)
     }
 
-    /// Returns the number of questions of the server that are being answered, now and later.
+    /// Returns a receiver of the number of questions of the server that are being answered.
     pub(super) fn questions(&self) -> watch::Receiver<usize> {
         self.asking.subscribe()
     }
 
-    /// The notifications of this subscription are ours.
+    /// Sets the subscription whose notifications this client handles itself.
     pub(super) fn own_subscription(&self, id: Option<RequestId>) {
         *self.subscription.lock().unwrap_or_else(PoisonError::into_inner) = id;
     }
@@ -159,7 +159,7 @@ impl Watch {
         }
     }
 
-    /// Takes note of a notification, and returns whether anybody else is to see it.
+    /// Handles a notification. Returns `true` if the SDK must handle it too.
     fn notice(&self, notification: &ServerNotification) -> bool {
         match notification {
             ServerNotification::ProgressNotification(progress) => {
@@ -182,7 +182,7 @@ impl Watch {
                 let message = wire::log::message_from_sdk(message.params.clone());
                 self.events.send(McpEvent::Log(message));
             }
-            // The SDK has no type for it (MCP specification 2025-11-25, elicitation).
+            // The SDK has no type for this notification (MCP specification 2025-11-25, elicitation).
             ServerNotification::CustomNotification(custom)
                 if custom.method == "notifications/elicitation/complete" =>
             {
@@ -193,7 +193,7 @@ impl Watch {
             }
             _ => return true,
         }
-        // A subscription that somebody opened by the SDK's own means must get what belongs to it.
+        // The SDK must receive the notifications of a subscription that the user opened through the SDK.
         let subscription = notification.get_meta().subscription_id();
         subscription.is_some()
             && subscription != *self.subscription.lock().unwrap_or_else(PoisonError::into_inner)
@@ -227,19 +227,19 @@ impl Progress {
     }
 }
 
-/// A transport, watched.
+/// A transport that passes its messages through a [`Watch`].
 ///
-/// The SDK handles each notification in a task of its own: they overtake each other, and the answer they
-/// precede. Here they are seen in their order.
+/// The SDK handles each notification in a task of its own, so that notifications can overtake each other and a later
+/// response. This transport handles them in order.
 #[derive(Debug)]
 pub(super) struct Watched<T> {
     transport: T,
     watch: Arc<Watch>,
-    /// So long a server may take to say whether it knows `server/discover`.
+    /// Maximum wait for the response to `server/discover`.
     patience: Duration,
-    /// The request `server/discover`, with the end of the wait for it.
+    /// The id of the pending `server/discover` request, and its deadline.
     discovery: Option<(RequestId, Instant)>,
-    /// The id of `server/discover` after its time limit, whose later response is dropped.
+    /// The id of an abandoned `server/discover` request, whose late response is dropped.
     given_up: Option<RequestId>,
 }
 
@@ -267,7 +267,7 @@ impl<T> Watched<T> {
         }
     }
 
-    /// Returns `true` if a message is to be handled.
+    /// Returns `true` if the SDK must handle a message.
     fn is_wanted(&mut self, message: &ServerJsonRpcMessage) -> bool {
         let answered = match message {
             JsonRpcMessage::Response(response) => Some(&response.id),
@@ -305,7 +305,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
                     match tokio::time::timeout_at(*until, self.transport.receive()).await {
                         Ok(message) => message,
                         Err(_) => {
-                            // A server that keeps silent is taken for one that does not know the method.
+                            // A server that does not respond is treated as not supporting the method.
                             let answer = no_answer(id.clone());
                             self.given_up = self.discovery.take().map(|(id, _)| id);
                             return Some(answer);
@@ -329,14 +329,14 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
     }
 }
 
-/// A connection whose transport is gone has ended, however that came.
+/// Dropping the transport ends the connection.
 impl<T> Drop for Watched<T> {
     fn drop(&mut self) {
         self.watch.end();
     }
 }
 
-/// Returns the response in place of a server that does not respond to `server/discover`.
+/// Returns the error response that replaces a missing response to `server/discover`.
 pub(super) fn no_answer(id: RequestId) -> ServerJsonRpcMessage {
     let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "no answer in time", None);
     ServerJsonRpcMessage::error(error, Some(id))
