@@ -1,5 +1,5 @@
-//! Messages as lines of JSON on two streams (MCP specification, "Transports", stdio), in bounded memory, for client
-//! and server.
+//! Messages as lines of JSON on two streams (MCP specification, "Transports", stdio), in bounded memory. Client and
+//! server use them.
 
 mod reader;
 mod writer;

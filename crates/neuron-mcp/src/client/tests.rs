@@ -1,4 +1,4 @@
-//! Connections that are lost and made anew.
+//! Tests of connections that are lost and restored.
 
 use std::fmt::Debug;
 use std::pin::{Pin, pin};
@@ -25,10 +25,10 @@ use crate::{LogLevel, McpCancelled, McpEvent, McpRoot};
 #[expect(dead_code, reason = "what only the other tests need")]
 mod script;
 
-/// Longer than anything here takes on a busy machine.
+/// Maximum duration of a test step on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Opens a door to a new server each time, and hands the server to the test.
+/// A connector that opens a connection to a new scripted server each time, and sends the server to the test.
 struct Doors {
     servers: mpsc::UnboundedSender<Script>,
     state: Arc<State>,
@@ -79,7 +79,7 @@ async fn street(settings: Settings) -> Street {
     Street { client: client.unwrap(), server, servers, state }
 }
 
-/// The next server, once the client has shaken hands with it.
+/// Returns the next server after its handshake with the client.
 async fn next(servers: &mut mpsc::UnboundedReceiver<Script>) -> Script {
     let mut server = servers.recv().await.unwrap();
     server.shake_hands("2025-11-25", json!({ "tools": {}, "logging": {} })).await;
@@ -92,7 +92,7 @@ async fn answer(server: &mut Script, method: &str, result: Value) -> Value {
     request
 }
 
-/// Ends the connection, and waits until the client knows.
+/// Closes the connection, and waits until the client notices it.
 async fn lose(client: &McpClient, server: Script) {
     drop(server);
     client.current().watch.ended().await;
@@ -171,7 +171,7 @@ async fn a_new_server_that_does_not_confirm_wishes_can_be_used() {
     };
     let (alive, (mut server, mut asked)) = tokio::join!(client.ping(), serving);
     alive.unwrap();
-    // It answers late: the rest is told then.
+    // The server responds late, and then gets the remaining subscriptions.
     let mut told = Vec::new();
     while told.len() < MANY {
         let request = match asked.pop() {
@@ -343,7 +343,7 @@ async fn closing_ends_an_attempt() {
     let Street { client, server, mut servers, .. } = street(Settings::default()).await;
     lose(&client, server).await;
     let closing = async {
-        // The attempt has begun; nobody answers it.
+        // The attempt has started, and the server does not respond.
         let _server = servers.recv().await.unwrap();
         client.close().await;
     };
@@ -353,7 +353,7 @@ async fn closing_ends_an_attempt() {
     assert!(client.is_closed());
 }
 
-/// Begins a call that makes the connection anew. It is polled no more once the new server was reached.
+/// Starts a call that restores the connection, and stops polling it once the new server is reached.
 async fn begin<T: Debug>(
     mut call: Pin<&mut impl Future<Output = T>>,
     servers: &mut mpsc::UnboundedReceiver<Script>,
@@ -403,7 +403,7 @@ async fn a_client_that_is_dropped_ends_an_attempt() {
         begin(call.as_mut(), &mut servers).await
     };
     drop(client);
-    // It may have said something before.
+    // The client may have sent messages before it was dropped.
     while server.next().await.is_some() {}
 }
 

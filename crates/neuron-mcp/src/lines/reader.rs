@@ -1,34 +1,34 @@
-//! Lines that are read, in bounded memory.
+//! A reader of lines in bounded memory.
 
 use std::io;
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-/// As much as a pipe holds on Linux.
+/// Size of the read buffer, which is the capacity of a pipe on Linux.
 const READ_BYTES: usize = 64 * 1024;
-/// The bytes that are kept of each end of a line that is too long.
+/// Number of bytes that are kept at each end of a line that is too long.
 pub(crate) const END_BYTES: usize = 512;
 
 /// A piece of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// A line without its end. The last one may lack its end too.
+    /// A line without its line ending. The last line may have no line ending.
     Line(Vec<u8>),
     /// The first bytes of a line that exceeds the limit. Its other bytes are discarded.
     TooLong {
-        /// The line's beginning.
+        /// The beginning of the line, of at most [`END_BYTES`].
         head: Vec<u8>,
     },
     /// The end of a line that exceeds the limit.
     TooLongEnds {
-        /// The line's end.
+        /// The end of the line, of at most [`END_BYTES`].
         tail: Vec<u8>,
-        /// Length of the line.
+        /// Length of the line in bytes.
         bytes: u64,
     },
 }
 
-/// Cuts a stream of bytes into lines that end with LF or CRLF.
+/// A reader that splits a stream of bytes into lines that end with LF or CRLF.
 #[derive(Debug)]
 pub(crate) struct LineReader<R> {
     input: BufReader<R>,
@@ -54,9 +54,9 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// Returns the next line that is not empty. `None` at the end of the stream, and in every later call.
+    /// Returns the next line that is not empty. `None` at the end of the stream and in every later call.
     ///
-    /// Cancel safe: what was read stays in the reader.
+    /// Cancel safe, because the reader keeps the bytes of an incomplete line.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Piece>> {
         loop {
             let available = match self.input.fill_buf().await {
@@ -71,7 +71,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             let (line, rest) = available.split_at_checked(length).unwrap_or((available, &[]));
             let too_long = self.state.add(line, self.limit);
             let has_end = !rest.is_empty();
-            // A line that has just become too long ends with the next call.
+            // The line feed of a line that has just become too long is consumed by the next call.
             self.input.consume(if has_end && too_long.is_none() { length + 1 } else { length });
             if too_long.is_some() {
                 return Ok(too_long);
@@ -84,7 +84,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 }
 
 impl State {
-    /// Adds bytes to the line. When it becomes too long by them, it is given up.
+    /// Adds bytes to the line. Returns its beginning when the line becomes too long.
     fn add(&mut self, added: &[u8], limit: usize) -> Option<Piece> {
         match self {
             Self::Within(line) if line.len().saturating_add(added.len()) <= limit => {
@@ -109,7 +109,7 @@ impl State {
         }
     }
 
-    /// The line is over. Nothing for an empty one.
+    /// Ends the line. Returns `None` if it is empty.
     fn end(&mut self) -> Option<Piece> {
         match std::mem::replace(self, Self::Within(Vec::new())) {
             Self::Within(mut line) => {
@@ -123,7 +123,7 @@ impl State {
     }
 }
 
-/// Adds bytes to the end that is kept of a line.
+/// Appends bytes to `tail`, and keeps the last [`END_BYTES`].
 fn keep_end(tail: &mut Vec<u8>, added: &[u8]) {
     tail.extend_from_slice(added.get(added.len().saturating_sub(END_BYTES)..).unwrap_or(added));
     tail.drain(..tail.len().saturating_sub(END_BYTES));

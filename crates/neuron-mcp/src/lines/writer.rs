@@ -1,4 +1,4 @@
-//! A writer of whole lines in a task of its own, so that a caller that is dropped leaves no half of a line.
+//! A writer of whole lines in its own task, so that dropping a caller never leaves a partial line.
 
 use std::io;
 use std::time::Duration;
@@ -8,15 +8,15 @@ use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-/// Memory of a queued line beside its bytes, for its place in the queue and the waiting task.
+/// Memory of a queued line in addition to its bytes, for its queue entry and the waiting task.
 const LINE_BYTES: usize = 4 * 1024;
 
-/// The other side's input. Dropping it closes the input at once.
+/// A writer to the peer's input. Dropping it closes the input at once.
 #[derive(Debug)]
 pub(crate) struct LineWriter {
-    /// The reader in words, `server` or `client`.
+    /// Name of the peer for errors, `server` or `client`.
     to: &'static str,
-    /// None when no more is to be written.
+    /// `None` once the writer is finished or abandoned.
     queue: Option<mpsc::UnboundedSender<Line>>,
     /// Memory of the queued lines in bytes.
     waiting: watch::Sender<usize>,
@@ -30,7 +30,7 @@ struct Line {
     _place: Place,
 }
 
-/// The bytes that a line counts for while it is in the queue.
+/// The share of a queued line in the queue's memory. Dropping it releases the share.
 #[derive(Debug)]
 struct Place {
     waiting: watch::Sender<usize>,
@@ -43,7 +43,7 @@ impl Drop for Place {
     }
 }
 
-/// A line that waits to be written. Dropping it changes nothing of that.
+/// A handle to a queued line. The line is written even if the handle is dropped.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     to: &'static str,
@@ -51,18 +51,20 @@ pub(crate) struct Waiting {
 }
 
 impl LineWriter {
-    /// Starts the task that writes.
+    /// Creates a writer and starts its task.
     pub(crate) fn new(to: &'static str, output: impl AsyncWrite + Send + Unpin + 'static) -> Self {
         let (queue, lines) = mpsc::unbounded_channel();
         let task = tokio::spawn(write(output, lines));
         Self { to, queue: Some(queue), waiting: watch::Sender::new(0), task }
     }
 
-    /// Puts a message into the queue, in which `limit` bytes may wait. One message may always wait.
+    /// Queues a message. The queue holds at most `limit` bytes. An empty queue takes a message of any size.
     ///
     /// # Errors
     ///
-    /// The other side has closed its input, or does not read, and too much waits already.
+    /// - [`BrokenPipe`](io::ErrorKind::BrokenPipe) if the writer is finished or abandoned.
+    /// - [`InvalidData`](io::ErrorKind::InvalidData) if the message cannot be serialised.
+    /// - [`WouldBlock`](io::ErrorKind::WouldBlock) if the queue is full, because the peer does not read.
     pub(crate) fn push(&self, message: &impl Serialize, limit: usize) -> io::Result<Waiting> {
         let Some(queue) = &self.queue else { return Err(closed(self.to)) };
         let mut bytes = serde_json::to_vec(message)?;
@@ -77,33 +79,33 @@ impl LineWriter {
         self.waiting.send_modify(|waiting| *waiting += needed);
         let place = Place { waiting: self.waiting.clone(), bytes: needed };
         let (written, receiver) = oneshot::channel();
-        // When the task has ended, the receiver hears of it.
+        // If the task has ended, `written` is dropped and `Waiting::wait` returns an error.
         let _ = queue.send(Line { bytes, written, _place: place });
         Ok(Waiting { to: self.to, written: receiver })
     }
 
-    /// Waits until no more than so many bytes wait.
+    /// Waits until at most `bytes` bytes are queued.
     pub(crate) async fn room(&self, bytes: usize) {
-        // An error says that nobody counts any more, which cannot be: `self` does.
+        // Never an error, because `self` holds the sender.
         let _ = self.waiting.subscribe().wait_for(|waiting| *waiting <= bytes).await;
     }
 
-    /// Closes the input when all that waits has been written.
+    /// Closes the input after all queued lines are written.
     pub(crate) fn finish(&mut self) {
         self.queue = None;
     }
 
-    /// Closes the input now.
+    /// Closes the input at once.
     pub(crate) fn abandon(&mut self) {
         self.queue = None;
         self.task.abort();
     }
 
-    /// Closes the input when all that waits has been written, or else after this time.
+    /// Closes the input after all queued lines are written, or after `patience`.
     ///
     /// # Errors
     ///
-    /// The input could not be closed.
+    /// Returns an error if the input could not be closed.
     pub(crate) async fn close(&mut self, patience: Duration) -> io::Result<()> {
         if self.queue.take().is_none() {
             return Ok(());
@@ -127,13 +129,13 @@ impl Drop for LineWriter {
 }
 
 impl Waiting {
-    /// Waits until the system has taken the line.
+    /// Waits until the operating system has accepted the line.
     pub(crate) async fn wait(&mut self) -> io::Result<()> {
         (&mut self.written).await.unwrap_or_else(|_| Err(closed(self.to)))
     }
 }
 
-/// Writes until the queue is closed, or the other side has closed its input.
+/// Writes lines until the queue is closed or a write fails.
 async fn write(
     mut output: impl AsyncWrite + Send + Unpin,
     mut lines: mpsc::UnboundedReceiver<Line>,
@@ -144,7 +146,7 @@ async fn write(
             error => error,
         };
         let has_failed = result.is_err();
-        // Who gave up does not need to know.
+        // The send fails if the caller has dropped its handle.
         let _ = written.send(result);
         if has_failed {
             return Ok(());

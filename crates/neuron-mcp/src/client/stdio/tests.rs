@@ -1,4 +1,4 @@
-//! The transport with small servers in the shell's language.
+//! Tests of the transport with shell scripts as servers.
 
 use futures_util::FutureExt as _;
 use rmcp::model::{ClientRequest, JsonRpcMessage, PingRequest, RequestId};
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A test ends within this time, or something hangs.
+/// Maximum duration of a test step.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A server that is a script.
+/// Starts a shell script as a server.
 fn server(script: &str) -> StdioTransport {
     server_with(script, 1000)
 }
@@ -31,7 +31,7 @@ fn ping(id: i64) -> TxJsonRpcMessage<RoleClient> {
     )
 }
 
-/// Returns the next message as JSON. Null at the end.
+/// Returns the next message as JSON, or `null` at the end.
 async fn next(server: &mut StdioTransport) -> Value {
     let message = tokio::time::timeout(LIMIT, server.receive()).await.unwrap();
     serde_json::to_value(message).unwrap()
@@ -49,13 +49,13 @@ fn exists(id: &str) -> bool {
     std::path::Path::new(&format!("/proc/{id}")).exists()
 }
 
-/// Waits until nothing is left of the process.
+/// Waits until the process has been reaped.
 async fn gone(server: &StdioTransport) -> Life {
     let mut life = server.process.life();
     tokio::time::timeout(LIMIT, life.wait_for(Life::is_gone)).await.unwrap().unwrap().clone()
 }
 
-/// Waits until all these killed processes are dead, which takes the system a moment.
+/// Waits until all killed processes are dead, which takes the operating system a moment.
 async fn all_end(ids: &[String]) {
     let end = async {
         while ids.iter().any(|id| runs(id)) {
@@ -65,14 +65,14 @@ async fn all_end(ids: &[String]) {
     assert!(tokio::time::timeout(LIMIT, end).await.is_ok(), "{ids:?}");
 }
 
-/// Ids of processes that the server writes in notifications.
+/// Returns the process ids that the server writes in a notification.
 async fn ids(server: &mut StdioTransport) -> Vec<String> {
     let message = next(server).await;
     let text = message["params"]["message"].as_str().unwrap();
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Writes `text` as a progress notification.
+/// Returns the shell command that writes `text` as a progress notification.
 fn say(text: &str) -> String {
     format!(
         r#"echo "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{{\"progressToken\":1,\"progress\":1,\"message\":\"{text}\"}}}}""#
@@ -121,7 +121,7 @@ async fn a_server_that_closes_its_output_first_has_a_status_too() {
 async fn a_server_that_closes_its_output_and_stays_is_taken_for_ended() {
     let mut server = server("exec >&-; sleep 1000");
     assert_eq!(next(&mut server).await, Value::Null);
-    // Dropped, it would have a moment more than this process.
+    // Closed, because a drop would let the server outlive this process for a moment.
     server.close().await.unwrap();
 }
 
@@ -193,7 +193,7 @@ fn dropping_outside_of_a_runtime_ends_it_too() {
 async fn a_server_may_clean_up_when_it_is_asked_to_end() {
     let dir = tempfile::tempdir().unwrap();
     let marker = dir.path().join("cleaned");
-    // The wrapper dies of the signal; the server proper, which holds the output open, takes its time.
+    // The signal ends the wrapper. The actual server holds the output open and exits later.
     let script = format!(
         "(trap 'sleep 0.3; touch {}; exit' TERM; {}; while :; do sleep 0.05; done) ; true",
         marker.display(),
@@ -207,7 +207,7 @@ async fn a_server_may_clean_up_when_it_is_asked_to_end() {
 
 #[tokio::test]
 async fn a_server_that_left_a_process_behind_is_noticed() {
-    // Its output stays open, so there is no end of it.
+    // The remaining process holds the output open, so the end of the output is never read.
     let mut server = server("sleep 1000 & exit 3");
     assert_eq!(next(&mut server).await, Value::Null);
     server.close().await.unwrap();
@@ -234,7 +234,7 @@ async fn gone_or_ended(server: &StdioTransport) {
 
 #[tokio::test]
 async fn a_message_whose_sender_gave_up_is_whole() {
-    // Reads nothing until it is told to, so that the pipe is full in the middle of a line.
+    // The server reads nothing until the file `go` exists, so that the pipe is full in the middle of a line.
     let dir = tempfile::tempdir().unwrap();
     let go = dir.path().join("go");
     let script = format!("while ! [ -e {} ]; do sleep 0.05; done; cat", go.display());
@@ -274,7 +274,7 @@ async fn what_waits_for_a_server_that_does_not_read_is_bounded() {
 #[tokio::test]
 async fn many_small_messages_do_not_wait_without_end_either() {
     let mut server = server("sleep 1000");
-    // Each is in the queue already when nobody waits for it any more.
+    // Each message is already queued when its future is dropped.
     let waiting = (0..100_000).take_while(|id| server.send(ping(*id)).now_or_never().is_none());
     let waiting = waiting.count();
     assert!((1_000..20_000).contains(&waiting), "{waiting}");
@@ -290,7 +290,7 @@ async fn a_server_that_closes_its_input_gives_an_error() {
 
 #[tokio::test]
 async fn standard_error_is_read_and_its_end_is_kept() {
-    // 64 KiB fill the pipe of one that is not read.
+    // 64 KiB would fill a pipe that is not read.
     let script = "i=0; while [ $i -lt 3000 ]; do echo \"line $i of many, long enough to fill the pipe\" >&2; i=$((i+1)); done; \
                   head -c 10000 /dev/zero | tr '\\0' x >&2; exit 1";
     let mut server = server(script);

@@ -1,4 +1,4 @@
-//! Lines, however they are cut.
+//! Lines from reads that split the input at any byte.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use tokio::io::ReadBuf;
 
 use super::*;
 
-/// Gives one part with each read, and is not ready before each.
+/// A reader that returns one part with each read, and is pending once before each part.
 struct Parts {
     parts: VecDeque<Vec<u8>>,
     is_ready: bool,
@@ -34,7 +34,7 @@ impl AsyncRead for Parts {
     }
 }
 
-/// All pieces. Each wait is a call that is dropped, as the SDK does it.
+/// Returns all pieces. Every pending call is dropped, as the SDK does.
 fn read(parts: impl IntoIterator<Item = Vec<u8>>, limit: usize) -> Vec<Piece> {
     let parts = parts.into_iter().filter(|part| !part.is_empty()).collect();
     let mut reader = LineReader::new(Parts { parts, is_ready: false }, limit);
@@ -49,7 +49,7 @@ fn read(parts: impl IntoIterator<Item = Vec<u8>>, limit: usize) -> Vec<Piece> {
     }
 }
 
-/// Returns the expected pieces by a simple implementation in memory.
+/// Returns the expected pieces from a simple implementation in memory.
 fn expected(text: &[u8], limit: usize) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for line in text.split(|byte| *byte == b'\n') {
@@ -67,7 +67,7 @@ fn expected(text: &[u8], limit: usize) -> Vec<Piece> {
     pieces
 }
 
-/// Removes the beginnings of long lines, which depend on the cut.
+/// Removes the beginnings of long lines, which depend on where the reads split the input.
 fn without_short_heads(pieces: Vec<Piece>) -> Vec<Piece> {
     pieces
         .into_iter()
