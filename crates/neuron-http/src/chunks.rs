@@ -18,6 +18,17 @@ pub(crate) enum Chunks {
 
 #[cfg(not(target_family = "wasm"))]
 impl Chunks {
+    /// Boxes the body of a client that is not our own.
+    pub(crate) fn boxed<B>(body: B) -> Self
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        use http_body_util::BodyExt as _;
+
+        Self::Boxed(Box::pin(body.map_err(Into::into)))
+    }
+
     /// Polls for the next chunk. `None` is the end of the body.
     pub(crate) fn poll_next(
         &mut self,

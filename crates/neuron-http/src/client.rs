@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::PROXY_AUTHORIZATION;
 use http::{HeaderMap, Method, Request, Response, Uri};
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use hyper_util::client::legacy::{Client as Pool, ResponseFuture};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use neuron_types::{BoxError, ProviderError, WasmCompatSend};
@@ -60,7 +60,7 @@ impl HttpClient {
             Box::pin(async move {
                 poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::into)?;
                 let response = service.call(request).await.map_err(Into::into)?;
-                Ok(response.map(|body| Chunks::Boxed(Box::pin(body.map_err(Into::into)))))
+                Ok(response.map(Chunks::boxed))
             })
         }))
     }
@@ -77,7 +77,7 @@ impl From<reqwest::Client> for HttpClient {
                 // The caller adds the origin to errors. The full URL may contain secrets.
                 let response: Response<reqwest::Body> =
                     response.map_err(reqwest::Error::without_url)?.into();
-                Ok(response.map(|body| Chunks::Boxed(Box::pin(body.map_err(Into::into)))))
+                Ok(response.map(Chunks::boxed))
             })
         }))
     }

@@ -2,9 +2,8 @@
 //!
 //! A summary is the first sentence of a doc comment. The limits are shares of all summaries in the sources of the crates.
 
-use std::fs;
-
-use crate::{changes, process};
+use super::assert_none;
+use super::sources::files;
 
 /// A habit, with its maximum share of the summaries in per cent, and the check of a summary.
 type Habit = (&'static str, f64, fn(&Summary) -> bool);
@@ -40,13 +39,11 @@ const BARE: [&str; 14] = [
 
 #[test]
 fn summaries_of_the_documentation_are_plain() {
-    let files = changes::files().unwrap().into_iter();
-    let files = files.filter(|path| {
+    let sources = files().filter(|(path, _)| {
         path.starts_with("crates/") && path.contains("/src/") && path.ends_with(".rs")
     });
     let mut summaries = Vec::new();
-    for path in files {
-        let text = fs::read_to_string(process::root().join(&path)).unwrap();
+    for (path, text) in sources {
         let found = summaries_of(&text).into_iter();
         summaries.extend(found.map(|(line, text)| (format!("{path}:{line}"), Summary::new(&text))));
     }
@@ -62,7 +59,7 @@ fn summaries_of_the_documentation_are_plain() {
             problems.push(format!("{share:.1} %, and {most} % is the maximum: {habit}\n{places}"));
         }
     }
-    super::assert_none(&problems);
+    assert_none(&problems);
 }
 
 /// A summary, with its words without code and links.

@@ -58,7 +58,7 @@ fn is_ignored_fence(line: &str) -> bool {
 }
 
 /// Returns the Rust and Markdown files of the workspace, with their text.
-fn files() -> impl Iterator<Item = (String, String)> {
+pub(super) fn files() -> impl Iterator<Item = (String, String)> {
     let files = changes::files().unwrap().into_iter();
     let files = files.filter(|path| path.ends_with(".rs") || path.ends_with(".md"));
     files.map(|path| {

@@ -403,24 +403,18 @@ async fn the_conversation_is_not_copied_for_a_prepared_turn() {
     /// Writes down where the conversation lies.
     struct Where(ScriptedProvider, Arc<AtomicUsize>);
     impl Provider for Where {
-        async fn complete(
-            &self,
-            request: CompletionRequest,
-        ) -> Result<CompletionResponse, ProviderError> {
-            self.0.complete(request).await
-        }
-        async fn complete_stream(
-            &self,
-            request: CompletionRequest,
-        ) -> Result<StreamHandle, ProviderError> {
-            self.0.complete_stream(request).await
-        }
         async fn complete_ref(
             &self,
             request: RequestRef<'_>,
         ) -> Result<CompletionResponse, ProviderError> {
             self.1.store(request.messages.as_ptr().addr(), Ordering::SeqCst);
             self.0.complete_ref(request).await
+        }
+        async fn complete_stream_ref(
+            &self,
+            request: RequestRef<'_>,
+        ) -> Result<StreamHandle, ProviderError> {
+            self.0.complete_stream_ref(request).await
         }
     }
     let (sent, seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));

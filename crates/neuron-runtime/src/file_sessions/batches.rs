@@ -37,12 +37,6 @@ const KEPT_STATE_BYTES: u64 = 64 << 10;
 /// Maximum length of a closing line.
 pub(super) const LONGEST_CLOSING: usize = 1024;
 
-#[derive(Serialize)]
-struct NewContent<'a> {
-    messages: &'a [Message],
-    state: Option<&'a SessionState>,
-}
-
 #[derive(Deserialize)]
 struct Content {
     messages: Vec<Message>,
@@ -82,16 +76,21 @@ impl Tip {
             |error: serde_json::Error| StorageError::Serialization(error.to_string());
         let mut out = self.chain.into_bytes();
         let chain_length = out.len();
-        serde_json::to_writer(&mut out, &NewContent { messages, state }).map_err(serialization)?;
+        out.extend_from_slice(b"{\"messages\":");
+        serde_json::to_writer(&mut out, messages).map_err(serialization)?;
+        out.extend_from_slice(b",\"state\":");
+        let before_state = out.len();
+        serde_json::to_writer(&mut out, &state).map_err(serialization)?;
+        let state_bytes = state.map_or(0, |_| (out.len() - before_state) as u64);
+        out.push(b'}');
         stored_json::check_depth(out.get(chain_length..).unwrap_or_default())?;
         out.push(b'\n');
         let start = out.len();
-        let state_json = state.map(serde_json::to_vec).transpose().map_err(serialization)?;
         let closing = Closing {
             revision: revision.as_str().to_owned(),
             updated_at: Utc::now(),
             message_count: self.message_count + messages.len(),
-            state_bytes: self.state_bytes + state_json.map_or(0, |json| json.len() as u64),
+            state_bytes: self.state_bytes + state_bytes,
             chain: String::new(),
         };
         if closing.state_bytes
