@@ -1,4 +1,4 @@
-//! The conformance suite and the reference servers of the Model Context Protocol, and a Python with its SDK.
+//! The conformance suite, servers and clients of the Model Context Protocol, for Node.js and for Python.
 //!
 //! ```no_run
 //! use neuron_testkit::mcp::{EverythingServer, Suite};
@@ -30,7 +30,7 @@ pub use suite::{NodeProgram, Suite};
 
 use crate::fetch::MCP_PYTHON;
 
-/// Returns the path of a Python that can `import mcp`. Returns `None` if it is not available, and reports that once on
+/// Returns the path of a Python with the packages in `testkit/pins/mcp-python.txt`, such as `mcp` and `fastmcp`. Returns `None` if it is not available, and reports that once on
 /// standard error.
 ///
 /// # Panics

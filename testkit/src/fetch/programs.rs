@@ -68,14 +68,14 @@ pub static MCP_NODE: Program = Program {
     trial: &["--version"],
 };
 
-/// A Python with MCP's SDK.
+/// A Python with MCP's SDK, FastMCP and a reference server.
 pub static MCP_PYTHON: Program = Program {
     id: "mcp-python",
     name: "MCP's SDK for Python",
     variable: Some("NEURON_MCP_PYTHON"),
     installed: || None,
     packages: Packages::Python(include_str!("../../pins/mcp-python.txt")),
-    size: "some 10 MB",
+    size: "some 25 MB",
     file: "bin/python",
     // After an update of the system's Python, the new version does not find the packages of the old version.
     trial: &["-c", "import mcp_types"],
@@ -156,5 +156,6 @@ mod tests {
         };
         assert!(version("everything").is_some());
         assert_eq!(version("everything"), version("filesystem"));
+        assert_eq!(version("everything"), version("memory"));
     }
 }

@@ -49,11 +49,31 @@ impl Suite {
         self.program("server-filesystem")
     }
 
-    fn program(&self, package: &str) -> NodeProgram {
+    /// Returns the server of a knowledge graph, `@modelcontextprotocol/server-memory`, which uses stdio. The environment
+    /// variable `MEMORY_FILE_PATH` sets its file.
+    #[must_use]
+    pub fn server_memory(&self) -> NodeProgram {
+        self.program("server-memory")
+    }
+
+    /// Returns the path of Node.js.
+    #[must_use]
+    pub fn node(&self) -> &Path {
+        &self.node
+    }
+
+    /// Returns the folder of a package, such as `@ai-sdk/mcp`.
+    #[must_use]
+    pub fn package(&self, name: &str) -> PathBuf {
         // The packages are beside Node.js, or above it if Node.js is in a package too.
-        let script = format!("node_modules/@modelcontextprotocol/{package}/dist/index.js");
-        let mut scripts = self.node.ancestors().skip(1).map(|folder| folder.join(&script));
-        let script = scripts.find(|script| script.is_file()).unwrap_or_else(|| script.into());
+        let package = Path::new("node_modules").join(name);
+        let mut folders = self.node.ancestors().skip(1).map(|folder| folder.join(&package));
+        folders.find(|folder| folder.is_dir()).unwrap_or(package)
+    }
+
+    fn program(&self, package: &str) -> NodeProgram {
+        let script =
+            self.package(&format!("@modelcontextprotocol/{package}")).join("dist/index.js");
         let args = ["--require".to_owned(), LOOPBACK.to_owned(), script.display().to_string()];
         NodeProgram { program: self.node.display().to_string(), args: args.into() }
     }

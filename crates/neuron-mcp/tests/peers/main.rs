@@ -1,8 +1,9 @@
-//! Our client before real servers, and our server before a real client.
+//! Our client with servers of other vendors, and our server with their clients.
 #![cfg(unix)]
 
 mod authorization;
+mod clients;
 mod everything;
 mod filesystem;
 mod legacy_http;
-mod python;
+mod servers;
