@@ -7,7 +7,7 @@ mod clock;
 mod connection;
 mod events;
 mod handlers;
-mod http;
+pub(crate) mod http;
 mod io;
 mod line_transport;
 mod link;

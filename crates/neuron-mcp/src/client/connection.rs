@@ -36,6 +36,11 @@ pub(super) trait Connector: Sized + Send + Sync + 'static {
     /// Returns the command or the URL for errors.
     fn name(&self) -> &str;
 
+    /// Returns the address of the proxy. `None` for a direct connection.
+    fn proxy(&self) -> Option<&str> {
+        None
+    }
+
     /// Opens a new connection without sending a message.
     fn open(&self) -> impl Future<Output = Result<Opened<Self::Transport>, McpError>> + Send;
 
@@ -80,7 +85,11 @@ async fn connect(connector: &impl Connector, shared: &Arc<Shared>) -> Result<Con
                 wire::error::from_initialize(connector.name(), &error)
             }
             Err(_) => {
-                McpError::Connection(format!("{}: no answer within {limit:?}", connector.name()))
+                let name = connector.name();
+                let proxy = connector.proxy();
+                let proxy =
+                    proxy.map(|proxy| format!(" through the proxy {proxy}")).unwrap_or_default();
+                McpError::Connection(format!("{name}: no answer{proxy} within {limit:?}"))
             }
         };
         return Err(with_exit_report(error, exit_report.as_ref()).await);

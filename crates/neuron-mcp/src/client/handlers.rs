@@ -170,17 +170,20 @@ impl Handlers {
     fn begin(&self) -> Result<Question<'_>, ErrorData> {
         let QuestionLimits { at_once, per_minute } = self.limits;
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
-        let refused = |limit: String| {
-            tracing::warn!(target: "neuron_mcp", limit, "refused a question of a server");
+        let refused = |limit: String, setting: &str| {
+            tracing::warn!(target: "neuron_mcp", limit, setting, "refused a question of a server");
             Err(handler_failed(format!("this client answers at most {limit}: ask again later")))
         };
         if questions.open >= at_once {
-            return refused(format!("{at_once} questions at once"));
+            return refused(format!("{at_once} questions at once"), "max_questions_at_once");
         }
         let now = Instant::now();
         questions.came.retain(|came| now.duration_since(*came) < MINUTE);
         if questions.came.len() >= per_minute {
-            return refused(format!("{per_minute} questions in a minute"));
+            return refused(
+                format!("{per_minute} questions in a minute"),
+                "max_questions_per_minute",
+            );
         }
         questions.came.push_back(now);
         questions.open += 1;

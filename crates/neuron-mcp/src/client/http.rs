@@ -1,7 +1,7 @@
 //! The connection to a server over Streamable HTTP, with its URL, headers and TLS.
 
 mod legacy;
-mod proxy;
+pub(crate) mod proxy;
 mod session_client;
 
 use std::collections::HashMap;
@@ -18,7 +18,6 @@ use rmcp::transport::streamable_http_client::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::proxy::NameProxy;
 use self::session_client::SessionHttpClient;
 use super::authorization::Authorization;
 use super::connection::{Connector, Opened, patience};
@@ -55,8 +54,10 @@ pub(super) struct HttpConnector {
     transport: StreamableHttpClientTransportConfig,
     authorization: Authorization,
     patience: Duration,
-    /// The host and the port.
+    /// The host and the port of the server.
     server: Option<(Arc<str>, u16)>,
+    /// The host and the port of the proxy. `None` for a direct connection.
+    proxy: Option<String>,
 }
 
 impl HttpConnector {
@@ -81,10 +82,6 @@ impl HttpConnector {
         }
         let builder = builder(&url, settings.connect_timeout, Trust::of(&url))
             .map_err(|error| McpError::Connection(format!("{name}: TLS: {error}")))?;
-        let builder = match NameProxy::of_environment(&url) {
-            Some(layer) if !is_loopback(&url) => builder.connector_layer(layer),
-            _ => builder,
-        };
         let client =
             builder.build().map_err(|error| McpError::Connection(format!("{name}: {error}")))?;
         let transport = StreamableHttpClientTransportConfig::with_uri(url.as_str())
@@ -102,6 +99,7 @@ impl HttpConnector {
             authorization: Authorization::default(),
             patience: patience(settings),
             server,
+            proxy: proxy::of_environment(&url),
         })
     }
 
@@ -141,6 +139,10 @@ impl Connector for HttpConnector {
 
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn proxy(&self) -> Option<&str> {
+        self.proxy.as_deref()
     }
 
     /// Opens a connection. All its requests and streams end with it.

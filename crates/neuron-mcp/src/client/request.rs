@@ -21,7 +21,7 @@ use super::settings::Shared;
 use super::watch::Progress;
 use crate::span::RequestSpan;
 use crate::wire;
-use crate::{McpCancelled, McpTimeout, TraceContext};
+use crate::{McpCancelled, McpLimitExceeded, McpTimeout, TraceContext};
 
 /// The options of a request, which are its progress receiver, cancellation and trace context.
 #[derive(Clone, Default)]
@@ -203,8 +203,13 @@ async fn unless_over<T>(
 }
 
 fn too_many_rounds(method: &str, rounds: usize) -> McpError {
-    let text = format!("the server wanted input more than {rounds} times for one {method}");
-    McpError::Other(text.into())
+    McpError::Other(Box::new(McpLimitExceeded {
+        method: method.to_owned(),
+        what: "the exchange of input",
+        limit: rounds,
+        unit: "rounds",
+        setting: Some("max_input_rounds"),
+    }))
 }
 
 /// Requests the list of tools, from which the SDK stores the schemas. Reads at most 100 pages.

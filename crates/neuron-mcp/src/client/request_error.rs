@@ -40,7 +40,7 @@ impl McpTimeout {
     }
 }
 
-/// A response or a list of a server is larger than a limit of this client. Inside
+/// A response, a list or an exchange of input is larger than a limit of this client. Inside
 /// [`McpError::Other`](crate::McpError::Other).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{method}: {what} has more than {limit} {unit}, a limit of this client{}", .setting.map(|setting| format!(" (`{setting}`)")).unwrap_or_default())]
@@ -48,11 +48,11 @@ impl McpTimeout {
 pub struct McpLimitExceeded {
     /// The method of the protocol, for example `tools/list`.
     pub method: String,
-    /// The thing that is too large, a response or a list of several pages.
+    /// The thing that is too large, which is a response, a list of several pages, or an exchange of input.
     pub what: &'static str,
     /// Maximum number of units.
     pub limit: usize,
-    /// Unit of the limit, which is bytes, items or pages.
+    /// Unit of the limit, which is bytes, items, pages or rounds.
     pub unit: &'static str,
     /// The method of [`McpClientBuilder`](crate::McpClientBuilder) that changes the limit. `None` if it is fixed.
     pub setting: Option<&'static str>,

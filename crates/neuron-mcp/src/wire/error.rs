@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use super::peer_info;
 use crate::causes::with_causes;
+use crate::client::http::proxy;
 use crate::{McpLimitExceeded, McpRequestError, McpVersion};
 
 /// Converts the error of a request.
@@ -255,11 +256,7 @@ fn transport_text(error: &DynamicTransportError) -> String {
         Some(StreamableHttpError::Client(error)) => match error.status() {
             Some(status) => refused_access(status.as_u16())
                 .map_or_else(|| format!("HTTP {status}"), str::to_owned),
-            None => match error.source() {
-                Some(cause) => with_causes(cause),
-                None if error.is_timeout() => "the server did not answer in time".to_owned(),
-                None => "the request failed".to_owned(),
-            },
+            None => proxy::error_text(error),
         },
         Some(StreamableHttpError::AuthRequired(AuthRequiredError { .. })) => {
             UNAUTHORIZED.to_owned()

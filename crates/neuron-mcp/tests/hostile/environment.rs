@@ -1,6 +1,7 @@
 //! What a server sees of our environment.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use neuron_mcp::{HttpConfig, McpClient};
 
@@ -71,18 +72,34 @@ async fn seen(client: &neuron_mcp::McpClient) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn proxy_that_does_not_answer_is_named_without_credentials() {
-    let environment =
-        ["http_proxy", "https_proxy"].map(|name| (name, "http://me:hunter2@127.0.0.1:9"));
-    let test = "environment::proxy_that_does_not_answer_is_named_without_credentials";
+fn proxy_that_refuses_connections_is_named_without_credentials() {
+    let test = "environment::proxy_that_refuses_connections_is_named_without_credentials";
+    check_proxy_error(test, "127.0.0.1:9", "refused");
+}
+
+/// The proxy accepts connections, because its backlog does, and sends nothing.
+#[test]
+fn proxy_that_is_silent_is_named_without_credentials() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let test = "environment::proxy_that_is_silent_is_named_without_credentials";
+    check_proxy_error(test, &address, "no answer");
+}
+
+fn check_proxy_error(test: &str, proxy: &str, cause: &str) {
+    let url = format!("http://me:hunter2@{proxy}");
+    let environment = [("http_proxy", &*url), ("https_proxy", &*url), ("PROXY_ADDRESS", proxy)];
     alone(test, &environment, async {
+        // The process of the test itself has its own address.
+        let proxy = std::env::var("PROXY_ADDRESS").unwrap();
         for url in ["http://mcp.invalid/mcp", "https://mcp.invalid/mcp"] {
             let config = HttpConfig { url: url.into(), auth_header: None, headers: Vec::new() };
-            let error = McpClient::builder().connect_http(config).await.unwrap_err().to_string();
+            let builder = McpClient::builder().connect_timeout(Duration::from_secs(1));
+            let error = builder.connect_http(config).await.unwrap_err().to_string();
             assert!(error.contains(&format!("{url}: ")), "{error}");
-            assert!(error.contains("through the proxy 127.0.0.1:9: "), "{error}");
-            assert!(error.to_lowercase().contains("refused"), "{error}");
             assert!(!error.contains("hunter2"), "{error}");
+            assert!(error.contains(&format!("through the proxy {proxy}")), "{error}");
+            assert!(error.to_lowercase().contains(cause), "{error}");
         }
     });
 }

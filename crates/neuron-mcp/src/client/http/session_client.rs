@@ -8,17 +8,25 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use http::{HeaderName, HeaderValue};
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, RequestId};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+};
 use rmcp::transport::common::client_side_sse::BoxedSseResponse;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
+use sse_stream::Sse;
 use tokio_util::sync::CancellationToken;
 
 use super::legacy::Legacy;
+use crate::causes::with_causes;
 use crate::client::authorization::Authorization;
 use crate::client::watch::no_answer;
 use crate::route::SessionSlot;
+use crate::wire;
+
+/// Text of the SDK's error for an event over the limit. The type of the error is private.
+const EVENT_TOO_LARGE: &str = "SSE event exceeded the maximum size";
 
 /// An HTTP client for one connection.
 ///
@@ -61,6 +69,22 @@ impl SessionHttpClient {
         stream.take_until(self.ended.clone().cancelled_owned()).boxed()
     }
 
+    /// Replaces an event over the limit by an error response to the request, as over stdio. The SDK would report a lost
+    /// connection.
+    fn explain_limit(&self, stream: BoxedSseResponse, request: RequestId) -> BoxedSseResponse {
+        let limit = self.max_message_bytes;
+        let explained = stream.map(move |event| match event {
+            Err(error) if with_causes(&error).contains(EVENT_TOO_LARGE) => {
+                let error = wire::error::too_long(limit);
+                let response = ServerJsonRpcMessage::error(error, Some(request.clone()));
+                let data = serde_json::to_string(&response).ok();
+                Ok(Sse { data, ..Sse::default() })
+            }
+            event => event,
+        });
+        explained.boxed()
+    }
+
     /// Stores the session id. The SDK passes it with every request after the first response.
     fn note(&self, session: Option<&Arc<str>>) {
         if let Some(session) = session {
@@ -81,12 +105,17 @@ impl SessionHttpClient {
 
     async fn exchange(
         &self,
+        request: Option<RequestId>,
         discovery: Option<RequestId>,
         exchange: impl Future<Output = Result<StreamableHttpPostResponse, HttpError>>,
     ) -> Result<StreamableHttpPostResponse, HttpError> {
         let Some(id) = discovery else {
             return Ok(match self.unless_ended(exchange).await? {
                 StreamableHttpPostResponse::Sse(stream, session) => {
+                    let stream = match request {
+                        Some(id) => self.explain_limit(stream, id),
+                        None => stream,
+                    };
                     StreamableHttpPostResponse::Sse(self.until_ended(stream), session)
                 }
                 answer => answer,
@@ -120,6 +149,10 @@ impl StreamableHttpClient for SessionHttpClient {
         }
         self.note(session.as_ref());
         let discovery = self.discovery(&message);
+        let request = match &message {
+            JsonRpcMessage::Request(request) => Some(request.id.clone()),
+            _ => None,
+        };
         let (client, limit) = (&self.client, self.max_message_bytes);
         let exchange = self.authorization.send(|token| {
             let (uri, message, session) = (uri.clone(), message.clone(), session.clone());
@@ -127,7 +160,7 @@ impl StreamableHttpClient for SessionHttpClient {
             client
                 .post_message_with_max_sse_event_size(uri, message, session, token, headers, limit)
         });
-        match self.exchange(discovery, exchange).await {
+        match self.exchange(request, discovery, exchange).await {
             // A server without Streamable HTTP refuses the POST of `initialize`.
             Err(refusal @ StreamableHttpError::UnexpectedServerResponse(_))
                 if is_initialize(&message) =>

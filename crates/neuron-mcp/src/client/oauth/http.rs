@@ -11,6 +11,7 @@ use rmcp::transport::auth::{
 
 use super::addresses::AllowedNetworks;
 use super::error::OAuthError;
+use crate::client::http::proxy;
 
 /// Time limit of a request, unless the SDK sets a smaller one.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -50,7 +51,8 @@ impl AuthorizationHttp {
         if !self.allowed.allow_url(request.url()) {
             return Err("an address in a network to which this server may not send us".into());
         }
-        let answer = self.client.execute(request).await?;
+        let answer = self.client.execute(request).await;
+        let answer = answer.map_err(|error| proxy::error_text(&error))?;
         let mut response = http::Response::new(Vec::new());
         *response.status_mut() = answer.status();
         *response.headers_mut() = answer.headers().clone();
@@ -58,7 +60,10 @@ impl AuthorizationHttp {
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk?;
             if response.body().len() + chunk.len() > MAX_BODY_BYTES {
-                return Err(format!("an answer of more than {MAX_BODY_BYTES} bytes").into());
+                return Err(format!(
+                    "the response has more than {MAX_BODY_BYTES} bytes, a limit of this client"
+                )
+                .into());
             }
             response.body_mut().extend_from_slice(&chunk);
         }

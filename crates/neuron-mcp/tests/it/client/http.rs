@@ -250,7 +250,11 @@ async fn an_event_that_is_too_long_is_an_error() {
     let builder = McpClient::builder().max_message_bytes(50_000);
     let client = builder.connect_http(config(&server.url)).await.unwrap();
     let error = client.list_tools(None).await.unwrap_err();
-    assert!(matches!(error, McpError::Transport(_)), "{error}");
+    let text = "tools/list: the server's answer has more than 50000 bytes, a limit of this client \
+                (`max_message_bytes`)";
+    assert_eq!(error.to_string(), text);
+    let McpError::Other(error) = error else { panic!("{error:?}") };
+    assert!(error.is::<McpLimitExceeded>(), "{error:?}");
     assert_eq!(greet(&client).await.unwrap(), "hello");
 }
 

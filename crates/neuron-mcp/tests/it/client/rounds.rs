@@ -105,7 +105,9 @@ async fn a_server_may_not_want_input_for_ever() {
     };
     let (output, ()) = tokio::join!(client.call_tool_json("greet", Value::Null), serving);
     let error = output.unwrap_err().to_string();
-    assert!(error.contains("more than 3 times"), "{error}");
+    let text = "tools/call: the exchange of input has more than 3 rounds, a limit of this client \
+                (`max_input_rounds`)";
+    assert_eq!(error, text);
 }
 
 #[tokio::test]
