@@ -36,6 +36,7 @@
 //! | to test | use |
 //! |---|---|
 //! | code that calls a model | [`ScriptedProvider`], with a [`Reply`] for each call |
+//! | code that calls a model, with a vendor's recorded responses | [`Cassette`] |
 //! | a client of Anthropic's API | [`AnthropicServer`] |
 //! | a client of OpenAI or of a compatible server | [`OpenAiServer`], [`openai::Dialect`] |
 //! | a client of Ollama | [`OllamaServer`], [`ollama::Dialect`] |
@@ -50,6 +51,7 @@
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod cassette;
 mod script;
 mod scripted_provider;
 
@@ -69,6 +71,7 @@ mod queue;
 mod shape;
 
 pub use anthropic::AnthropicServer;
+pub use cassette::{Cassette, CassetteMatching, CassetteMode, CassettePace};
 pub use loopback::{RawConnection, RawServer, RecordedRequest, ServerReply, Wire};
 pub use ollama::OllamaServer;
 pub use openai::OpenAiServer;

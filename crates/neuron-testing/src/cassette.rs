@@ -1,0 +1,371 @@
+//! Recorded exchanges with a model.
+
+mod difference;
+mod exchange;
+mod file;
+mod secrets;
+mod tape;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use futures_util::StreamExt;
+use neuron_types::{
+    CompletionRequest, CompletionResponse, Provider, ProviderError, ProviderInfo, RequestRef,
+    StreamEvent, StreamHandle, StreamReceiver,
+};
+use tokio::time::Instant;
+
+use self::exchange::{Outcome, Recorder};
+use self::secrets::Secrets;
+use self::tape::{Slot, Tape};
+use crate::queue::lock;
+
+/// The environment variable with the mode of all cassettes: `replay`, `record` or `missing`.
+const VARIABLE: &str = "NEURON_CASSETTES";
+
+/// A provider that records the exchanges of another provider in a file, and replays them.
+///
+/// A test with a cassette needs no key and no network, and gets the same responses in each run. Record once with a real
+/// provider, and store the file with the test:
+///
+/// ```sh
+/// NEURON_CASSETTES=record cargo test    # records all exchanges again
+/// NEURON_CASSETTES=missing cargo test   # records only the requests without a recording
+/// cargo test                            # replays
+/// ```
+///
+/// Without the variable, a request without a recording fails with [`ProviderError::InvalidRequest`]. The error shows the
+/// differences to the most similar recording. So CI never calls a vendor.
+///
+/// # Matching
+///
+/// By default a request must be [equal](CassetteMatching::Strict) to a recording, and each recording is used once.
+/// Concurrent requests may arrive in any order. Use [`normalize`](Self::normalize) for values that differ in each run,
+/// such as the current time. A request without a stream may use the recording of a stream, and a stream the recording of
+/// a whole response.
+///
+/// # Secrets
+///
+/// The file has no HTTP headers, so it does not contain the key of the provider. Known kinds of keys in texts become
+/// `[KEY]`. [`secret`](Self::secret) removes other values.
+///
+/// # The file
+///
+/// The file is JSON, with one object for each exchange in the order of the requests. A request that continues the
+/// conversation of an earlier request has only the new messages. The pieces of a stream have their times in milliseconds
+/// since the previous piece. The file is replaced after each recorded exchange. An exchange that the caller dropped
+/// before its end is not recorded.
+///
+/// # Example
+///
+/// ```
+/// use neuron_testing::{Cassette, CassetteMode, Reply, ScriptedProvider};
+/// use neuron_types::{CompletionRequest, Message, Provider, ProviderError};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), ProviderError> {
+/// # let path = std::env::temp_dir().join(format!("neuron-cassette-{}.json", std::process::id()));
+/// # let vendor = ScriptedProvider::new([Reply::text("It is 4.")]);
+/// let request = CompletionRequest {
+///     messages: vec![Message::user("What is 2 + 2?")],
+///     ..Default::default()
+/// };
+/// // `vendor` stands for a provider with a key.
+/// let recording = Cassette::new(&path, vendor).mode(CassetteMode::Record);
+/// recording.complete_ref(request.view()).await?;
+///
+/// let cassette = Cassette::new(&path, ScriptedProvider::default()).mode(CassetteMode::Replay);
+/// let response = cassette.complete_ref(request.view()).await?;
+/// assert_eq!(response.message.text(), "It is 4.");
+/// cassette.assert_complete();
+/// # std::fs::remove_file(path).ok();
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub struct Cassette<P> {
+    provider: Arc<P>,
+    mode: Option<CassetteMode>,
+    matching: CassetteMatching,
+    pace: CassettePace,
+    secrets: Secrets,
+    normalize: Vec<Normalize>,
+    tape: Arc<Mutex<Tape>>,
+}
+
+type Normalize = Arc<dyn Fn(&mut CompletionRequest) + Send + Sync>;
+
+/// The use of a [`Cassette`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CassetteMode {
+    /// Replays recordings. A request without a recording is an error, and the provider is never called.
+    #[default]
+    Replay,
+    /// Calls the provider for each request, and replaces the file.
+    Record,
+    /// Replays recordings, and calls the provider for requests without a recording. Their exchanges are added to the
+    /// file.
+    Missing,
+}
+
+impl CassetteMode {
+    /// Reads the mode from the environment variable `NEURON_CASSETTES`.
+    fn of_environment() -> Result<Self, String> {
+        let value = std::env::var_os(VARIABLE).unwrap_or_default();
+        match value.to_str() {
+            Some("" | "replay") => Ok(Self::Replay),
+            Some("record") => Ok(Self::Record),
+            Some("missing") => Ok(Self::Missing),
+            _ => Err(format!("{VARIABLE} is {value:?}, and not `replay`, `record` or `missing`")),
+        }
+    }
+}
+
+/// The comparison of a request with the recordings of a [`Cassette`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CassetteMatching {
+    /// The whole requests are equal, and each recording is used once.
+    #[default]
+    Strict,
+    /// The messages are equal. The model, the system prompt, the tools and the settings may differ. A recording is used
+    /// again if all matching recordings were used.
+    Lenient,
+}
+
+/// The speed of replayed exchanges.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CassettePace {
+    /// No waiting.
+    #[default]
+    Immediate,
+    /// The recorded times between the pieces of a stream, and before a whole response. They follow a paused tokio clock.
+    Recorded,
+}
+
+impl<P: Provider> Cassette<P> {
+    /// Creates a cassette with a file around a provider. Reads the file at the first request.
+    pub fn new(path: impl Into<PathBuf>, provider: P) -> Self {
+        Self {
+            provider: Arc::new(provider),
+            mode: None,
+            matching: CassetteMatching::default(),
+            pace: CassettePace::default(),
+            secrets: Secrets::default(),
+            normalize: Vec::new(),
+            tape: Arc::new(Mutex::new(Tape::new(path.into()))),
+        }
+    }
+
+    /// Sets the mode, regardless of the environment variable `NEURON_CASSETTES`.
+    pub fn mode(mut self, mode: CassetteMode) -> Self {
+        self.mode = Some(mode);
+        self
+    }
+
+    /// Sets the comparison of requests with recordings. Default: [`CassetteMatching::Strict`].
+    pub fn matching(mut self, matching: CassetteMatching) -> Self {
+        self.matching = matching;
+        self
+    }
+
+    /// Sets the speed of replayed exchanges. Default: [`CassettePace::Immediate`].
+    pub fn pace(mut self, pace: CassettePace) -> Self {
+        self.pace = pace;
+        self
+    }
+
+    /// Replaces a secret value by `[name]` in the file, and back in replayed responses. An empty value is ignored.
+    pub fn secret(mut self, name: impl AsRef<str>, value: impl Into<String>) -> Self {
+        self.secrets.add(name.as_ref(), value.into());
+        self
+    }
+
+    /// Adds a function that replaces the values of a request that differ in each run, such as the current time. The
+    /// function changes the recorded request and the request that is compared, but not the request to the provider.
+    pub fn normalize(
+        mut self,
+        normalize: impl Fn(&mut CompletionRequest) + Send + Sync + 'static,
+    ) -> Self {
+        self.normalize.push(Arc::new(normalize));
+        self
+    }
+
+    /// Returns the number of recordings that no request has used. Reads the file if no request was made before.
+    #[must_use]
+    pub fn unused(&self) -> usize {
+        let mut tape = lock(&self.tape);
+        match self.load(&mut tape) {
+            Ok(CassetteMode::Record) | Err(_) => 0,
+            Ok(_) => tape.unused().count(),
+        }
+    }
+
+    /// Asserts that the file can be read, and that every recording was used.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the file cannot be read or recordings are left.
+    #[track_caller]
+    #[expect(clippy::panic, reason = "an assertion")]
+    pub fn assert_complete(&self) {
+        let (path, unused) = {
+            let mut tape = lock(&self.tape);
+            match self.load(&mut tape) {
+                Ok(CassetteMode::Record) => return,
+                Ok(_) => {}
+                Err(error) => panic!("{error}"),
+            }
+            (tape.path().display().to_string(), tape.unused().collect::<Vec<_>>())
+        };
+        assert!(unused.is_empty(), "{path}: the recordings {unused:?} (from 0) were not used");
+    }
+
+    /// Reads the file if that was not done before, and returns the mode.
+    fn load(&self, tape: &mut Tape) -> Result<CassetteMode, ProviderError> {
+        let mode = match self.mode {
+            Some(mode) => Ok(mode),
+            None => CassetteMode::of_environment(),
+        };
+        let loaded = mode.and_then(|mode| tape.load(mode).map(|()| mode));
+        loaded.map_err(ProviderError::InvalidRequest)
+    }
+
+    /// Returns the recording for a request, or a place for its recording.
+    fn find(&self, request: RequestRef<'_>) -> Result<Found, ProviderError> {
+        let request = self.recorded_form(request)?;
+        let mut tape = lock(&self.tape);
+        let mode = self.load(&mut tape)?;
+        if mode != CassetteMode::Record
+            && let Some(outcome) = tape.take(&request, self.matching)
+        {
+            return Ok(Found::Recording(outcome));
+        }
+        match mode {
+            CassetteMode::Replay => {
+                Err(ProviderError::InvalidRequest(tape.no_recording(&request, self.matching)))
+            }
+            _ => Ok(Found::Place(tape.reserve(request))),
+        }
+    }
+
+    /// Returns the JSON form of a request for the file, without secrets.
+    fn recorded_form(&self, request: RequestRef<'_>) -> Result<exchange::Request, ProviderError> {
+        let mut request = request.to_request();
+        for normalize in &self.normalize {
+            normalize(&mut request);
+        }
+        let request = exchange::Request::new(&request);
+        let mut request = request.map_err(|error| ProviderError::Other(Box::new(error)))?;
+        request.values_mut().for_each(|value| self.secrets.remove(value));
+        Ok(request)
+    }
+
+    fn store(&self, slot: Slot, outcome: Outcome) -> Result<(), ProviderError> {
+        store(&self.tape, &self.secrets, slot, outcome)
+    }
+}
+
+/// The result of the search for a recording.
+enum Found {
+    Recording(Outcome),
+    Place(Slot),
+}
+
+fn store(
+    tape: &Mutex<Tape>,
+    secrets: &Secrets,
+    slot: Slot,
+    mut outcome: Outcome,
+) -> Result<(), ProviderError> {
+    outcome.map_texts(&|value| secrets.remove(value));
+    lock(tape).store(slot, outcome).map_err(|error| ProviderError::Other(error.into()))
+}
+
+impl<P: Provider + 'static> Provider for Cassette<P> {
+    async fn complete_ref(
+        &self,
+        request: RequestRef<'_>,
+    ) -> Result<CompletionResponse, ProviderError> {
+        match self.find(request)? {
+            Found::Recording(mut outcome) => {
+                outcome.map_texts(&|value| self.secrets.restore(value));
+                outcome.response(self.pace).await
+            }
+            Found::Place(slot) => {
+                let start = Instant::now();
+                let response = self.provider.complete_ref(request).await;
+                self.store(slot, Outcome::whole(&response, start.elapsed()))?;
+                response
+            }
+        }
+    }
+
+    async fn complete_stream_ref(
+        &self,
+        request: RequestRef<'_>,
+    ) -> Result<StreamHandle, ProviderError> {
+        let slot = match self.find(request)? {
+            Found::Recording(mut outcome) => {
+                outcome.map_texts(&|value| self.secrets.restore(value));
+                return outcome.stream(self.pace).await;
+            }
+            Found::Place(slot) => slot,
+        };
+        let mut recorder = Recorder::default();
+        let stream = match self.provider.complete_stream_ref(request).await {
+            Ok(stream) => stream.receiver,
+            Err(error) => {
+                self.store(slot, recorder.failed(&error))?;
+                return Err(error);
+            }
+        };
+        let (tape, secrets) = (Arc::clone(&self.tape), self.secrets.clone());
+        let mut place = Some((slot, recorder));
+        let recorded = stream.map(move |event| {
+            let Some((slot, mut recorder)) = place.take() else { return event };
+            if !recorder.take(&event) {
+                place = Some((slot, recorder));
+                return event;
+            }
+            match store(&tape, &secrets, slot, recorder.finish()) {
+                Ok(()) => event,
+                Err(error) => StreamEvent::Error(error.into()),
+            }
+        });
+        Ok(StreamHandle::from(StreamReceiver::new(recorded)))
+    }
+
+    fn info(&self) -> ProviderInfo<'_> {
+        self.provider.info()
+    }
+}
+
+/// Clones share the recordings.
+impl<P> Clone for Cassette<P> {
+    fn clone(&self) -> Self {
+        Self {
+            provider: Arc::clone(&self.provider),
+            mode: self.mode,
+            matching: self.matching,
+            pace: self.pace,
+            secrets: self.secrets.clone(),
+            normalize: self.normalize.clone(),
+            tape: Arc::clone(&self.tape),
+        }
+    }
+}
+
+impl<P> fmt::Debug for Cassette<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cassette")
+            .field("path", &lock(&self.tape).path())
+            .field("mode", &self.mode)
+            .field("matching", &self.matching)
+            .finish_non_exhaustive()
+    }
+}

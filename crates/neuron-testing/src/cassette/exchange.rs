@@ -1,0 +1,271 @@
+//! A request and its recorded outcome.
+
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use neuron_types::{
+    CompletionRequest, CompletionResponse, ErrorRecord, Message, ProviderError, StopReason,
+    StreamEvent, StreamHandle, StreamReceiver, TokenUsage,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use super::CassettePace;
+
+/// A request in its JSON form.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Request(pub(super) Map<String, Value>);
+
+impl Request {
+    pub(super) fn new(request: &CompletionRequest) -> Result<Self, serde_json::Error> {
+        Ok(match serde_json::to_value(request)? {
+            Value::Object(fields) => Self(fields),
+            _ => Self::default(),
+        })
+    }
+
+    pub(super) fn messages(&self) -> &[Value] {
+        self.0.get("messages").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Value> {
+        self.0.values_mut()
+    }
+}
+
+/// A recorded exchange.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Exchange {
+    pub(super) request: Request,
+    pub(super) outcome: Outcome,
+}
+
+/// The recorded response of a provider.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Outcome {
+    /// A whole response.
+    Response { ms: u64, response: CompletionResponse },
+    /// The error of a request.
+    Error { ms: u64, error: ErrorRecord },
+    /// The pieces of a stream.
+    Stream(Vec<Piece>),
+}
+
+/// An event of a stream.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Piece {
+    /// Time since the previous piece in milliseconds, or since the request.
+    ms: u64,
+    #[serde(flatten)]
+    event: Event,
+}
+
+/// The recorded form of a [`StreamEvent`] of a provider.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Event {
+    Text(String),
+    Thinking(String),
+    Signature(String),
+    ToolUseStart {
+        id: String,
+        name: String,
+    },
+    ToolUseDelta {
+        id: String,
+        delta: String,
+    },
+    ToolUseEnd {
+        id: String,
+    },
+    ToolUse {
+        id: String,
+        name: String,
+        input: Value,
+    },
+    Usage(TokenUsage),
+    Message(Message),
+    /// The end of a stream. `message` is `None` if it is the message of the last [`Event::Message`].
+    Response {
+        id: String,
+        model: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<Message>,
+        usage: TokenUsage,
+        stop_reason: StopReason,
+    },
+    Error(ErrorRecord),
+}
+
+impl Outcome {
+    pub(super) fn whole(
+        response: &Result<CompletionResponse, ProviderError>,
+        time: Duration,
+    ) -> Self {
+        let ms = millis(time);
+        match response {
+            Ok(response) => Self::Response { ms, response: response.clone() },
+            Err(error) => Self::Error { ms, error: error.into() },
+        }
+    }
+
+    /// Applies a function to the JSON form of all texts. Leaves the outcome as it is if the result is not valid.
+    pub(super) fn map_texts(&mut self, map: &impl Fn(&mut Value)) {
+        let Ok(mut value) = serde_json::to_value(&*self) else { return };
+        map(&mut value);
+        if let Ok(mapped) = serde_json::from_value(value) {
+            *self = mapped;
+        }
+    }
+
+    /// Returns the response as a whole.
+    pub(super) async fn response(
+        self,
+        pace: CassettePace,
+    ) -> Result<CompletionResponse, ProviderError> {
+        match self {
+            Self::Response { ms, response } => {
+                wait(ms, pace).await;
+                Ok(response)
+            }
+            outcome => outcome.stream(pace).await?.into_response().await,
+        }
+    }
+
+    /// Returns the response as a stream.
+    pub(super) async fn stream(self, pace: CassettePace) -> Result<StreamHandle, ProviderError> {
+        match self {
+            Self::Response { ms, response } => {
+                wait(ms, pace).await;
+                Ok(StreamHandle::from(StreamReceiver::from(response)))
+            }
+            Self::Error { ms, error } => {
+                wait(ms, pace).await;
+                Err(error.into_provider_error())
+            }
+            Self::Stream(pieces) => {
+                let mut last = None;
+                let events: Vec<_> = pieces
+                    .into_iter()
+                    .map(|piece| (piece.ms, piece.event.replay(&mut last)))
+                    .collect();
+                let events = stream::iter(events).then(move |(ms, event)| async move {
+                    wait(ms, pace).await;
+                    event
+                });
+                // Fused, because a receiver may be read after its end.
+                Ok(StreamHandle::from(StreamReceiver::new(events.fuse())))
+            }
+        }
+    }
+}
+
+async fn wait(ms: u64, pace: CassettePace) {
+    if ms > 0 && pace == CassettePace::Recorded {
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Records the events of a stream.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    pieces: Vec<Piece>,
+    last: Instant,
+    message: Option<Message>,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self { pieces: Vec::new(), last: Instant::now(), message: None }
+    }
+}
+
+impl Recorder {
+    /// Records an event. Returns `true` if it is the last event of a stream.
+    pub(super) fn take(&mut self, event: &StreamEvent) -> bool {
+        let Some(recorded) = Event::record(event, &mut self.message) else { return false };
+        let now = Instant::now();
+        let ms = millis(now.duration_since(self.last));
+        self.last = now;
+        let is_last = matches!(recorded, Event::Response { .. } | Event::Error(_));
+        self.pieces.push(Piece { ms, event: recorded });
+        is_last
+    }
+
+    /// Returns the recorded stream.
+    pub(super) fn finish(self) -> Outcome {
+        Outcome::Stream(self.pieces)
+    }
+
+    /// Returns the outcome of a request that failed before its stream began.
+    pub(super) fn failed(&mut self, error: &ProviderError) -> Outcome {
+        Outcome::Error { ms: millis(self.last.elapsed()), error: error.into() }
+    }
+}
+
+impl Event {
+    /// Returns the recorded form of an event. `None` for an event that a provider does not send. `last` is the message
+    /// of the stream.
+    fn record(event: &StreamEvent, last: &mut Option<Message>) -> Option<Self> {
+        Some(match event.clone() {
+            StreamEvent::TextDelta(text) => Self::Text(text),
+            StreamEvent::ThinkingDelta(text) => Self::Thinking(text),
+            StreamEvent::SignatureDelta(text) => Self::Signature(text),
+            StreamEvent::ToolUseStart { id, name } => Self::ToolUseStart { id, name },
+            StreamEvent::ToolUseInputDelta { id, delta } => Self::ToolUseDelta { id, delta },
+            StreamEvent::ToolUseEnd { id } => Self::ToolUseEnd { id },
+            StreamEvent::ToolUse { id, name, input } => Self::ToolUse { id, name, input },
+            StreamEvent::Usage(usage) => Self::Usage(usage),
+            StreamEvent::MessageComplete(message) => {
+                *last = Some(message.clone());
+                Self::Message(message)
+            }
+            StreamEvent::ResponseComplete(response) => {
+                let CompletionResponse { id, model, message, usage, stop_reason } = *response;
+                let message = (last.as_ref() != Some(&message)).then_some(message);
+                Self::Response { id, model, message, usage, stop_reason }
+            }
+            StreamEvent::Error(error) => {
+                Self::Error(ErrorRecord::from(&ProviderError::from(error)))
+            }
+            _ => return None,
+        })
+    }
+
+    /// Returns the event. `last` is the message of the stream.
+    fn replay(self, last: &mut Option<Message>) -> StreamEvent {
+        match self {
+            Self::Text(text) => StreamEvent::TextDelta(text),
+            Self::Thinking(text) => StreamEvent::ThinkingDelta(text),
+            Self::Signature(text) => StreamEvent::SignatureDelta(text),
+            Self::ToolUseStart { id, name } => StreamEvent::ToolUseStart { id, name },
+            Self::ToolUseDelta { id, delta } => StreamEvent::ToolUseInputDelta { id, delta },
+            Self::ToolUseEnd { id } => StreamEvent::ToolUseEnd { id },
+            Self::ToolUse { id, name, input } => StreamEvent::ToolUse { id, name, input },
+            Self::Usage(usage) => StreamEvent::Usage(usage),
+            Self::Message(message) => {
+                *last = Some(message.clone());
+                StreamEvent::MessageComplete(message)
+            }
+            Self::Response { id, model, message, usage, stop_reason } => {
+                let message = message.or_else(|| last.clone());
+                let message = message.unwrap_or_else(|| Message::assistant(""));
+                StreamEvent::ResponseComplete(Box::new(CompletionResponse {
+                    id,
+                    model,
+                    message,
+                    usage,
+                    stop_reason,
+                }))
+            }
+            Self::Error(error) => StreamEvent::Error(error.into_provider_error().into()),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The file of a cassette.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::{fs, io};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::exchange::{Exchange, Outcome, Request};
+
+/// Version of the format.
+const VERSION: u32 = 1;
+
+#[derive(Deserialize)]
+struct File {
+    neuron_cassette: u32,
+    exchanges: Vec<Stored>,
+}
+
+/// An exchange in the file.
+#[derive(Deserialize)]
+struct Stored {
+    /// Position of an earlier exchange whose conversation this request continues. `request` then has only the new
+    /// messages and the other fields, and `null` for a field that the earlier request has in addition.
+    #[serde(default)]
+    continues: Option<usize>,
+    request: Request,
+    #[serde(flatten)]
+    outcome: Outcome,
+}
+
+/// Reads the exchanges of a file. Returns `None` if there is no file.
+///
+/// # Errors
+///
+/// Returns the reason if the file cannot be read or is not a cassette of this version.
+pub(super) fn read(path: &Path) -> Result<Option<Vec<Exchange>>, String> {
+    let fails =
+        |reason: &dyn std::fmt::Display| format!("the cassette {}: {reason}", path.display());
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(fails(&error)),
+    };
+    let file: File = serde_json::from_str(&text).map_err(|error| fails(&error))?;
+    if file.neuron_cassette != VERSION {
+        let version = file.neuron_cassette;
+        return Err(fails(&format!("its format is {version}, and this version reads {VERSION}")));
+    }
+    let mut exchanges: Vec<Exchange> = Vec::new();
+    for (index, Stored { continues, request, outcome }) in file.exchanges.into_iter().enumerate() {
+        let request = match continues.map(|earlier| exchanges.get(earlier)) {
+            None => request,
+            Some(Some(earlier)) => continued(&earlier.request, request),
+            Some(None) => {
+                let reason = format!("exchange {index} (from 0) continues none before it");
+                return Err(fails(&reason));
+            }
+        };
+        exchanges.push(Exchange { request, outcome });
+    }
+    Ok(Some(exchanges))
+}
+
+/// Replaces the file. Creates its folder if it is missing.
+///
+/// # Errors
+///
+/// Returns the reason if the file cannot be written.
+pub(super) fn write(path: &Path, exchanges: &[Exchange]) -> Result<(), String> {
+    let fails = |error: io::Error| format!("cannot write the cassette {}: {error}", path.display());
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(fails)?;
+    }
+    // Renamed, so that a process that ends meanwhile leaves the file as it was.
+    let new = path.with_extension(format!("{}.new", std::process::id()));
+    fs::write(&new, text(exchanges)).and_then(|()| fs::rename(&new, path)).map_err(fails)
+}
+
+/// Returns the text of a file. Requests and responses are indented. A piece of a stream is one line.
+fn text(exchanges: &[Exchange]) -> String {
+    let stored = exchanges.iter().enumerate().map(|(index, exchange)| {
+        let earlier = exchanges.get(..index).unwrap_or_default();
+        let (continues, request) = shortened(earlier, &exchange.request);
+        let mut text = String::from("    {\n");
+        if let Some(continues) = continues {
+            let _ = writeln!(text, "      \"continues\": {continues},");
+        }
+        let _ = writeln!(text, "      \"request\": {},", indented(&request, 6));
+        match &exchange.outcome {
+            Outcome::Stream(pieces) => {
+                let pieces = pieces.iter().map(|piece| format!("        {}", line(piece)));
+                let pieces = pieces.collect::<Vec<_>>().join(",\n");
+                let _ = write!(text, "      \"stream\": [\n{pieces}\n      ]");
+            }
+            outcome => {
+                // An object with one field, whose braces are the braces of the exchange.
+                let fields = indented(outcome, 4);
+                let fields = fields.trim_start_matches("{\n").trim_end_matches('}').trim_end();
+                text.push_str(fields);
+            }
+        }
+        text.push_str("\n    }");
+        text
+    });
+    let exchanges = stored.collect::<Vec<_>>().join(",\n");
+    format!("{{\n  \"neuron_cassette\": {VERSION},\n  \"exchanges\": [\n{exchanges}\n  ]\n}}\n")
+}
+
+/// Returns a value as indented JSON. The first line is not indented, and the others by `spaces` more.
+fn indented(value: &impl Serialize, spaces: usize) -> String {
+    let text = serde_json::to_string_pretty(value).unwrap_or_default();
+    text.replace('\n', &format!("\n{}", " ".repeat(spaces)))
+}
+
+fn line(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// Returns a request without what an earlier request has, and the position of that request. `None` if the request
+/// continues no earlier conversation.
+fn shortened(earlier: &[Exchange], request: &Request) -> (Option<usize>, Request) {
+    let continued = earlier.iter().enumerate().filter(|(_, earlier)| {
+        let before = earlier.request.messages();
+        !before.is_empty() && request.messages().starts_with(before)
+    });
+    let longest = continued.max_by_key(|(_, earlier)| earlier.request.messages().len());
+    let Some((index, earlier)) = longest else { return (None, request.clone()) };
+    let new = request.messages().get(earlier.request.messages().len()..).unwrap_or_default();
+    let mut fields = Map::new();
+    for (name, value) in &request.0 {
+        if name == "messages" {
+            fields.insert(name.clone(), Value::Array(new.to_vec()));
+        } else if earlier.request.0.get(name) != Some(value) {
+            fields.insert(name.clone(), value.clone());
+        }
+    }
+    for name in earlier.request.0.keys().filter(|name| !request.0.contains_key(*name)) {
+        fields.insert(name.clone(), Value::Null);
+    }
+    (Some(index), Request(fields))
+}
+
+/// Returns the whole request of [`shortened`].
+fn continued(earlier: &Request, request: Request) -> Request {
+    let mut whole = earlier.0.clone();
+    for (name, value) in request.0 {
+        match (whole.get_mut(&name), value) {
+            (Some(Value::Array(messages)), Value::Array(new)) if name == "messages" => {
+                messages.extend(new);
+            }
+            (_, Value::Null) => {
+                whole.remove(&name);
+            }
+            (_, value) => {
+                whole.insert(name, value);
+            }
+        }
+    }
+    Request(whole)
+}

@@ -1,0 +1,178 @@
+//! The recordings of a cassette and their use.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::difference::differences;
+use super::exchange::{Exchange, Outcome, Request};
+use super::{CassetteMatching, CassetteMode, VARIABLE, file};
+
+/// Maximum number of differences in an error.
+const SHOWN: usize = 12;
+
+/// The recordings of a file.
+#[derive(Debug)]
+pub(super) struct Tape {
+    path: PathBuf,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Unread,
+    Read(Vec<Recording>),
+    /// The file cannot be read, for this reason.
+    Unreadable(String),
+}
+
+#[derive(Debug)]
+struct Recording {
+    request: Request,
+    /// `None` until the exchange has ended.
+    outcome: Option<Outcome>,
+    /// Number of requests that have used the recording.
+    uses: usize,
+}
+
+/// The place of an exchange that is being recorded.
+#[derive(Debug)]
+pub(super) struct Slot(usize);
+
+impl Tape {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path, state: State::Unread }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the file if that was not done before.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if the file is not a cassette, or if it is missing and the mode is
+    /// [`CassetteMode::Replay`].
+    pub(super) fn load(&mut self, mode: CassetteMode) -> Result<(), String> {
+        if let State::Unread = self.state {
+            let read = match mode {
+                CassetteMode::Record => Ok(Some(Vec::new())),
+                CassetteMode::Replay | CassetteMode::Missing => file::read(&self.path),
+            };
+            self.state = match read {
+                Ok(None) if mode == CassetteMode::Replay => State::Unreadable(format!(
+                    "there is no cassette {}: record it with {VARIABLE}=record",
+                    self.path.display()
+                )),
+                Ok(exchanges) => State::Read(
+                    exchanges
+                        .unwrap_or_default()
+                        .into_iter()
+                        .map(|Exchange { request, outcome }| Recording {
+                            request,
+                            outcome: Some(outcome),
+                            uses: 0,
+                        })
+                        .collect(),
+                ),
+                Err(reason) => State::Unreadable(reason),
+            };
+        }
+        match &self.state {
+            State::Unreadable(reason) => Err(reason.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    fn recordings(&self) -> &[Recording] {
+        match &self.state {
+            State::Read(recordings) => recordings,
+            _ => &[],
+        }
+    }
+
+    fn recordings_mut(&mut self) -> &mut [Recording] {
+        match &mut self.state {
+            State::Read(recordings) => recordings,
+            _ => &mut [],
+        }
+    }
+
+    /// Takes the outcome of the first matching recording that was used least. `None` if no recording matches.
+    pub(super) fn take(
+        &mut self,
+        request: &Request,
+        matching: CassetteMatching,
+    ) -> Option<Outcome> {
+        let matches = |recording: &&mut Recording| match matching {
+            CassetteMatching::Strict => recording.uses == 0 && recording.request == *request,
+            CassetteMatching::Lenient => recording.request.messages() == request.messages(),
+        };
+        let recordings = self.recordings_mut().iter_mut();
+        let usable = recordings.filter(|recording| recording.outcome.is_some()).filter(matches);
+        let found = usable.min_by_key(|recording| recording.uses)?;
+        found.uses += 1;
+        found.outcome.clone()
+    }
+
+    /// Returns the positions of the recordings that no request has used.
+    pub(super) fn unused(&self) -> impl Iterator<Item = usize> {
+        let recordings = self.recordings().iter().enumerate();
+        recordings.filter(|(_, recording)| recording.uses == 0).map(|(index, _)| index)
+    }
+
+    /// Adds a place for the recording of a request.
+    pub(super) fn reserve(&mut self, request: Request) -> Slot {
+        if let State::Read(recordings) = &mut self.state {
+            recordings.push(Recording { request, outcome: None, uses: 1 });
+        }
+        Slot(self.recordings().len().saturating_sub(1))
+    }
+
+    /// Stores an outcome, and replaces the file.
+    pub(super) fn store(&mut self, Slot(index): Slot, outcome: Outcome) -> Result<(), String> {
+        if let Some(recording) = self.recordings_mut().get_mut(index) {
+            recording.outcome = Some(outcome);
+        }
+        let ended = self.recordings().iter().filter_map(|recording| {
+            let outcome = recording.outcome.clone()?;
+            Some(Exchange { request: recording.request.clone(), outcome })
+        });
+        file::write(&self.path, &ended.collect::<Vec<_>>())
+    }
+
+    /// Returns the error text for a request without a recording, with the differences to the most similar recording.
+    pub(super) fn no_recording(&self, request: &Request, matching: CassetteMatching) -> String {
+        let path = self.path.display();
+        let advice = format!("record it with {VARIABLE}=missing, or all with {VARIABLE}=record");
+        let recordings = self.recordings().iter().enumerate();
+        let equal = recordings.clone().find(|(_, recording)| recording.request == *request);
+        if let Some((index, _)) = equal {
+            return format!(
+                "{path}: the request is equal to recording {index} (from 0), which was used before; {advice}"
+            );
+        }
+        let compared = |request: &Request| match matching {
+            CassetteMatching::Strict => Value::Object(request.0.clone()),
+            CassetteMatching::Lenient => Value::Array(request.messages().to_vec()),
+        };
+        let sent = compared(request);
+        let nearest = recordings
+            .map(|(index, recording)| (index, differences(&compared(&recording.request), &sent)))
+            .min_by_key(|(_, differences)| differences.len());
+        let Some((index, differences)) = nearest else {
+            return format!("{path}: the cassette has no recordings; {advice}");
+        };
+        let mut lines: Vec<String> =
+            differences.iter().take(SHOWN).map(|line| format!("\n  {line}")).collect();
+        if differences.len() > SHOWN {
+            lines.push(format!("\n  and {} more", differences.len() - SHOWN));
+        }
+        format!(
+            "{path}: the request has no recording; {advice}. The differences to recording {index} (from 0), the most \
+             similar:{}",
+            lines.concat()
+        )
+    }
+}
