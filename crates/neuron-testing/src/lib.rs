@@ -37,6 +37,7 @@
 //! |---|---|
 //! | code that calls a model | [`ScriptedProvider`], with a [`Reply`] for each call |
 //! | code that calls a model, with a vendor's recorded responses | [`Cassette`] |
+//! | the quality of an agent's answers | [`evals`] |
 //! | a client of Anthropic's API | [`AnthropicServer`] |
 //! | a client of OpenAI or of a compatible server | [`OpenAiServer`], [`openai::Dialect`] |
 //! | a client of Ollama | [`OllamaServer`], [`ollama::Dialect`] |
@@ -61,6 +62,7 @@ pub mod anthropic;
 pub mod ollama;
 pub mod openai;
 
+pub mod evals;
 pub mod vendor;
 
 mod base64;
