@@ -1,4 +1,4 @@
-//! Tests of `McpToolBridge`: the tools of a server in a registry and in an agent.
+//! Tests of `McpToolBridge`, which makes the tools of a server available in a registry and in an agent.
 
 use std::sync::{Arc, Mutex};
 

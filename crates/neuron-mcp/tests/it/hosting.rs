@@ -1,4 +1,4 @@
-//! Tests of a server over HTTP, over a pair of streams and over stdio: access, limits, sessions and shutdown.
+//! Tests of access, limits, sessions and shutdown of a server over HTTP, over a pair of streams, and over stdio.
 
 mod accept;
 mod authentication;

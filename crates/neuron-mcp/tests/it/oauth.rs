@@ -1,4 +1,4 @@
-//! Tests of the OAuth authorization of a client: the successful flows and each failure.
+//! Tests of the OAuth authorization of a client, including each failure.
 
 mod servers;
 

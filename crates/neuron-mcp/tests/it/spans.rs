@@ -1,4 +1,4 @@
-//! Tests of the spans of requests: their number, fields, parents and end.
+//! Tests of the number, fields, parents and end of the spans of requests.
 
 mod errors;
 mod execute_tool;
@@ -67,7 +67,7 @@ async fn older() -> McpClient {
     connect(server(), McpClient::builder().versions([McpVersion::V2025_11_25])).await
 }
 
-/// Sends one request of each kind that has a span: tools, prompts, resources and completions.
+/// Sends one request each to list tools, call a tool, get a prompt, read a resource, and complete an argument.
 async fn ask_for_everything(client: &McpClient) {
     client.list_tools(None).await.unwrap();
     client.call_tool_json("echo", json!({ "text": SECRET })).await.unwrap();

@@ -1,4 +1,4 @@
-//! Our client before real servers, and our server before a real client.
+//! Tests of the client with servers of other projects, and of the server with clients of other projects.
 #![cfg(unix)]
 
 mod authorization;

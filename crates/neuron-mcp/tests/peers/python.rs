@@ -1,4 +1,4 @@
-//! The SDK for Python as a client of our server, over stdio and over HTTP.
+//! Tests of the server with the client of the Python SDK, over stdio and over HTTP.
 
 mod server;
 
@@ -10,30 +10,31 @@ use neuron_mcp::HttpServerConfig;
 use neuron_testkit::mcp::python_or_skip;
 use serde_json::{Value, json};
 
-/// Tells this program, started again, to serve.
+/// Environment variable that makes the test binary run as the server.
 const SERVE: &str = "NEURON_MCP_TEST_SERVE";
 
 #[test]
-fn a_client_of_an_older_version_over_stdio() {
+fn python_client_with_handshake_works_over_stdio() {
     over_stdio("legacy");
 }
 
 #[test]
-fn a_client_of_the_newest_version_over_stdio() {
+fn python_client_without_handshake_works_over_stdio() {
     over_stdio("auto");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_of_an_older_version_over_http() {
+async fn python_client_with_handshake_works_over_http() {
     over_http("legacy").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_of_the_newest_version_over_http() {
+async fn python_client_without_handshake_works_over_http() {
     over_http("auto").await;
 }
 
-/// The server for the client that starts it: this program, with one test that is none then.
+/// Serves over stdio if the environment variable [`SERVE`] is set. Does nothing in an ordinary test run. The Python
+/// client starts this test binary as its server.
 #[test]
 fn serves_over_stdio() {
     if std::env::var_os(SERVE).is_some() {
@@ -41,16 +42,19 @@ fn serves_over_stdio() {
         rustix::stdio::dup2_stdout(messages).unwrap();
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(server::new().serve_stdio()).unwrap();
-        // What the harness says at its end is no message either.
+        // Exit here, so that the test harness does not write its summary to standard output.
         std::process::exit(0);
     }
 }
 
+/// Checks the Python client with the server over stdio. Does nothing if there is no Python with the SDK.
 fn over_stdio(mode: &str) {
     let Some(python) = python_or_skip() else {
         return;
     };
-    // The harness writes to standard output before the test does: our messages take another way.
+    // The test harness writes to standard output first. The shell discards this output and passes the pipe to the
+    // client
+    // as descriptor 3.
     let shell = r#"exec "$0" --exact python::serves_over_stdio --nocapture 3>&1 >/dev/null"#;
     let program = std::env::current_exe().unwrap();
     let server = json!({
@@ -61,6 +65,7 @@ fn over_stdio(mode: &str) {
     assert_eq!(told(&python, mode, &server), expected(mode));
 }
 
+/// Checks the Python client with the server over HTTP. Does nothing if there is no Python with the SDK.
 async fn over_http(mode: &'static str) {
     let Some(python) = python_or_skip() else {
         return;
@@ -75,12 +80,13 @@ async fn over_http(mode: &'static str) {
     serving.await.unwrap().unwrap();
 }
 
-/// What the client tells of its session with a server: an address, or how the server is started.
+/// Runs the Python client with a server, and returns its report. `server` is a URL, or the command that starts the
+/// server. `mode` is `legacy` for version 2025-11-25 with a handshake, or `auto` for version 2026-07-28.
 #[track_caller]
 fn told(python: &Path, mode: &str, server: &Value) -> Value {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/python/client.py");
     let mut command = Command::new(python);
-    // `-P`: what lies beside the script is no module. `-B`: nothing is written there.
+    // `-P`: do not import modules from the folder of the script. `-B`: do not write bytecode files.
     command.args(["-P", "-B", script, mode]).arg(server.to_string());
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -88,6 +94,7 @@ fn told(python: &Path, mode: &str, server: &Value) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
 }
 
+/// Returns the expected report of the Python client.
 fn expected(mode: &str) -> Value {
     let version = match mode {
         "legacy" => "2025-11-25",

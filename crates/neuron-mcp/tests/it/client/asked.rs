@@ -93,7 +93,7 @@ async fn undeclared_request_is_refused() {
     }
 }
 
-/// An elicitation handler that behaves as the message says: panics, fails, declines, cancels or accepts.
+/// An elicitation handler that panics, fails, declines, cancels or accepts, depending on the text of the message.
 struct Person;
 
 impl ElicitationHandler for Person {

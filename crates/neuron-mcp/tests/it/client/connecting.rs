@@ -1,4 +1,4 @@
-//! Tests of connecting: negotiation of the version, and its failures.
+//! Tests of connecting, including the negotiation of the protocol version and its failures.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Tests of the client over Streamable HTTP: headers, HTTP errors, redirects and size limits.
+//! Tests of headers, HTTP errors, redirects and size limits of the client over Streamable HTTP.
 
 mod legacy;
 mod sessions;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::connected_to_modern;
 use crate::script::{said, text};
 
-/// An elicitation handler that behaves as the message says: waits forever, fails, or accepts after one hour.
+/// An elicitation handler that waits forever, fails, or accepts after one hour, depending on the text of the message.
 struct Person;
 
 impl ElicitationHandler for Person {

@@ -1,4 +1,4 @@
-//! Tests of a server protected by OAuth: the resource metadata, and the validation of tokens.
+//! Tests of a server protected by OAuth, including the resource metadata and the validation of tokens.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -45,6 +45,7 @@ async fn verify(token: String) -> Result<TokenClaims, HttpRefusal> {
         "alice" | "alice-again" | "a-._~+/9==" => Ok(good.clone()),
         "bob" => Ok(TokenClaims { identity: HttpIdentity::new("bob"), ..good }),
         "expired" => Ok(TokenClaims { expires_at: at(-60), ..good }),
+        // The server accepts a token for 30 seconds after it has expired, because clocks differ.
         "expires-now" => Ok(TokenClaims { expires_at: at(0), ..good }),
         "expires-soon" => Ok(TokenClaims { expires_at: at(-28), ..good }),
         "never-expires" => Ok(TokenClaims { expires_at: u64::MAX, ..good }),
@@ -374,14 +375,14 @@ async fn other_authentication_has_no_metadata() {
         let server = start(config).await;
         assert_eq!(Request::new("GET").target(PATH).send(server.addr).await.status, 404);
     }
-    // A tool of a server with other tokens may use a header as before.
+    // With a plain bearer token instead of OAuth, a tool still sees the `Authorization` header.
     let server = start(|config| config.bearer_token("s3cret")).await;
     let request = modern_call("claims", &json!({})).header("authorization", "Bearer s3cret");
     assert!(request.send(server.addr).await.tool_text().contains("Bearer s3cret"));
 }
 
 #[tokio::test]
-async fn settings_that_make_no_sense_are_errors() {
+async fn invalid_resource_settings_are_errors() {
     let error = |uri: &str, servers: &[&str]| {
         let resource = ProtectedResource::new(uri, servers.iter().copied());
         let config = HttpServerConfig::default().authorize(resource, verify);

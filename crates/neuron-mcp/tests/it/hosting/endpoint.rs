@@ -1,4 +1,4 @@
-//! Tests of the HTTP endpoint: paths, methods, malformed requests, and settings.
+//! Tests of paths, methods, malformed requests and settings of the HTTP endpoint.
 
 use neuron_mcp::{HttpServerConfig, McpError, McpServer};
 use neuron_tool::ToolRegistry;

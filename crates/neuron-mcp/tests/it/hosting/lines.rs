@@ -1,4 +1,4 @@
-//! Tests of a server over a pair of streams: lines, malformed input, and the end of the connection.
+//! Tests of a server over a pair of streams, including malformed input and the end of the connection.
 
 use std::time::Duration;
 

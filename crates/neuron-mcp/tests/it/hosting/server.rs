@@ -1,4 +1,4 @@
-//! The server of the hosting tests: its tools, and functions to start it.
+//! The server of the hosting tests, with its tools and with functions to start it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -26,7 +26,7 @@ pub(crate) struct Behaviour {
     pub(crate) refuses_clients: bool,
     /// Set to refuse every tool call for a missing scope, even if the token has the scope.
     pub(crate) wants_ever_more: bool,
-    /// Set to refuse every token, including one that was just issued.
+    /// Set to refuse every token, including tokens that were just issued.
     pub(crate) refuses_tokens: bool,
     /// Set to refuse every token renewal.
     pub(crate) refuses_renewal: bool,
@@ -254,7 +254,7 @@ impl State {
         }))
     }
 
-    /// Responds to a token request: issues a token for a code, a refresh token, or client credentials.
+    /// Responds to a token request with a code, a refresh token, or client credentials.
     fn token(&mut self, asked: &HashMap<String, String>) -> Answer {
         let grant = asked["grant_type"].clone();
         let client = asked.get("client_id").cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Tests of the server's tools: list, results, failures, progress and log messages.
+//! Tests of the list, results, failures, progress and log messages of the server's tools.
 
 use neuron_mcp::{LogLevel, McpServer, McpVersion, TraceContext};
 use neuron_tool::{ToolRegistry, tool_middleware_fn};

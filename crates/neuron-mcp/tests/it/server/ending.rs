@@ -1,4 +1,5 @@
-//! Tests of the end of a connection: which messages are still sent, and when the server stops waiting for a client.
+//! Tests of the end of a connection. They check which messages the server still sends, and that it does not wait for a
+//! client forever.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +35,7 @@ async fn ended(client: &mut Client) {
     ended.expect("the server ends").expect("without a panic");
 }
 
-/// Returns all remaining messages: the queued ones, and everything up to the end of the stream.
+/// Returns the queued messages and all further messages up to the end of the stream.
 async fn rest(client: &mut Client) -> Vec<Value> {
     let mut rest: Vec<Value> = client.heard.drain(..).collect();
     while let Some(message) = client.read().await {

@@ -19,7 +19,7 @@ fn current() -> Option<TraceContext> {
     Some(TraceContext::new(format!("span {}", Span::current().id()?.into_u64())))
 }
 
-/// Records the parent that was set for each span: the id of the span and the `traceparent`.
+/// Records each span id for which a parent was set, with the `traceparent` of that parent.
 #[derive(Clone, Default)]
 struct Parents(Arc<Mutex<Vec<(u64, String)>>>);
 

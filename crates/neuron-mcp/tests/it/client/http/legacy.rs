@@ -92,7 +92,8 @@ async fn connect(server: &Server) -> Result<McpClient, McpError> {
     builder.max_message_bytes(100_000).connect_http(config).await
 }
 
-/// Returns the events of a complete handshake: the URL for messages, a notification, and the response to `initialize`.
+/// Returns the events of a complete handshake. They contain the URL for messages, a notification, and the response to
+/// `initialize`.
 fn whole(endpoint: &str, id: u32) -> String {
     let result = json!({
         "protocolVersion": "2024-11-05",
