@@ -24,10 +24,10 @@ async fn add(a: f64, b: f64) -> Result<f64, ToolError> {
     Ok(a + b)
 }
 
-/// Counts to a number, one every tenth of a second
+/// Counts to a number, in steps of a tenth of a second
 #[neuron_tool]
 async fn count(
-    /// At most 100
+    /// The last number, at most 100
     to: u32,
     ctx: &ToolContext,
 ) -> Result<String, ToolError> {

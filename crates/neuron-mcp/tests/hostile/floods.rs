@@ -30,7 +30,7 @@ fn notification_flood_does_not_block_calls_with_bounded_memory() {
             progress_reporter: Some(Arc::clone(&count) as Arc<dyn ProgressReporter>),
             ..ToolContext::default()
         };
-        // The server answers the second call in the middle of the flood.
+        // The server responds to the second call in the middle of the flood.
         let (flooded, between) =
             tokio::join!(client.call_tool_in("flood", json!({}), &ctx), call(&client, "between"));
         flooded.unwrap();

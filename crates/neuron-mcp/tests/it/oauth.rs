@@ -334,7 +334,7 @@ async fn failed_redirect_is_an_error() {
     assert!(matches!(error, OAuthError::Redirect(_)), "{error:?}");
 }
 
-/// A user who agrees, except at the second request. At the second request it notifies the test and never answers.
+/// A user who agrees, except at the second request. At the second request the user notifies the test and never answers.
 struct Hesitates<F> {
     agrees: F,
     times: AtomicUsize,
@@ -372,7 +372,7 @@ async fn call_can_be_cancelled_while_the_user_decides() {
         assert_eq!(client.list_all_tools().await.unwrap().len(), 1);
         token.cancel();
     };
-    // A call that ends before the person is asked must not leave the test waiting.
+    // The timeout makes the test fail if the call ends before the user is asked.
     let both = async { tokio::join!(call, cancel) };
     let (outcome, ()) = tokio::time::timeout(Duration::from_secs(60), both).await.unwrap();
     let McpError::Other(error) = outcome.unwrap_err() else { panic!("not cancelled") };

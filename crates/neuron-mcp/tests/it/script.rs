@@ -13,7 +13,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// Creates a server, and returns it with the read half and the write half for a client.
+    /// Creates a server. Returns the server, and the read half and write half for a client.
     pub(crate) fn new() -> (Self, ReadHalf<DuplexStream>, WriteHalf<DuplexStream>) {
         let (ours, theirs) = tokio::io::duplex(1024 * 1024);
         let (reader, writer) = tokio::io::split(ours);

@@ -88,12 +88,13 @@ where
     registry
 }
 
-/// Returns the client of the current call. The server inserts it into the extensions of the tool's context.
+/// Returns the handle of the client that called the tool. The server inserts this handle into the extensions of the
+/// tool's context.
 fn peer(ctx: &ToolContext) -> McpPeer {
     ctx.extensions.get::<McpPeer>().expect("a tool of a server has a peer").clone()
 }
 
-/// A client that writes and reads JSON-RPC messages as lines. Sends and answers only what the test tells it to.
+/// A client that writes and reads JSON-RPC messages as lines. Sends only the messages that the test requests.
 pub(crate) struct Client {
     output: WriteHalf<DuplexStream>,
     input: Lines<BufReader<ReadHalf<DuplexStream>>>,

@@ -67,7 +67,7 @@ async fn older() -> McpClient {
     connect(server(), McpClient::builder().versions([McpVersion::V2025_11_25])).await
 }
 
-/// Sends one request each to list tools, call a tool, get a prompt, read a resource, and complete an argument.
+/// Sends five requests, which list the tools, call a tool, get a prompt, read a resource, and complete an argument.
 async fn ask_for_everything(client: &McpClient) {
     client.list_tools(None).await.unwrap();
     client.call_tool_json("echo", json!({ "text": SECRET })).await.unwrap();

@@ -104,7 +104,7 @@ async fn typescript_client_authorizes_and_renews() {
 #[track_caller]
 fn told(suite: &Suite, url: &str, issuer: &str) -> Value {
     let program = suite.server_everything();
-    // The SDK is installed next to the server `everything`, which depends on it.
+    // The server `everything` depends on the SDK, so the SDK is installed next to this server.
     let server = Path::new(program.args.last().unwrap());
     let sdk = server.ancestors().nth(3).unwrap().join("sdk");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/authorization/client.mjs");

@@ -174,7 +174,8 @@ async fn call_every_tool(client: &Arc<McpClient>, person: &Person) -> HashMap<St
         McpEvent::Log(message) => message.data.as_str().is_some_and(|text| text.contains("level")),
         _ => false,
     };
-    // The agent has already started the logging. The first call stops it, and the second call starts it again.
+    // The agent has already started the simulated logging. The first call stops the logging, and the second call
+    // restarts it.
     for _ in 0..2 {
         client.call_tool_json("toggle-simulated-logging", json!({})).await.unwrap();
     }

@@ -52,9 +52,8 @@ fn over_stdio(mode: &str) {
     let Some(python) = python_or_skip() else {
         return;
     };
-    // The test harness writes to standard output first. The shell discards this output and passes the pipe to the
-    // client
-    // as descriptor 3.
+    // The test harness also writes to standard output. The shell discards this output, and passes the pipe to the
+    // client as descriptor 3.
     let shell = r#"exec "$0" --exact python::serves_over_stdio --nocapture 3>&1 >/dev/null"#;
     let program = std::env::current_exe().unwrap();
     let server = json!({

@@ -17,7 +17,7 @@ pub(super) const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADU
 /// A WAV file without samples, in base64.
 const WAV: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA=";
 
-/// A call of a tool.
+/// Input, context and client of a tool call.
 pub(super) struct Call {
     pub(super) input: Value,
     pub(super) ctx: ToolContext,
@@ -136,9 +136,8 @@ pub(super) fn all() -> Vec<Arc<dyn ToolDyn>> {
         }),
         plain("test_tool_with_logging", |call| async {
             let output = logs(call, LogLevel::Info).await;
-            // The log messages use another connection than the response. Delay the response, because the suite counts
-            // the
-            // messages soon after it.
+            // The log messages use another connection than the response. The suite counts the messages soon after the
+            // response, so the response is delayed.
             tokio::time::sleep(PAUSE * 20).await;
             output
         }),

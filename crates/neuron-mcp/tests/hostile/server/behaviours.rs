@@ -171,7 +171,8 @@ fn broken_frames(wire: &mut Wire, call: &Value) {
     wire.answer_text(call, "fine");
 }
 
-/// Sends a response with a text of 100 MB. The member `id` comes before the text if `id_first`, and otherwise after it.
+/// Sends a response with a text of 100 MB. The member `id` precedes the text if `id_first`, and otherwise follows the
+/// text.
 fn huge(wire: &mut Wire, call: &Value, id_first: bool) {
     let id = &call["id"];
     match id_first {

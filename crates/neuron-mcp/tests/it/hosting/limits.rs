@@ -8,7 +8,7 @@ use serde_json::json;
 use super::raw::{Connection, Request, begin, call, initialize, modern_call, send, within};
 use super::server::start;
 
-/// Read timeout of the tests. Much longer than it takes to send a small request, even on a loaded machine.
+/// Read timeout of the tests. Sending a small request takes much less time, even on a loaded machine.
 const READING: Duration = Duration::from_secs(2);
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn connection_with_a_running_call_has_no_timeout() {
     let mut connection = Connection::open(server.addr).await;
     connection.write(modern_call("wait", &json!({})).to_bytes()).await;
     within(server.waiting.began.notified()).await;
-    // Idle connections are closed in the meantime.
+    // Idle connections are closed after the read timeout, while the call is still running.
     let mut others = [Connection::open(server.addr).await, Connection::open(server.addr).await];
     for other in &mut others {
         assert!(other.read_to_end().await.is_none());

@@ -102,7 +102,8 @@ impl Connection {
     /// Reads until the server closes the connection. Returns `None` if the received bytes are not a response.
     pub(super) async fn read_to_end(&mut self) -> Option<Response> {
         let mut read = Vec::new();
-        // The connection is reset if the server closes it while unread bytes arrive. Ignore this error.
+        // Ignore errors. If the server closes the connection while unread bytes arrive, the system resets the
+        // connection.
         let _ = within(self.0.read_to_end(&mut read)).await;
         Response::parse(&read)
     }

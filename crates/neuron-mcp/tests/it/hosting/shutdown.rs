@@ -80,7 +80,7 @@ async fn shutdown_accepts_the_response_that_a_running_call_waits_for() {
         .header("origin", page)
         .header("access-control-request-method", "POST");
     assert_eq!(preflight.send(server.addr).await.status, 204);
-    // The call ends as soon as the client has responded to its question.
+    // The call ends as soon as the client has responded to the call's elicitation.
     let change = json!({ "jsonrpc": "2.0", "method": "notifications/roots/list_changed" });
     assert_eq!(Request::post(&change).session(&id).send(server.addr).await.status, 202);
     assert_eq!(Request::post(&answer).session(&id).send(server.addr).await.status, 202);

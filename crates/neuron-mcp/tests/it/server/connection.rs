@@ -83,9 +83,8 @@ async fn call_that_reports_progress_finishes_after_end_of_input() {
     let tools = one("tell", move |_, ctx: ToolContext| {
         started.send(()).unwrap();
         async move {
-            // The paused clock advances only when all tasks are idle. After this sleep the server has therefore read
-            // the
-            // end of its input.
+            // The paused clock advances only when all tasks are idle. So after this sleep the server has read the end
+            // of its input.
             tokio::time::sleep(Duration::from_secs(1)).await;
             for step in 0..10_u8 {
                 ctx.progress_reporter.as_ref().unwrap().report(step.into(), None, None);

@@ -183,7 +183,7 @@ async fn resource_read_can_ask_the_client() {
     });
     let response = client.request("resources/read", params.clone()).await;
     assert_eq!(response["result"]["contents"][0]["text"], "gone", "{response}");
-    // The state is valid only for the resource that sent it.
+    // The request state is valid only for the resource that requested the input.
     params["uri"] = json!("test://text");
     assert_eq!(code(&client.request("resources/read", params).await), -32602);
 }
@@ -236,7 +236,7 @@ async fn prompt_can_ask_the_client() {
     let response = client.request("prompts/get", next(json!({ "action": "decline" }))).await;
     assert_eq!(code(&response), -32603);
 
-    // Before 2026-07-28 the server sends the question as a separate request.
+    // Before 2026-07-28 the server sends the elicitation as a separate request.
     let mut client = Client::older(&server(), "2025-06-18", json!({ "elicitation": {} })).await;
     let id = client.begin("prompts/get", json!({ "name": "asks" })).await;
     let asked = client.hear("elicitation/create").await;

@@ -1,4 +1,5 @@
-//! Tests of questions to the client in versions before 2026-07-28, where each question is a request of the server.
+//! Tests of elicitation, sampling and roots in versions before 2026-07-28, in which the server sends each of them as a
+//! request to the client.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Client, add, peer, text};
 
-/// Returns the capabilities of a client that can answer every kind of question.
+/// Returns the capabilities of a client that supports elicitation, sampling and roots.
 fn everything() -> Value {
     json!({ "elicitation": { "form": {}, "url": {} }, "sampling": {}, "roots": {} })
 }
@@ -313,7 +314,8 @@ async fn end_of_the_call_cancels_a_question_of_another_task() {
     let id = client.begin("tools/call", json!({ "name": "leaves" })).await;
     let question = client.hear("roots/list").await;
     release.notify_one();
-    // The cancellation arrives before the result of the call. After the result the client could no longer match it.
+    // The cancellation must arrive before the result of the call. Afterwards the client could no longer assign the
+    // cancellation to a call.
     let cancelled = client.receive().await;
     assert_eq!(cancelled["method"], "notifications/cancelled", "{cancelled}");
     assert_eq!(cancelled["params"]["requestId"], question["id"]);

@@ -1,5 +1,5 @@
-//! Tests of multi-round calls, which exist since version 2026-07-28. A tool's question is part of a result, and the
-//! client repeats the call with its response.
+//! Tests of multi-round calls, which exist since version 2026-07-28. A tool's request to the client, such as an
+//! elicitation, is part of a result. The client repeats the call with its response.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -89,7 +89,7 @@ fn server() -> McpServer {
     McpServer::new(tools())
 }
 
-/// Returns the capabilities of a client that can answer every kind of question.
+/// Returns the capabilities of a client that supports elicitation, sampling and roots.
 fn everything() -> Value {
     json!({ "elicitation": {}, "sampling": {}, "roots": {} })
 }
@@ -106,7 +106,7 @@ fn state(response: &Value) -> Value {
     response["result"]["requestState"].clone()
 }
 
-/// Returns the keys of the questions in a result that requires input.
+/// Returns the keys of the input requests in a result that requires input.
 #[track_caller]
 fn asked(response: &Value) -> Vec<&str> {
     let requests = response["result"]["inputRequests"].as_object();

@@ -194,7 +194,7 @@ fn form() -> ElicitationRequest {
     ElicitationRequest::form(SECRET, json!({ "type": "object", "properties": {} }))
 }
 
-/// Sends a question to the client, and returns as soon as the client's handler has received it
+/// Sends an elicitation to the client, and returns as soon as the client's handler has received the elicitation
 #[neuron_tool]
 async fn impatient(ctx: &ToolContext) -> Result<String, ToolError> {
     let came = ctx.extensions.get::<Arc<Notify>>().unwrap();

@@ -136,7 +136,7 @@ async fn unrelated_outer_span_gets_no_request_fields() {
         client.read_resource_in("x://1", &ctx).await.unwrap();
     };
     work.instrument(outer()).await;
-    // A span with the same name, but with another target.
+    // A span with the name `execute_tool`, but with another target than the span of neuron-otel.
     let bridge = bridge(&client, "echo").await;
     let call = bridge.call_dyn(json!({ "text": "" }), &ctx);
     call.instrument(execute_tool!("somebody")).await.unwrap();

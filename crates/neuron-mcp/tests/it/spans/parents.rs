@@ -41,7 +41,7 @@ impl Parents {
     }
 }
 
-/// Sends the client a question of each kind, and returns the trace context of the call
+/// Sends the client an elicitation, a sampling and a roots request, and returns the trace context of the call
 #[neuron_tool]
 async fn ask(ctx: &ToolContext) -> Result<String, ToolError> {
     let peer = ctx.extensions.get::<McpPeer>().unwrap();

@@ -221,7 +221,8 @@ impl State {
         let answer = json_answer(&json!({
             "access_token": token,
             "token_type": "Bearer",
-            // If a test lets the token expire earlier, the client notices it only by a 401 response.
+            // A test may let the token expire earlier than announced here. The client then learns of the expiry only
+            // from a 401 response.
             "expires_in": 3600,
             "scope": grant.scope,
             "refresh_token": renewal,

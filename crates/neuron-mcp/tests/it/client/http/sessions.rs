@@ -70,7 +70,7 @@ async fn forgotten_session_is_restored_with_subscriptions_and_log_level() {
     client.set_log_level(LogLevel::Warning).await.unwrap();
     let mut events = client.events();
 
-    // The server restarts.
+    // Simulate a restart of the server, which makes the client's session unknown.
     sessions.lock().unwrap().newest += 1;
     assert_eq!(greet(&client).await.unwrap(), "hello");
     {
