@@ -1,12 +1,13 @@
-//! What an MCP server has, and an agent that uses it.
+//! A client that lists the tools, resources and prompts of an MCP server, and an agent that uses a server's tools.
 //!
 //! ```sh
-//! cargo run -p neuron-mcp --example mcp_client                                   # an agent with a server's tools
-//! cargo run -p neuron-mcp --example mcp_client -- http://127.0.0.1:8080/mcp      # what a server over HTTP has
-//! cargo run -p neuron-mcp --example mcp_client -- npx -y @modelcontextprotocol/server-everything
+//! cargo run -p neuron-mcp --example mcp_client                                   # run an agent with a server's tools
+//! cargo run -p neuron-mcp --example mcp_client -- http://127.0.0.1:8080/mcp      # list the features over HTTP
+//! cargo run -p neuron-mcp --example mcp_client -- npx -y @modelcontextprotocol/server-everything   # or over stdio
 //! ```
 //!
-//! Without an argument a server in this process has a tool, and a script plays the model that calls it.
+//! Without an argument the example starts a server with one tool in the same process. A scripted model calls the tool,
+//! so no API key is required.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -48,7 +49,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Prints what a server has.
+/// Prints the name, tools, resources and prompts of a server.
 async fn show_server(client: &McpClient) -> Result<(), Box<dyn Error>> {
     let info = client.server_info();
     println!("{} {}, MCP {}", info.name, info.version, client.version());
@@ -58,12 +59,12 @@ async fn show_server(client: &McpClient) -> Result<(), Box<dyn Error>> {
     println!("\ntools");
     for tool in client.list_all_tools().await? {
         println!("  {}: {}", tool.name, first_line(&tool.description));
-        // What a server says of its tools is a claim.
+        // Annotations are claims of the server and may be wrong. Do not grant permissions because of them.
         if tool.annotations.is_some_and(|claims| claims.read_only_hint == Some(true)) {
             println!("    says that it only reads");
         }
     }
-    // A server need not have these.
+    // Resources and prompts are optional, so an error counts as an empty list.
     println!("\nresources");
     for resource in client.list_all_resources().await.unwrap_or_default() {
         println!("  {}: {}", resource.uri, resource.name);
@@ -86,7 +87,7 @@ async fn weather(city: String) -> Result<String, ToolError> {
     Ok(format!("{city}: 22 °C, sunny"))
 }
 
-/// Runs an agent whose tool is that of a server.
+/// Starts a server, and runs an agent that calls the server's tool.
 async fn use_server() -> Result<(), Box<dyn Error>> {
     let mut tools = ToolRegistry::new();
     tools.register(WeatherTool);

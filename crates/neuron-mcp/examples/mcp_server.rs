@@ -1,12 +1,13 @@
-//! A registry of tools as an MCP server: over standard input and output, or over HTTP at an address.
+//! An MCP server for the tools of a registry, over standard input and output or over HTTP.
 //!
 //! ```sh
-//! cargo run -p neuron-mcp --example mcp_server                     # stdio: started by its client
+//! cargo run -p neuron-mcp --example mcp_server                     # stdio, normally started by a client
 //! cargo run -p neuron-mcp --example mcp_server -- 127.0.0.1:8080   # http://127.0.0.1:8080/mcp
 //! cargo run -p neuron-mcp --example mcp_client -- http://127.0.0.1:8080/mcp
 //! ```
 //!
-//! Over stdio it ends with its client. Ctrl-C ends both; calls that run are told.
+//! Over stdio the server ends when its client closes the connection. Ctrl-C shuts the server down in both modes, and
+//! cancels running calls.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -23,15 +24,15 @@ async fn add(a: f64, b: f64) -> Result<f64, ToolError> {
     Ok(a + b)
 }
 
-/// Counts to a number, one every tenth of a second
+/// Counts to a number, in steps of a tenth of a second
 #[neuron_tool]
 async fn count(
-    /// At most 100
+    /// The last number, at most 100
     to: u32,
     ctx: &ToolContext,
 ) -> Result<String, ToolError> {
     if to > 100 {
-        // The client's model reads this, and can call again.
+        // The client's model receives this text and can repeat the call with another argument.
         return Err(ToolError::ModelRetry("count to 100 at most".into()));
     }
     if let Some(client) = ctx.extensions.get::<McpPeer>() {
@@ -51,7 +52,7 @@ async fn main() -> ExitCode {
     match run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Standard output belongs to the protocol.
+            // Over stdio, standard output carries the messages of the protocol. Write errors to standard error.
             eprintln!("error: {error}");
             ExitCode::FAILURE
         }

@@ -1,5 +1,5 @@
-//! Our client before the official suite, which is its server. The suite starts a program for each scenario: this
-//! test, again.
+//! Tests of the client with the conformance suite as server. The suite starts a client program for each scenario. The
+//! program is this test binary.
 
 mod authorization_page;
 mod fixture;
@@ -10,7 +10,7 @@ use neuron_testkit::mcp::Suite;
 
 use crate::report::{End, assert_conforms};
 
-/// How long a scenario may take, in milliseconds: many of them run at the same time.
+/// Timeout of a scenario, in milliseconds. Long, because many scenarios run concurrently.
 const TIMEOUT: &str = "180000";
 
 #[test]
@@ -23,26 +23,28 @@ fn conforms_to_2026_07_28() {
     conforms_to("2026-07-28");
 }
 
-/// The suite sees what is missing.
+/// Checks that the suite detects a failure. The client is the program `true`, which sends nothing.
 #[test]
-fn a_client_that_does_nothing_does_not_conform() {
+fn client_that_sends_nothing_does_not_conform() {
     let Some(suite) = Suite::or_skip() else { return };
     let failure = std::panic::catch_unwind(|| judge(&suite, "2025-11-25", "true")).unwrap_err();
     let message = failure.downcast_ref::<String>().unwrap();
     assert!(message.starts_with("the client does not conform to 2025-11-25"), "{message}");
-    // It checks nothing there if it is asked nothing.
+    // Without a request the suite performs no checks in the scenario `initialize`, so this scenario counts as not
+    // passed.
     assert!(message.contains(r#""initialize""#), "{message}");
 }
 
 fn conforms_to(revision: &str) {
     let Some(suite) = Suite::or_skip() else { return };
-    // A shell gets it, with the address of a server behind it: to the harness of the tests that is a further
-    // filter, which fits no test.
+    // The suite appends the URL of its server to this shell command. The test harness takes the URL for another name
+    // filter, which matches no test.
     let program = std::env::current_exe().unwrap();
     let program = program.to_str().unwrap();
     judge(&suite, revision, &format!("'{program}' --exact client::fixture::scenario --nocapture"));
 }
 
+/// Runs the client scenarios of a revision. Panics unless every required scenario has passed.
 fn judge(suite: &Suite, revision: &str, client: &str) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);

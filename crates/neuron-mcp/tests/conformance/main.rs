@@ -1,4 +1,4 @@
-//! The official conformance suite judges our client and our server.
+//! Tests of the client and the server with the official MCP conformance suite.
 #![cfg(unix)]
 
 #[cfg(feature = "oauth")]

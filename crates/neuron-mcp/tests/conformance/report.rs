@@ -1,4 +1,4 @@
-//! What the conformance suite says of a run.
+//! Runs the conformance suite and evaluates its report.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use std::process::Command;
 use neuron_testkit::mcp::Suite;
 use serde_json::Value;
 
-/// Which of the two ends is tested: the suite's command.
+/// The tested end of the connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum End {
     #[cfg(feature = "oauth")]
@@ -18,6 +18,7 @@ pub(crate) enum End {
 }
 
 impl End {
+    /// Returns the suite's command that tests this end.
     fn command(self) -> &'static str {
         match self {
             #[cfg(feature = "oauth")]
@@ -26,7 +27,7 @@ impl End {
         }
     }
 
-    /// The heading above its scenarios.
+    /// Returns the heading above the scenarios of this end in the suite's list.
     fn heading(self) -> &'static str {
         match self {
             #[cfg(feature = "oauth")]
@@ -36,7 +37,8 @@ impl End {
     }
 }
 
-/// Runs the scenarios of a revision, and panics unless each that counts has passed. The message has what failed.
+/// Runs the scenarios of a revision. Panics unless every required scenario has passed. The message lists the failed
+/// scenarios and checks.
 #[track_caller]
 pub(crate) fn assert_conforms(
     suite: &Suite,
@@ -51,7 +53,7 @@ pub(crate) fn assert_conforms(
     let output = command.output().unwrap();
     let report = String::from_utf8_lossy(&output.stdout);
     let passed = passed(&report);
-    // Also for who wants to see what does not count: with `--nocapture`.
+    // Shows the optional scenarios too, in a run with `--nocapture`.
     println!("{report}\n{}", failures(results.path()));
     let mut missing = required(suite, end, revision);
     missing.retain(|name| !passed.contains(name.as_str()));
@@ -64,27 +66,28 @@ pub(crate) fn assert_conforms(
     );
 }
 
-/// The scenarios that count.
+/// Returns the names of the required scenarios of a revision.
 fn required(suite: &Suite, end: End, revision: &str) -> Vec<String> {
     let output =
         suite.conformance().command().args(["list", "--requirements", revision]).output().unwrap();
     let list = String::from_utf8_lossy(&output.stdout);
     let (_, scenarios) = list.split_once(end.heading()).unwrap_or_else(|| panic!("{list}"));
-    // Those that do not count come after another heading.
+    // The optional scenarios follow under another heading after an empty line.
     let names = scenarios.lines().skip(1).take_while(|line| !line.trim().is_empty());
     let names: Vec<String> = names.map(|line| line.trim_start_matches("  - ").to_owned()).collect();
     assert!(names.len() > 10, "not the list of scenarios: {list}");
     names
 }
 
-/// The scenarios in which something was checked, and nothing failed.
+/// Returns the names of the scenarios with at least one passed check and without a failed check.
 fn passed(report: &str) -> BTreeSet<&str> {
     let lines = report.lines().filter_map(|line| line.strip_prefix("✓ "));
     let results = lines.filter_map(|line| line.split_once(": "));
     results.filter(|(_, counts)| !counts.starts_with("0 passed")).map(|(name, _)| name).collect()
 }
 
-/// What failed, and what a client said about it. The suite keeps a folder for each scenario.
+/// Returns the failed checks and the client's standard error of each scenario, as text. Searches the result folder
+/// recursively, because the suite writes one folder per scenario.
 fn failures(folder: &Path) -> String {
     let mut text = String::new();
     for entry in fs::read_dir(folder).unwrap() {

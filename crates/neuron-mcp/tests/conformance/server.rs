@@ -1,4 +1,5 @@
-//! Our server before the official suite, which is its client. It has what the suite asks for by name.
+//! Tests of the server with the conformance suite as client. The server has the tools, resources and prompts that the
+//! suite requires by name.
 
 mod inputs;
 mod prompts;
@@ -21,9 +22,9 @@ async fn conforms_to_2026_07_28() {
     conforms_to("2026-07-28").await;
 }
 
-/// The suite sees what is missing.
+/// Checks that the suite detects a failure. The server has no tools, resources or prompts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_without_anything_does_not_conform() {
+async fn empty_server_does_not_conform() {
     let Some(suite) = Suite::or_skip() else {
         return;
     };
@@ -43,13 +44,13 @@ async fn conforms_to(revision: &'static str) {
     }
 }
 
-/// Lets the suite talk to a server. It fails as [`assert_conforms`] does.
+/// Runs the server scenarios of a revision against a server. Returns the panic of [`assert_conforms`] as an error.
 async fn judge(
     suite: Suite,
     server: McpServer,
     revision: &'static str,
 ) -> Result<(), tokio::task::JoinError> {
-    // Pages of this machine may come: the suite pretends to be one.
+    // The suite sends requests with the `Origin` header of a local web page.
     let config = HttpServerConfig::new("127.0.0.1:0".parse().unwrap())
         .allowed_origins(["http://127.0.0.1:*"]);
     let listening = server.bind_http(config).await.unwrap();
@@ -66,9 +67,10 @@ async fn judge(
     result
 }
 
-/// How long a scenario may take, in milliseconds: the machine may be busy.
+/// Timeout of a scenario, in milliseconds. Long, because the machine may be loaded.
 const TIMEOUT: &str = "120000";
 
+/// Creates the server with everything that the suite requires.
 fn fixture() -> McpServer {
     let mut registry = ToolRegistry::new();
     for tool in tools::all().into_iter().chain(inputs::all()) {

@@ -1,4 +1,5 @@
-//! An agent whose tools are those of a hostile server: the model hears what went wrong, and the run goes on.
+//! Tests of an agent with the tools of a hostile server. The model receives each error as a tool result, and the run
+//! continues.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use serde_json::json;
 
 use crate::server::{client, connect, program};
 
-/// These tools of a server, whether it has them or not.
+/// Returns a registry with bridges to these tools, including tools that the server does not have.
 fn registry(client: McpClient, tools: &[&str]) -> ToolRegistry {
     let client = Arc::new(client);
     let mut registry = ToolRegistry::new();
@@ -25,7 +26,7 @@ fn registry(client: McpClient, tools: &[&str]) -> ToolRegistry {
     registry
 }
 
-/// Runs an agent that calls these tools, one a turn, and returns what it heard of each.
+/// Runs an agent that calls one of these tools per turn. Returns the tool results as JSON, in order.
 async fn run(client: McpClient, tools: &[&str]) -> Vec<String> {
     let registry = registry(client, tools);
     let calls = tools.iter().enumerate();
@@ -42,7 +43,7 @@ async fn run(client: McpClient, tools: &[&str]) -> Vec<String> {
     results(conversation.messages())
 }
 
-/// The texts of all results of tools.
+/// Returns all tool results in the messages, as JSON.
 fn results(messages: &[Message]) -> Vec<String> {
     let blocks = messages.iter().flat_map(|message| &message.content);
     blocks
@@ -51,6 +52,7 @@ fn results(messages: &[Message]) -> Vec<String> {
         .collect()
 }
 
+/// Asserts that each tool result contains the expected text.
 #[track_caller]
 fn check(heard: &[String], expected: &[&str]) {
     assert_eq!(heard.len(), expected.len(), "{heard:?}");
@@ -60,7 +62,7 @@ fn check(heard: &[String], expected: &[&str]) {
 }
 
 #[tokio::test]
-async fn an_agent_hears_what_went_wrong_and_goes_on() {
+async fn agent_continues_after_failed_calls() {
     let tools = ["nested", "huge", "frames", "no such tool", "twice", "asks", "fine"];
     let heard = run(connect("serves").await, &tools).await;
     check(
@@ -78,7 +80,7 @@ async fn an_agent_hears_what_went_wrong_and_goes_on() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_to_end_with_a_failed_call_ends_with_a_clear_error() {
+async fn agent_with_end_run_policy_ends_with_the_call_error() {
     let replies = [Reply::tool_call("call-1", "nested", json!({}))];
     let agent = Agent::builder(ScriptedProvider::new(replies))
         .tools(registry(connect("serves").await, &["nested"]))
@@ -89,8 +91,9 @@ async fn an_agent_that_is_to_end_with_a_failed_call_ends_with_a_clear_error() {
 }
 
 #[tokio::test]
-async fn an_agent_goes_on_with_a_server_that_was_started_anew() {
-    // The third call may be the one that finds the server gone.
+async fn agent_continues_after_the_server_restarts() {
+    // The third call may fail, because it may be the call that notices the end of the server. So its result is not
+    // checked.
     let heard = run(connect("serves").await, &["fine", "cut", "fine", "fine"]).await;
     check(&heard, &["fine", "cannot be read", "", "fine"]);
     let heard = run(connect("dies when it is called").await, &["fine"]).await;
@@ -98,8 +101,9 @@ async fn an_agent_goes_on_with_a_server_that_was_started_anew() {
 }
 
 #[tokio::test]
-async fn an_agent_does_not_wait_longer_than_the_limit() {
-    // Not one client with both limits: progress may take a second to arrive on a busy machine.
+async fn agent_calls_respect_the_time_limits() {
+    // Two clients, each with one limit. On a loaded machine progress may arrive too late for the request timeout of one
+    // second.
     let silent = client().request_timeout(Duration::from_secs(1));
     let heard = run(silent.connect_stdio(program("serves")).await.unwrap(), &["another id"]).await;
     check(&heard, &["within 1s"]);
@@ -109,7 +113,7 @@ async fn an_agent_does_not_wait_longer_than_the_limit() {
 }
 
 #[tokio::test]
-async fn an_agent_has_other_tools_after_they_changed_in_a_call() {
+async fn agent_gets_tools_that_changed_during_a_call() {
     let client = Arc::new(client().connect_stdio(program("changes its tools")).await.unwrap());
     let mut toolset = McpToolset::new(client, BridgeOptions::new());
     let replies = vec![

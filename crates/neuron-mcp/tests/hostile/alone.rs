@@ -1,18 +1,20 @@
-//! A test in a process of its own: for what is about the whole process, its memory and its environment.
+//! Runs a test in a separate process. Used by tests that check the memory or the environment of the whole process.
 
 use std::process::Command;
 use std::time::Duration;
 
 use tokio::runtime::Builder;
 
-/// Says to a process which test it runs.
+/// Environment variable with the name of the test that the child process runs.
 const ALONE: &str = "HOSTILE_TEST_ALONE";
 
-/// No test takes longer, or something hangs.
+/// Time limit of each test. A test that takes longer hangs.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
-/// Runs `work` in a process that does nothing else. `test` is the test's full name, `environment` what is added
-/// to that of the process.
+/// Runs `work` in a child process that runs no other test. Panics if `work` fails or exceeds [`LIMIT`].
+///
+/// `test` is the full name of the calling test, such as `sizes::name`. `environment` contains additional environment
+/// variables of the child process.
 pub(crate) fn alone(test: &str, environment: &[(&str, &str)], work: impl Future<Output = ()>) {
     if std::env::var(ALONE).is_ok_and(|name| name == test) {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -31,14 +33,14 @@ pub(crate) fn alone(test: &str, environment: &[(&str, &str)], work: impl Future<
     assert!(stdout.contains("1 passed"), "no test has the name {test}: {stdout}");
 }
 
-/// The most memory that this process had, in megabytes; `None` where the system does not tell.
+/// Returns the peak resident memory of this process, in MB. Returns `None` on systems without `/proc`.
 pub(crate) fn peak_megabytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024)
 }
 
-/// Fails if this process ever had more memory.
+/// Panics if the peak memory of this process is at least this many MB. Does nothing on systems without `/proc`.
 #[track_caller]
 pub(crate) fn assert_peak_below(megabytes: u64) {
     if let Some(peak) = peak_megabytes() {

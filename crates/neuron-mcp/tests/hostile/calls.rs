@@ -1,11 +1,11 @@
-//! Answers, questions and lists that nobody expects.
+//! Tests with servers that send unexpected responses, requests and lists.
 
 use neuron_mcp::{McpError, McpLimitExceeded};
 
 use crate::server::{call, client, connect, program};
 
 #[tokio::test]
-async fn a_request_that_is_answered_twice_is_answered_once() {
+async fn second_response_to_a_request_is_ignored() {
     let client = connect("serves").await;
     for _ in 0..10 {
         assert_eq!(call(&client, "twice").await.unwrap(), "once");
@@ -14,11 +14,11 @@ async fn a_request_that_is_answered_twice_is_answered_once() {
 }
 
 #[tokio::test]
-async fn questions_that_nobody_answers_are_refused_and_the_call_goes_on() {
+async fn requests_without_a_handler_are_refused_during_a_call() {
     let client = connect("serves").await;
     let said = call(&client, "asks").await.unwrap();
     let said: Vec<_> = said.split(' ').collect();
-    // Sampling, elicitation, roots, an unknown method, nonsense, a ping.
+    // In order: sampling, elicitation, roots, an unknown method, invalid parameters, a ping.
     for refused in &said[..5] {
         assert!(refused.starts_with("-32"), "{said:?}");
     }
@@ -28,7 +28,7 @@ async fn questions_that_nobody_answers_are_refused_and_the_call_goes_on() {
 }
 
 #[tokio::test]
-async fn a_tool_that_vanishes_while_it_is_called_is_an_error_of_the_call() {
+async fn tool_removed_during_a_call_is_a_tool_call_error() {
     let client = connect("serves").await;
     let mut events = client.events();
     let error = call(&client, "vanishes").await.unwrap_err();
@@ -39,7 +39,7 @@ async fn a_tool_that_vanishes_while_it_is_called_is_an_error_of_the_call() {
 }
 
 #[tokio::test]
-async fn a_list_without_end_is_an_error() {
+async fn endless_list_exceeds_the_page_limit() {
     let client = client().connect_stdio(program("has endless lists")).await.unwrap();
     let error = client.list_all_tools().await.unwrap_err();
     let McpError::Other(error) = error else { panic!("{error:?}") };
@@ -49,7 +49,7 @@ async fn a_list_without_end_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_list_that_turns_in_a_circle_is_an_error() {
+async fn list_with_repeated_cursors_is_an_error() {
     let client = client().connect_stdio(program("has circular lists")).await.unwrap();
     let error = client.list_all_tools().await.unwrap_err();
     assert!(error.to_string().contains("leads back"), "{error}");

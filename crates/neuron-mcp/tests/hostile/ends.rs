@@ -1,4 +1,4 @@
-//! Servers that die, hang, or do not want to go.
+//! Tests with servers that crash, hang, or ignore the end of the connection.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use tokio::time::Instant;
 use crate::alone::LIMIT;
 use crate::server::{call, call_after_the_end, client, connect, program, shell};
 
-/// How long a client with the limits of these tests may take on a busy machine.
+/// Maximum time of a test with short timeouts, including the start of the server on a loaded machine.
 const SOON: Duration = Duration::from_secs(40);
 
 #[tokio::test]
-async fn a_server_that_dies_at_once_says_why() {
+async fn exit_status_and_stderr_are_in_the_connect_error() {
     let error = client().connect_stdio(program("dies at once")).await.unwrap_err();
     assert!(matches!(error, McpError::Connection(_)), "{error:?}");
     let text = error.to_string();
@@ -21,26 +21,26 @@ async fn a_server_that_dies_at_once_says_why() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_in_the_handshake_says_why() {
+async fn exit_during_the_handshake_is_in_the_error() {
     let error =
         client().connect_stdio(program("dies in the handshake")).await.unwrap_err().to_string();
     assert!(error.contains("exit status 4") && error.contains("I do not like you"), "{error}");
 }
 
 #[tokio::test]
-async fn a_server_that_dies_in_a_call_fails_it_and_is_started_anew() {
+async fn server_that_dies_in_a_call_is_restarted() {
     let client = connect("dies when it is called").await;
     for _ in 0..2 {
         let error = call(&client, "fine").await.unwrap_err();
         assert!(matches!(error, McpError::Transport(_)), "{error:?}");
         assert!(error.to_string().contains("lost"), "{error}");
-        // The next request makes the connection anew; what failed is not repeated.
+        // The next request reconnects. The failed call is not repeated.
         client.list_tools(None).await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn a_server_that_dies_between_calls_is_started_anew() {
+async fn server_that_dies_between_calls_is_restarted() {
     let client = connect("serves").await;
     let mut events = client.events();
     let first = call(&client, "last words").await.unwrap();
@@ -53,7 +53,7 @@ async fn a_server_that_dies_between_calls_is_started_anew() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_nothing_is_given_up_in_time() {
+async fn silent_server_fails_after_the_connect_timeout() {
     let start = Instant::now();
     let client = client().connect_timeout(Duration::from_millis(300));
     let error = client.connect_stdio(program("says nothing")).await.unwrap_err();
@@ -63,7 +63,7 @@ async fn a_server_that_says_nothing_is_given_up_in_time() {
 }
 
 #[tokio::test]
-async fn a_call_that_never_ends_is_given_up_in_time() {
+async fn unanswered_call_times_out() {
     let start = Instant::now();
     let client = client()
         .request_timeout(Duration::from_millis(300))
@@ -77,7 +77,7 @@ async fn a_call_that_never_ends_is_given_up_in_time() {
 }
 
 #[tokio::test]
-async fn progress_without_end_does_not_make_time_without_end() {
+async fn endless_progress_does_not_exceed_the_maximum_time() {
     let start = Instant::now();
     let client = client()
         .max_request_time(Duration::from_secs(1))
@@ -91,14 +91,14 @@ async fn progress_without_end_does_not_make_time_without_end() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_reads_is_given_up_in_time() {
+async fn call_to_a_server_that_never_reads_times_out() {
     let start = Instant::now();
     let client = client()
         .request_timeout(Duration::from_millis(300))
         .connect_stdio(program("never reads"))
         .await
         .unwrap();
-    // More than a pipe holds.
+    // The arguments exceed the buffer of the pipe, so the client cannot finish writing.
     let arguments = json!({"text": "x".repeat(1_000_000)});
     for _ in 0..3 {
         let error = client.call_tool_json("any", arguments.clone()).await.unwrap_err();
@@ -108,6 +108,7 @@ async fn a_server_that_never_reads_is_given_up_in_time() {
     assert!(start.elapsed() < SOON);
 }
 
+/// Asserts that an error is a timeout with this limit.
 #[track_caller]
 fn assert_timeout(error: &McpError, limit: Duration) {
     let McpError::Other(inner) = error else { panic!("{error:?}") };
@@ -118,13 +119,13 @@ fn assert_timeout(error: &McpError, limit: Duration) {
     );
 }
 
-/// It and its helper ignore signals, and the end of their input.
+/// Returns a server that starts a helper process. Both ignore signals and the end of their input.
 fn stubborn() -> neuron_mcp::StdioConfig {
     shell("trap '' TERM HUP INT; sleep 1000 & export HELPER=$!; ", "is stubborn")
 }
 
 #[tokio::test]
-async fn closing_ends_a_server_and_its_helper_that_ignore_it() {
+async fn close_kills_a_stubborn_server_and_its_helper() {
     let client = client().connect_stdio(stubborn()).await.unwrap();
     let ids = call(&client, "ids").await.unwrap();
     assert_eq!(ids.split(' ').filter(|id| runs(id)).count(), 2, "{ids}");
@@ -133,7 +134,7 @@ async fn closing_ends_a_server_and_its_helper_that_ignore_it() {
 }
 
 #[tokio::test]
-async fn dropping_ends_a_server_and_its_helper_that_ignore_it() {
+async fn drop_kills_a_stubborn_server_and_its_helper() {
     let client = client().connect_stdio(stubborn()).await.unwrap();
     let ids = call(&client, "ids").await.unwrap();
     drop(client);
@@ -141,7 +142,7 @@ async fn dropping_ends_a_server_and_its_helper_that_ignore_it() {
 }
 
 #[test]
-fn the_end_of_the_runtime_ends_a_server_and_its_helper() {
+fn runtime_shutdown_kills_a_stubborn_server_and_its_helper() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (client, ids) = runtime.block_on(async {
         let client = client().connect_stdio(stubborn()).await.unwrap();
@@ -157,7 +158,9 @@ fn the_end_of_the_runtime_ends_a_server_and_its_helper() {
         .block_on(all_end(&ids));
 }
 
-/// Waits until the processes run no more. The first, which is our child, leaves no zombie either.
+/// Waits until both processes have ended. `ids` contains the process ids of the server and of its helper.
+///
+/// The server is a child of the test process, so it must also be reaped and not remain a zombie.
 async fn all_end(ids: &str) {
     let mut ids = ids.split(' ');
     let (leader, helper) = (ids.next().unwrap(), ids.next().unwrap());
@@ -169,11 +172,13 @@ async fn all_end(ids: &str) {
     tokio::time::timeout(LIMIT, end).await.expect("a process is left");
 }
 
+/// Returns `true` if a process exists, including a zombie.
 fn exists(id: &str) -> bool {
     std::process::Command::new("kill").args(["-0", id]).output().unwrap().status.success()
 }
 
-/// Whether a process is there and not only waited for: its parent may be one that waits for nobody.
+/// Returns `true` if a process exists and is not a zombie. The helper may stay a zombie, because its new parent may
+/// never reap it.
 fn runs(id: &str) -> bool {
     let output = std::process::Command::new("ps").args(["-o", "stat=", "-p", id]).output().unwrap();
     let state = String::from_utf8_lossy(&output.stdout);

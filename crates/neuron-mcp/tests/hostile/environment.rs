@@ -1,4 +1,4 @@
-//! What a server sees of our environment.
+//! Tests of the environment variables that a server inherits, and of proxy variables.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use neuron_mcp::{HttpConfig, McpClient};
 use crate::alone::alone;
 use crate::server::{call, client, program};
 
-/// What the test's own process has, besides what everybody has.
+/// Variables that are added to the environment of the client's process.
 const OURS: &[(&str, &str)] = &[
     ("ANTHROPIC_API_KEY", "sk-ant-secret"),
     ("OPENAI_API_KEY", "sk-secret"),
@@ -19,43 +19,40 @@ const OURS: &[(&str, &str)] = &[
     ("LANG", "C.UTF-8"),
 ];
 
-/// What a server may see without having been given it. The last ones are the shell's own, which starts it.
+/// Names of variables that a server may inherit without configuration. The last four are set by the shell that starts
+/// the server.
 const HARMLESS: &[&str] = &[
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TZ", "TMPDIR", "PWD", "OLDPWD",
     "SHLVL", "_",
 ];
 
 #[test]
-fn only_harmless_variables_and_those_that_are_given_reach_a_server() {
-    alone(
-        "environment::only_harmless_variables_and_those_that_are_given_reach_a_server",
-        OURS,
-        async {
-            let mut config = program("serves");
-            config.env.push(("GIVEN".to_owned(), "1".to_owned()));
-            config.env.push(("LANG".to_owned(), "given wins".to_owned()));
-            let client = client().connect_stdio(config).await.unwrap();
-            let seen = seen(&client).await;
-            for name in seen.keys() {
-                assert!(
-                    HARMLESS.contains(&name.as_str())
-                        || name.starts_with("LC_")
-                        || ["GIVEN", "HOSTILE_SERVER"].contains(&name.as_str()),
-                    "the server sees {name}"
-                );
-            }
-            assert!(!seen.values().any(|value| value.contains("secret")), "{seen:?}");
-            assert_eq!(seen["GIVEN"], "1");
-            assert_eq!(seen["LANG"], "given wins");
-            assert_eq!(seen["LC_TIME"], "de_DE.UTF-8");
-            assert_eq!(seen["PATH"], std::env::var("PATH").unwrap());
-        },
-    );
+fn server_sees_only_harmless_and_configured_variables() {
+    alone("environment::server_sees_only_harmless_and_configured_variables", OURS, async {
+        let mut config = program("serves");
+        config.env.push(("GIVEN".to_owned(), "1".to_owned()));
+        config.env.push(("LANG".to_owned(), "given wins".to_owned()));
+        let client = client().connect_stdio(config).await.unwrap();
+        let seen = seen(&client).await;
+        for name in seen.keys() {
+            assert!(
+                HARMLESS.contains(&name.as_str())
+                    || name.starts_with("LC_")
+                    || ["GIVEN", "HOSTILE_SERVER"].contains(&name.as_str()),
+                "the server sees {name}"
+            );
+        }
+        assert!(!seen.values().any(|value| value.contains("secret")), "{seen:?}");
+        assert_eq!(seen["GIVEN"], "1");
+        assert_eq!(seen["LANG"], "given wins");
+        assert_eq!(seen["LC_TIME"], "de_DE.UTF-8");
+        assert_eq!(seen["PATH"], std::env::var("PATH").unwrap());
+    });
 }
 
 #[test]
-fn a_variable_that_is_named_reaches_a_server() {
-    alone("environment::a_variable_that_is_named_reaches_a_server", OURS, async {
+fn inherited_variable_reaches_the_server() {
+    alone("environment::inherited_variable_reaches_the_server", OURS, async {
         let client = client()
             .inherit_env(["MY_SETTING", "NOT_SET"])
             .connect_stdio(program("serves"))
@@ -67,6 +64,7 @@ fn a_variable_that_is_named_reaches_a_server() {
     });
 }
 
+/// Returns the environment of the server process.
 async fn seen(client: &neuron_mcp::McpClient) -> BTreeMap<String, String> {
     serde_json::from_str(&call(client, "environment").await.unwrap()).unwrap()
 }

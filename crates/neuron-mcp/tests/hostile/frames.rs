@@ -1,4 +1,4 @@
-//! Lines that are no messages, and messages that are no answers.
+//! Tests with servers that send malformed lines and wrong responses.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use neuron_mcp::McpClient;
 
 use crate::server::{call, call_after_the_end, client, connect, program};
 
-/// Fails the call with these words, and the next one is answered.
+/// Asserts that a call fails with an error that contains `words`, and that the next call succeeds.
 async fn check(client: &McpClient, tool: &str, words: &str) {
     let error = call(client, tool).await.unwrap_err();
     assert!(error.to_string().contains(words), "{tool}: {error}");
@@ -14,13 +14,13 @@ async fn check(client: &McpClient, tool: &str, words: &str) {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_passed_over() {
+async fn malformed_lines_are_skipped() {
     let client = connect("serves").await;
     assert_eq!(call(&client, "frames").await.unwrap(), "fine");
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_read_is_a_clear_error() {
+async fn unreadable_response_is_a_clear_error() {
     let client = connect("serves").await;
     check(&client, "nested", "tools/call: the server's answer cannot be read").await;
     check(&client, "closed nesting", "the server's answer cannot be read").await;
@@ -28,14 +28,14 @@ async fn an_answer_that_cannot_be_read_is_a_clear_error() {
 }
 
 #[tokio::test]
-async fn an_answer_without_a_result_of_its_kind_is_an_error() {
+async fn response_with_a_wrong_result_is_an_error() {
     let client = connect("serves").await;
     assert!(call(&client, "no result").await.is_err());
     assert_eq!(call(&client, "fine").await.unwrap(), "fine");
 }
 
 #[tokio::test]
-async fn an_answer_that_is_cut_by_the_end_is_a_clear_error() {
+async fn response_truncated_by_exit_is_a_clear_error() {
     let client = connect("serves").await;
     let error = call(&client, "cut").await.unwrap_err().to_string();
     assert!(error.contains("the server's answer cannot be read: EOF while parsing"), "{error}");
@@ -43,7 +43,7 @@ async fn an_answer_that_is_cut_by_the_end_is_a_clear_error() {
 }
 
 #[tokio::test]
-async fn an_answer_to_something_else_answers_nothing() {
+async fn response_with_another_id_is_ignored() {
     let client = client()
         .request_timeout(Duration::from_secs(5))
         .connect_stdio(program("serves"))

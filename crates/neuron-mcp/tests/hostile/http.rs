@@ -1,4 +1,4 @@
-//! Servers over HTTP that do what they must not.
+//! Tests with HTTP servers that violate the protocol.
 
 mod server;
 
@@ -19,7 +19,7 @@ fn config(server: &HttpServer) -> HttpConfig {
     HttpConfig { url: server.url(), ..HttpConfig::default() }
 }
 
-/// The call fails, soon, and the next one is answered.
+/// Asserts that a call fails with a short error, and that the next call succeeds. Returns the error.
 async fn check(client: &McpClient, tool: &str) -> String {
     let error = call(client, tool).await.unwrap_err().to_string();
     assert!(error.len() < 2000, "{tool}: {} bytes", error.len());
@@ -28,20 +28,20 @@ async fn check(client: &McpClient, tool: &str) -> String {
 }
 
 #[test]
-fn a_result_of_a_hundred_megabytes_is_an_error_and_needs_no_memory() {
-    alone("http::a_result_of_a_hundred_megabytes_is_an_error_and_needs_no_memory", &[], async {
+fn huge_result_is_an_error_with_bounded_memory() {
+    alone("http::huge_result_is_an_error_with_bounded_memory", &[], async {
         let server = HttpServer::start().await;
         let client = connect(&server).await;
         for tool in ["huge", "huge event", "huge refusal"] {
             check(&client, tool).await;
         }
-        // The server's chunks are in this process too.
+        // The HTTP server runs in the same process, so its buffers count too.
         assert_peak_below(250);
     });
 }
 
 #[tokio::test]
-async fn an_answer_that_is_none_is_an_error() {
+async fn malformed_response_is_an_error() {
     let server = HttpServer::start().await;
     let client = connect(&server).await;
     for tool in ["no JSON", "no message", "nested", "page", "server error", "cut", "closed"] {
@@ -50,7 +50,7 @@ async fn an_answer_that_is_none_is_an_error() {
 }
 
 #[tokio::test]
-async fn an_answer_that_never_comes_is_given_up_in_time() {
+async fn missing_response_times_out() {
     let server = HttpServer::start().await;
     let start = Instant::now();
     let client = client()
@@ -69,7 +69,7 @@ async fn an_answer_that_never_comes_is_given_up_in_time() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_connections_and_says_nothing_is_given_up_in_time() {
+async fn silent_server_fails_after_the_connect_timeout() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let start = Instant::now();
@@ -82,8 +82,8 @@ async fn a_server_that_takes_connections_and_says_nothing_is_given_up_in_time() 
 }
 
 #[test]
-fn a_flood_of_events_does_not_stop_a_call_and_needs_no_memory() {
-    alone("http::a_flood_of_events_does_not_stop_a_call_and_needs_no_memory", &[], async {
+fn event_flood_does_not_block_calls_with_bounded_memory() {
+    alone("http::event_flood_does_not_block_calls_with_bounded_memory", &[], async {
         let server = HttpServer::start().await;
         let client = connect(&server).await;
         let (flooded, between) = tokio::join!(call(&client, "flood"), call(&client, "fine"));

@@ -1,5 +1,5 @@
-//! Servers that do what they must not: the client gets a clear error or goes on, nothing hangs beyond its time
-//! limit, and memory stays bounded.
+//! Tests of the client with servers that violate the protocol. The client returns a clear error or continues, every
+//! operation ends within its time limit, and memory stays bounded.
 #![cfg(unix)]
 
 mod agent;

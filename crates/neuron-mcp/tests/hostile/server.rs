@@ -1,4 +1,5 @@
-//! A server without any SDK: this test binary, run once more, writes lines that are exactly as they stand here.
+//! A hostile server over stdio. The server is this test binary, started as a child process. It uses no SDK, so that
+//! the tests control every byte of its output.
 
 mod behaviours;
 mod wire;
@@ -9,10 +10,10 @@ pub(crate) use self::behaviours::FLOOD;
 pub(crate) use self::wire::Wire;
 use crate::alone::LIMIT;
 
-/// Says how a server behaves, and so that this process is one.
+/// Environment variable with the name of a behaviour. Makes the test binary run as a server with this behaviour.
 const BEHAVIOUR: &str = "HOSTILE_SERVER";
 
-/// The server's process: not a test.
+/// Runs the server if the environment variable [`BEHAVIOUR`] is set. Does nothing in an ordinary test run.
 #[test]
 fn serve() {
     let Ok(behaviour) = std::env::var(BEHAVIOUR) else { return };
@@ -20,13 +21,15 @@ fn serve() {
     std::process::exit(0);
 }
 
-/// How a server of this behaviour is started.
+/// Returns the command that starts a server with this behaviour.
 pub(crate) fn program(behaviour: &str) -> StdioConfig {
     shell("", behaviour)
 }
 
-/// The same, with something that the shell does before. The harness of the tests writes to its output, too:
-/// that is thrown away, and the server's lines go through another descriptor.
+/// Returns the command that starts a server with this behaviour, after the shell has run the commands in `before`.
+///
+/// The test harness also writes to standard output. Therefore the shell discards the standard output of the test
+/// binary, and the server writes its messages to descriptor 3, which is the pipe to the client.
 pub(crate) fn shell(before: &str, behaviour: &str) -> StdioConfig {
     let start = r#"exec "$0" server::serve --exact --nocapture 3>&1 >/dev/null"#;
     let test = std::env::current_exe().unwrap().to_str().unwrap().to_owned();
@@ -37,7 +40,7 @@ pub(crate) fn shell(before: &str, behaviour: &str) -> StdioConfig {
     }
 }
 
-/// A client whose limits are those of a whole test, and that begins with a handshake.
+/// Returns a builder of a client with version 2025-11-25. Its timeouts are the time limit of a whole test.
 pub(crate) fn client() -> McpClientBuilder {
     McpClient::builder()
         .versions([McpVersion::V2025_11_25])
@@ -45,12 +48,12 @@ pub(crate) fn client() -> McpClientBuilder {
         .connect_timeout(LIMIT)
 }
 
-/// A client of a server of this behaviour.
+/// Starts a server with this behaviour, and connects a client to it.
 pub(crate) async fn connect(behaviour: &str) -> McpClient {
     client().connect_stdio(program(behaviour)).await.unwrap()
 }
 
-/// The text that a tool answers.
+/// Calls a tool without arguments, and returns the text of the result. Panics if the result is not one text item.
 pub(crate) async fn call(client: &McpClient, tool: &str) -> Result<String, McpError> {
     let output = client.call_tool(tool, serde_json::Map::new()).await?;
     let [neuron_types::ContentItem::Text(text)] = &output.content[..] else {
@@ -59,7 +62,9 @@ pub(crate) async fn call(client: &McpClient, tool: &str) -> Result<String, McpEr
     Ok(text.clone())
 }
 
-/// The same for a server that is about to end, or has ended: its end may be seen only by the call that it breaks.
+/// Calls a tool of a server that is about to end or has ended. Repeats the call once after a transport error.
+///
+/// The client may notice the end of the server only when a call fails. The repeated call reconnects.
 pub(crate) async fn call_after_the_end(client: &McpClient, tool: &str) -> Result<String, McpError> {
     match call(client, tool).await {
         Err(McpError::Transport(_)) => call(client, tool).await,

@@ -1,4 +1,4 @@
-//! `McpToolBridge`: a server's tools in a registry, and in an agent.
+//! Tests of `McpToolBridge`, which makes the tools of a server available in a registry and in an agent.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::fake_server::{Answer, FakeServer, NoCompaction, tool};
 
+/// Starts a fake server with these tools, and connects a client.
 async fn started(
     tools: impl IntoIterator<Item = Value>,
     answers: impl Fn(&Value) -> Answer + Send + Sync + 'static,
@@ -36,7 +37,7 @@ fn names(registry: &ToolRegistry) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn tools_keep_what_the_server_says_of_them() {
+async fn bridged_tool_keeps_the_definition_of_the_server() {
     let described = json!({
         "name": "files.read",
         "title": "Read a file",
@@ -85,7 +86,7 @@ async fn tools_keep_what_the_server_says_of_them() {
 }
 
 #[tokio::test]
-async fn options_say_which_tools_under_which_names() {
+async fn options_select_and_rename_tools() {
     let read_only = json!({
         "name": "d",
         "inputSchema": { "type": "object" },
@@ -117,7 +118,7 @@ async fn options_say_which_tools_under_which_names() {
 }
 
 #[tokio::test]
-async fn tools_that_are_too_many_or_too_long_are_left_out_with_the_reason() {
+async fn tools_above_the_limits_are_left_out_with_a_reason() {
     let long = |bytes| json!({ "name": "long", "description": "x".repeat(bytes), "inputSchema": { "type": "object" } });
     let named = tool(&"n".repeat(129));
     let tools = [tool("a"), long(70_000), named, tool("b"), tool("a"), tool("c"), tool("d")];
@@ -140,7 +141,7 @@ async fn tools_that_are_too_many_or_too_long_are_left_out_with_the_reason() {
 }
 
 #[tokio::test]
-async fn tool_that_cannot_be_read_costs_none_of_the_others() {
+async fn unreadable_tool_is_skipped() {
     let broken = json!({ "name": 7, "inputSchema": "none" });
     let (_server, client) =
         started([tool("a"), broken, Value::Null, tool("b")], |_| Answer::text("")).await;
@@ -149,7 +150,7 @@ async fn tool_that_cannot_be_read_costs_none_of_the_others() {
 }
 
 #[tokio::test]
-async fn tool_of_a_server_does_not_replace_another() {
+async fn bridged_tool_does_not_replace_another_tool() {
     let (_server, client) = started([tool("a")], |_| Answer::text("from the server")).await;
     let own = McpToolBridge::discover(&client).await.unwrap().remove(0);
     let mut registry = ToolRegistry::new();
@@ -161,7 +162,7 @@ async fn tool_of_a_server_does_not_replace_another() {
 }
 
 #[tokio::test]
-async fn one_known_tool_is_bridged_by_hand() {
+async fn single_tool_is_bridged_from_its_definition() {
     let (_server, client) = started([tool("a.b")], |_| Answer::text("done")).await;
     let definition = client.list_all_tools().await.unwrap().remove(0);
     let bridge = McpToolBridge::new(Arc::clone(&client), definition.clone());
@@ -173,7 +174,7 @@ async fn one_known_tool_is_bridged_by_hand() {
 }
 
 #[tokio::test]
-async fn results_of_every_kind_arrive() {
+async fn result_keeps_every_kind_of_content() {
     let result = json!({
         "content": [
             { "type": "text", "text": "t" },
@@ -212,7 +213,7 @@ async fn results_of_every_kind_arrive() {
 }
 
 #[tokio::test]
-async fn failures_of_the_protocol_are_errors_of_their_kind() {
+async fn protocol_errors_map_to_tool_errors() {
     let (_server, client) =
         started(["unknown", "invalid", "broken", "gone"].map(tool), |params| match params["name"]
             .as_str()
@@ -250,18 +251,19 @@ async fn failures_of_the_protocol_are_errors_of_their_kind() {
         panic!("another error")
     };
     assert!(matches!(source.downcast_ref(), Some(McpError::Transport(_))), "{source}");
-    // Those who call by hand learn the code in words.
+    // A direct call after the lost connection also fails with the transport error.
     let lost = client.call_tool("broken", serde_json::Map::new()).await.unwrap_err();
     assert!(matches!(lost, McpError::Transport(_)), "{lost}");
 }
 
 #[tokio::test]
-async fn a_refused_call_by_hand_is_a_tool_call_error() {
+async fn refused_direct_call_is_a_tool_call_error() {
     let (_server, client) = started([tool("t")], |_| Answer::Error(-32000, "no".into())).await;
     let error = client.call_tool_in("t", json!({}), &ToolContext::default()).await.unwrap_err();
     assert!(matches!(&error, McpError::ToolCall(text) if text == "no (-32000)"), "{error}");
 }
 
+/// Records each progress report as text.
 #[derive(Default)]
 struct Reports(Mutex<Vec<String>>);
 
@@ -272,7 +274,7 @@ impl ProgressReporter for Reports {
 }
 
 #[tokio::test]
-async fn progress_arrives_and_a_cancelled_call_is_cancelled_at_the_server() {
+async fn bridged_call_reports_progress_and_forwards_cancellation() {
     let progress = json!({
         "jsonrpc": "2.0",
         "method": "notifications/progress",
@@ -298,7 +300,7 @@ async fn progress_arrives_and_a_cancelled_call_is_cancelled_at_the_server() {
 }
 
 #[tokio::test]
-async fn rules_for_permissions_go_by_the_annotations() {
+async fn permission_rules_match_annotations_of_the_server() {
     let annotated = |name: &str, read_only: bool| {
         json!({
             "name": name,
@@ -328,7 +330,7 @@ async fn rules_for_permissions_go_by_the_annotations() {
 }
 
 #[tokio::test]
-async fn an_agent_calls_them_like_any_other_tool() {
+async fn agent_calls_bridged_tools() {
     let (server, client) = started([tool("files.read"), tool("broken")], |params| {
         match params["name"].as_str().unwrap() {
             "files.read" => Answer::Result(json!({

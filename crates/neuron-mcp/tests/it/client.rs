@@ -1,4 +1,4 @@
-//! `McpClient` against a server that the test itself is.
+//! Tests of `McpClient` with a scripted server, which the test drives message by message.
 
 mod asked;
 mod connecting;
@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 
 use crate::script::Script;
 
-/// A client of 2025-11-25 and its server, which has tools.
+/// Connects a client with version 2025-11-25 to a scripted server that declares tools.
 pub(crate) async fn connected(builder: McpClientBuilder) -> (McpClient, Script) {
     connected_to(builder, json!({ "tools": {} })).await
 }
 
-/// The same, with other capabilities.
+/// Connects a client with version 2025-11-25 to a scripted server with these capabilities.
 pub(crate) async fn connected_to(
     builder: McpClientBuilder,
     capabilities: Value,
@@ -30,7 +30,7 @@ pub(crate) async fn connected_to(
     (client.unwrap(), server)
 }
 
-/// A client of 2026-07-28 and its server.
+/// Connects a client with version 2026-07-28 to a scripted server with these capabilities.
 pub(crate) async fn connected_to_modern(
     builder: McpClientBuilder,
     capabilities: Value,

@@ -1,4 +1,4 @@
-//! A server that answers by itself: what tools it has, the test says, and may say otherwise at any time.
+//! A server that runs in a background task. The test sets its tools and can replace them at any time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// What a call gets.
+/// Response of the fake server to a tool call.
 pub(crate) enum Answer {
     Result(Value),
     Error(i32, String),
-    /// Nothing, but these messages. `TOKEN` in them stands for the progress token of the call.
+    /// No response. Sends these messages, in which the string `"TOKEN"` is replaced with the call's progress token.
     Nothing(Vec<Value>),
-    /// The connection is lost.
+    /// Closes the connection without a response.
     HangUp,
 }
 
@@ -27,21 +27,25 @@ impl Answer {
 
 type Answers = Box<dyn Fn(&Value) -> Answer + Send + Sync>;
 
-/// The server's side of a connection.
+/// The server's end of a connection. Records the messages of the client.
 pub(crate) struct FakeServer {
     name: String,
+    /// Tools for `tools/list`, or the message of the error response to `tools/list`.
     tools: Mutex<Result<Vec<Value>, String>>,
+    /// Returns the response to a tool call, given the parameters of the call.
     answers: Answers,
-    /// The messages of the client, how many of each method.
+    /// Number of received requests and notifications, by method.
     counts: watch::Sender<HashMap<String, usize>>,
+    /// The received requests and notifications, in order.
     received: Mutex<Vec<Value>>,
+    /// Messages to the client. `None` closes the connection.
     outbox: mpsc::UnboundedSender<Option<Value>>,
-    /// Who waits for the client's answers.
+    /// Requests to the client without a response yet, by request id. The id is the method.
     asked: Mutex<HashMap<String, oneshot::Sender<Value>>>,
 }
 
 impl FakeServer {
-    /// A server and its client.
+    /// Starts a server in a background task. Returns the server and a client connected to it.
     pub(crate) async fn start(
         builder: McpClientBuilder,
         name: &str,
@@ -75,7 +79,7 @@ impl FakeServer {
                 }
             }
         };
-        // Either end ends both, and with them the connection.
+        // The connection is closed as soon as one of its two directions ends.
         tokio::spawn(async move {
             tokio::select! {
                 () = read => {}
@@ -87,6 +91,7 @@ impl FakeServer {
         (server, Arc::new(client))
     }
 
+    /// Handles one message of the client.
     fn receive(&self, message: Value) {
         let id = message["id"].clone();
         let Some(method) = message["method"].as_str().map(str::to_owned) else {
@@ -135,7 +140,7 @@ impl FakeServer {
         self.send(json!({ "jsonrpc": "2.0", "method": method }));
     }
 
-    /// Asks the client, and waits for what it says.
+    /// Sends a request to the client, and waits for the response.
     pub(crate) async fn ask(&self, method: &str, params: Value) -> Value {
         let (sender, answer) = oneshot::channel();
         lock(&self.asked).insert(method.to_owned(), sender);
@@ -143,28 +148,29 @@ impl FakeServer {
         answer.await.unwrap()
     }
 
-    /// Gives it other tools, without a word.
+    /// Replaces the tools. Does not send a change notification.
     pub(crate) fn set_tools(&self, tools: impl IntoIterator<Item = Value>) {
         *lock(&self.tools) = Ok(tools.into_iter().collect());
     }
 
-    /// Lets it refuse to list its tools.
+    /// Makes the server respond to `tools/list` with an error that has this message.
     pub(crate) fn refuse_to_list(&self, text: &str) {
         *lock(&self.tools) = Err(text.to_owned());
     }
 
+    /// Returns the number of received requests and notifications with this method.
     pub(crate) fn count(&self, method: &str) -> usize {
         self.counts.borrow().get(method).copied().unwrap_or_default()
     }
 
-    /// The parameters of all messages of a method.
+    /// Returns the parameters of all received messages with this method.
     pub(crate) fn received(&self, method: &str) -> Vec<Value> {
         let received = lock(&self.received);
         let of_method = received.iter().filter(|message| message["method"] == method);
         of_method.map(|message| message["params"].clone()).collect()
     }
 
-    /// Waits until the client has sent a message of this method.
+    /// Waits until the client has sent at least one message with this method.
     pub(crate) async fn heard(&self, method: &str) {
         let mut counts = self.counts.subscribe();
         counts.wait_for(|counts| counts.contains_key(method)).await.unwrap();
@@ -175,12 +181,12 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A tool that takes anything.
+/// Returns the definition of a tool that accepts any arguments.
 pub(crate) fn tool(name: &str) -> Value {
     json!({ "name": name, "description": format!("Does {name}"), "inputSchema": { "type": "object" } })
 }
 
-/// The context strategy of an agent with few messages.
+/// A context strategy that never compacts.
 pub(crate) struct NoCompaction;
 
 impl ContextStrategy for NoCompaction {

@@ -1,4 +1,4 @@
-//! A server over HTTP and over a pair of streams: who is let in, what limits hold, how it ends.
+//! Tests of access, limits, sessions and shutdown of a server over HTTP, over a pair of streams, and over stdio.
 
 mod accept;
 mod authentication;

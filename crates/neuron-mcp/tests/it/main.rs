@@ -1,4 +1,4 @@
-//! What holds across the parts of the crate.
+//! Integration tests of the client, the server and the tool bridge, without external programs or services.
 
 mod bridge;
 mod client;

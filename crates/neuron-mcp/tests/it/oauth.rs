@@ -1,4 +1,4 @@
-//! A client at a server that wants to be authorized for: what comes of it, and each way it fails.
+//! Tests of the OAuth authorization of a client, including each failure.
 
 mod servers;
 
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use servers::{Behaviour, Servers};
 
-/// A person whose way through the page is a function.
+/// A redirect that computes the callback URL from the authorization URL. Simulates the user at the authorization page.
 struct Person<F>(F);
 
 impl<F: Fn(&str) -> String + Send + Sync> OAuthRedirect for Person<F> {
@@ -33,7 +33,7 @@ impl<F: Fn(&str) -> String + Send + Sync> OAuthRedirect for Person<F> {
     }
 }
 
-/// A person who agrees.
+/// Returns a configuration with a user who grants every request.
 fn agreeing(servers: &Servers) -> OAuthConfig {
     OAuthConfig::new(Person(servers.page()))
 }
@@ -44,7 +44,7 @@ async fn connect(servers: &Servers, oauth: OAuthConfig) -> Result<McpClient, Mcp
     builder.oauth(oauth).connect_http(config).await
 }
 
-/// What went wrong with an authorization.
+/// Returns the OAuth error inside an error. Panics if the error is of another kind or shows a secret.
 #[track_caller]
 fn oauth_error(error: McpError) -> OAuthError {
     let shown = format!("{error} {error:?}");
@@ -58,7 +58,7 @@ fn oauth_error(error: McpError) -> OAuthError {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_it_is_authorized_for() {
+async fn protected_server_is_authorized() {
     let servers = Servers::start(Behaviour::default()).await;
     let oauth = agreeing(&servers)
         .with_client_name("My agent")
@@ -79,20 +79,20 @@ async fn a_server_that_wants_it_is_authorized_for() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_say_how_is_authorized_for_too() {
+async fn server_without_challenge_header_is_authorized() {
     let servers = Servers::start(Behaviour { hides_challenge: true, ..Default::default() }).await;
     let client = connect(&servers, agreeing(&servers)).await.unwrap();
     assert_eq!(client.list_all_tools().await.unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn a_call_that_needs_more_scopes_gets_them() {
+async fn insufficient_scope_is_requested_and_the_call_repeated() {
     let servers = Servers::start(Behaviour::default()).await;
     let client = connect(&servers, agreeing(&servers)).await.unwrap();
 
     let output = client.call_tool_json("write", json!({})).await.unwrap();
     assert_eq!(output, ToolOutput::text("written"));
-    // With those that it has, as the client that it is.
+    // The new token keeps the scope `read`. The client uses its existing registration.
     assert_eq!(servers.count("register"), 1);
     assert_eq!(
         servers.log().last().unwrap(),
@@ -101,7 +101,7 @@ async fn a_call_that_needs_more_scopes_gets_them() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_never_content_is_given_up() {
+async fn scope_step_ups_are_limited() {
     let servers = Servers::start(Behaviour { wants_ever_more: true, ..Default::default() }).await;
     let client = connect(&servers, agreeing(&servers).with_max_step_ups(2)).await.unwrap();
 
@@ -112,12 +112,12 @@ async fn a_server_that_is_never_content_is_given_up() {
         "{error:?}"
     );
     assert_eq!(servers.count("page"), 3);
-    // Others go on.
+    // Other requests still succeed.
     assert_eq!(client.list_all_tools().await.unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_what_was_just_issued_is_given_up() {
+async fn refused_new_token_is_an_error() {
     let servers = Servers::start(Behaviour { refuses_tokens: true, ..Default::default() }).await;
     let error = oauth_error(connect(&servers, agreeing(&servers)).await.unwrap_err());
     assert!(matches!(error, OAuthError::TokenRefused), "{error:?}");
@@ -125,8 +125,8 @@ async fn a_server_that_refuses_what_was_just_issued_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_token_that_expires_is_renewed_without_the_person() {
-    // Less than the half minute that a token should be good for when it is sent.
+async fn expiring_token_is_renewed_without_the_user() {
+    // The client renews a token that expires within 30 seconds. With this lifetime it renews before each request.
     let servers = Servers::start(Behaviour { expires_in: Some(1), ..Default::default() }).await;
     let client = connect(&servers, agreeing(&servers)).await.unwrap();
     client.list_all_tools().await.unwrap();
@@ -135,7 +135,7 @@ async fn a_token_that_expires_is_renewed_without_the_person() {
 }
 
 #[tokio::test]
-async fn a_token_that_was_revoked_is_renewed_or_asked_for_again() {
+async fn revoked_token_is_renewed_or_authorized_again() {
     let servers = Servers::start(Behaviour::default()).await;
     let client = connect(&servers, agreeing(&servers)).await.unwrap();
 
@@ -149,8 +149,8 @@ async fn a_token_that_was_revoked_is_renewed_or_asked_for_again() {
     assert_eq!((servers.count("page"), servers.count("token refused")), (2, 1));
 }
 
-/// Begins a call whose token is renewed first, and cancels it when the token was renewed there but the answer is
-/// still on its way.
+/// Starts a call whose token must be renewed first. Cancels the call after the authorization server has renewed the
+/// token, but before the client has received the response.
 async fn cancel_in_renewal(servers: &Servers, client: &McpClient) {
     let held = servers.hold_renewal();
     let token = CancellationToken::new();
@@ -164,7 +164,7 @@ async fn cancel_in_renewal(servers: &Servers, client: &McpClient) {
     let (outcome, ()) = tokio::time::timeout(Duration::from_secs(60), both).await.unwrap();
     let McpError::Other(error) = outcome.unwrap_err() else { panic!("not cancelled") };
     assert!(error.is::<McpCancelled>(), "{error:?}");
-    // Only now, so that the request is gone when the answer comes: one thread runs everything.
+    // The runtime has a single thread. The yields let the client drop the cancelled call before the response arrives.
     for _ in 0..1000 {
         tokio::task::yield_now().await;
     }
@@ -172,22 +172,22 @@ async fn cancel_in_renewal(servers: &Servers, client: &McpClient) {
 }
 
 #[tokio::test]
-async fn a_renewal_outlives_the_call_for_which_it_began() {
+async fn renewal_completes_after_its_call_is_cancelled() {
     let servers = Servers::start(Behaviour::default()).await;
     let client = connect(&servers, agreeing(&servers).with_scopes(["write"])).await.unwrap();
-    // The token is refused, and expires soon then.
+    // First case: the server refuses the revoked token. The renewed token expires within a second.
     servers.behave(|behaviour| behaviour.expires_in = Some(1));
     servers.revoke_tokens();
     cancel_in_renewal(&servers, &client).await;
     client.call_tool_json("write", json!({})).await.unwrap();
-    // It expires before it is sent.
+    // Second case: the client renews the expiring token before it sends the call.
     cancel_in_renewal(&servers, &client).await;
     client.call_tool_json("write", json!({})).await.unwrap();
     assert_eq!((servers.count("page"), servers.count("token refused")), (1, 0));
 }
 
 #[tokio::test]
-async fn what_was_stored_spares_the_person() {
+async fn stored_credentials_are_used_without_the_user() {
     let servers = Servers::start(Behaviour::default()).await;
     let storage = MemoryOAuthStorage::new();
     let oauth = agreeing(&servers).with_storage(storage.clone());
@@ -197,13 +197,13 @@ async fn what_was_stored_spares_the_person() {
     client.list_all_tools().await.unwrap();
     assert_eq!(servers.count("page"), 1);
 
-    // It can be renewed, too, with the secret that was issued to the client.
+    // The stored token can also be renewed. The renewal uses the client secret that the server issued.
     servers.revoke_tokens();
     client.list_all_tools().await.unwrap();
     assert_eq!(servers.count("token refresh_token client=registered secret=secret-of-client"), 1);
     client.close().await;
 
-    // In a file, for one.
+    // The stored data can be serialised, for example to a file.
     let stored = storage.load(&servers.url()).await.unwrap().unwrap();
     let kept = serde_json::to_string(&stored).unwrap();
     assert!(kept.contains("secret-token"));
@@ -214,7 +214,7 @@ async fn what_was_stored_spares_the_person() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_known_by_hand_is_not_registered() {
+async fn configured_client_is_not_registered() {
     let servers = Servers::start(Behaviour::default()).await;
     let oauth = agreeing(&servers)
         .with_client("mine")
@@ -230,7 +230,7 @@ async fn a_client_that_is_known_by_hand_is_not_registered() {
 }
 
 #[tokio::test]
-async fn the_secret_of_a_client_goes_to_its_own_issuer_only() {
+async fn client_secret_is_sent_only_to_its_issuer() {
     let servers = Servers::start(Behaviour::default()).await;
     let oauth = OAuthConfig::client_credentials("mine", "secret-of-client")
         .with_issuer("https://issuer.example");
@@ -240,7 +240,7 @@ async fn the_secret_of_a_client_goes_to_its_own_issuer_only() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_known_itself_needs_no_person() {
+async fn client_credentials_need_no_user() {
     let servers = Servers::start(Behaviour { expires_in: Some(1), ..Default::default() }).await;
     let oauth = OAuthConfig::client_credentials("mine", "secret-of-client")
         .with_issuer(servers.address())
@@ -254,7 +254,7 @@ async fn a_client_that_is_known_itself_needs_no_person() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_an_error_that_says_so() {
+async fn refusal_of_the_user_is_an_error() {
     let servers = Servers::start(Behaviour::default()).await;
     let page = servers.page();
     let oauth = OAuthConfig::new(Person(move |url: &str| {
@@ -272,7 +272,7 @@ async fn a_refusal_is_an_error_that_says_so() {
 }
 
 #[tokio::test]
-async fn an_answer_to_something_else_is_not_taken() {
+async fn callback_with_a_wrong_state_is_refused() {
     let servers = Servers::start(Behaviour::default()).await;
     for answer in [
         "http://127.0.0.1:9/callback?code=secret-code-9&state=another",
@@ -287,7 +287,7 @@ async fn an_answer_to_something_else_is_not_taken() {
 }
 
 #[tokio::test]
-async fn an_answer_of_another_issuer_is_not_taken() {
+async fn callback_of_another_issuer_is_refused() {
     let servers = Servers::start(Behaviour::default()).await;
     for answer in ["code=secret-code-9", "error=access_denied"] {
         let oauth = OAuthConfig::new(Person(move |url: &str| {
@@ -302,7 +302,7 @@ async fn an_answer_of_another_issuer_is_not_taken() {
 }
 
 #[tokio::test]
-async fn metadata_of_another_issuer_is_not_taken() {
+async fn metadata_of_another_issuer_is_refused() {
     let issuer = Some("https://evil.example".to_owned());
     let servers = Servers::start(Behaviour { issuer, ..Default::default() }).await;
     let error = oauth_error(connect(&servers, agreeing(&servers)).await.unwrap_err());
@@ -311,7 +311,7 @@ async fn metadata_of_another_issuer_is_not_taken() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_not_wanted_learns_so() {
+async fn refused_registration_is_an_error() {
     let servers = Servers::start(Behaviour { refuses_clients: true, ..Default::default() }).await;
     let error = oauth_error(connect(&servers, agreeing(&servers)).await.unwrap_err());
     assert!(matches!(error, OAuthError::Registration(_)), "{error:?}");
@@ -319,7 +319,7 @@ async fn a_client_that_is_not_wanted_learns_so() {
 }
 
 #[tokio::test]
-async fn a_person_who_cannot_be_asked_is_an_error() {
+async fn failed_redirect_is_an_error() {
     struct Nobody;
     impl OAuthRedirect for Nobody {
         fn redirect_uri(&self) -> String {
@@ -334,7 +334,7 @@ async fn a_person_who_cannot_be_asked_is_an_error() {
     assert!(matches!(error, OAuthError::Redirect(_)), "{error:?}");
 }
 
-/// A person who does nothing the second time, and tells that they are asked.
+/// A user who agrees, except at the second request. At the second request the user notifies the test and never answers.
 struct Hesitates<F> {
     agrees: F,
     times: AtomicUsize,
@@ -356,7 +356,7 @@ impl<F: Fn(&str) -> String + Send + Sync> OAuthRedirect for Hesitates<F> {
 }
 
 #[tokio::test]
-async fn a_call_can_be_cancelled_while_the_person_hesitates() {
+async fn call_can_be_cancelled_while_the_user_decides() {
     let servers = Servers::start(Behaviour::default()).await;
     let asked = Arc::new(Notify::new());
     let person =
@@ -368,16 +368,16 @@ async fn a_call_can_be_cancelled_while_the_person_hesitates() {
     let call = client.call_tool_in("write", json!({}), &ctx);
     let cancel = async {
         asked.notified().await;
-        // Others go on meanwhile.
+        // Other requests succeed while the user has not answered yet.
         assert_eq!(client.list_all_tools().await.unwrap().len(), 1);
         token.cancel();
     };
-    // A call that ends before the person is asked must not leave the test waiting.
+    // The timeout makes the test fail if the call ends before the user is asked.
     let both = async { tokio::join!(call, cancel) };
     let (outcome, ()) = tokio::time::timeout(Duration::from_secs(60), both).await.unwrap();
     let McpError::Other(error) = outcome.unwrap_err() else { panic!("not cancelled") };
     assert!(error.is::<McpCancelled>(), "{error:?}");
-    // And can ask the person again.
+    // The next call asks the user again.
     assert_eq!(
         client.call_tool_json("write", json!({})).await.unwrap(),
         ToolOutput::text("written")
@@ -385,7 +385,7 @@ async fn a_call_can_be_cancelled_while_the_person_hesitates() {
 }
 
 #[tokio::test]
-async fn a_person_who_never_answers_is_not_waited_for_for_ever() {
+async fn authorization_times_out_without_an_answer() {
     struct Absent;
     impl OAuthRedirect for Absent {
         fn redirect_uri(&self) -> String {
@@ -402,7 +402,7 @@ async fn a_person_who_never_answers_is_not_waited_for_for_ever() {
 }
 
 #[tokio::test]
-async fn calls_at_the_same_time_ask_the_person_once() {
+async fn concurrent_calls_ask_the_user_once() {
     let servers = Servers::start(Behaviour::default()).await;
     let client = connect(&servers, agreeing(&servers)).await.unwrap();
     let calls = (0..5).map(|_| client.call_tool_json("write", json!({})));
@@ -413,7 +413,7 @@ async fn calls_at_the_same_time_ask_the_person_once() {
 }
 
 #[tokio::test]
-async fn a_browser_comes_back_to_a_port_of_this_machine() {
+async fn loopback_redirect_receives_the_callback() {
     let servers = Servers::start(Behaviour::default()).await;
     let page = servers.page();
     let (opened, mut urls) = tokio::sync::mpsc::unbounded_channel();
@@ -422,7 +422,7 @@ async fn a_browser_comes_back_to_a_port_of_this_machine() {
     let port = redirect.redirect_uri();
     let browser = async {
         let back = urls.recv().await.unwrap();
-        // What a browser opens ahead, and what it asks for on its own.
+        // A browser may open a connection in advance and may request `/favicon.ico`.
         let address = port.trim_start_matches("http://").trim_end_matches("/callback");
         let _idle = TcpStream::connect(address).await.unwrap();
         assert!(get(address, "/favicon.ico").await.starts_with("HTTP/1.1 404"));
@@ -435,6 +435,7 @@ async fn a_browser_comes_back_to_a_port_of_this_machine() {
     assert_eq!(client.unwrap().list_all_tools().await.unwrap().len(), 1);
 }
 
+/// Sends a GET request on a new connection, and returns the whole response.
 async fn get(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
@@ -445,7 +446,7 @@ async fn get(address: &str, path: &str) -> String {
 }
 
 #[tokio::test]
-async fn nothing_that_is_shown_has_a_secret_in_it() {
+async fn debug_output_contains_no_secret() {
     let servers = Servers::start(Behaviour::default()).await;
     let storage = MemoryOAuthStorage::new();
     let oauth = agreeing(&servers)

@@ -1,4 +1,4 @@
-//! `ProviderSampling`: what servers may ask a model of ours.
+//! Tests of `ProviderSampling`, which answers sampling requests of servers with the model of a provider.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::fake_server::{Answer, FakeServer};
 
+/// Returns a sampling request with one user message.
 fn asks(text: &str) -> SamplingRequest {
     SamplingRequest { messages: vec![Message::user(text)], max_tokens: 100, ..Default::default() }
 }
@@ -36,6 +37,7 @@ fn call(name: &str) -> ContentBlock {
     ContentBlock::ToolUse { id: "c1".into(), name: name.into(), input: json!({}) }
 }
 
+/// Asserts that a request was refused for this reason.
 #[track_caller]
 fn check_refused<T: std::fmt::Debug>(result: Result<T, McpError>, reason: &str) {
     let error = result.unwrap_err();
@@ -45,7 +47,7 @@ fn check_refused<T: std::fmt::Debug>(result: Result<T, McpError>, reason: &str) 
 }
 
 #[tokio::test]
-async fn a_request_is_asked_as_it_is_and_its_answer_told() {
+async fn request_and_response_pass_through_unchanged() {
     let provider = ScriptedProvider::new([Reply::text("hello").model("m-1")]);
     let sampling = ProviderSampling::new(BoxedProvider::new(provider.clone()), AllowAll);
     let request = SamplingRequest {
@@ -79,7 +81,7 @@ async fn a_request_is_asked_as_it_is_and_its_answer_told() {
 }
 
 #[tokio::test]
-async fn the_model_is_chosen_by_the_first_hint_that_says_something() {
+async fn first_matching_hint_selects_the_model() {
     let hints: [(&[&str], &str); 7] = [
         (&[], "standard"),
         (&["gpt"], "standard"),
@@ -122,7 +124,7 @@ async fn tokens_and_requests_are_limited() {
     assert_eq!(provider.requests()[0].max_tokens, Some(4096));
 }
 
-/// Refuses a question, changes one, refuses an answer, changes one.
+/// A policy that refuses requests for passwords and responses with secrets, and changes all others.
 #[derive(Default)]
 struct Censor {
     answers: AtomicUsize,
@@ -158,7 +160,7 @@ impl SamplingPolicy for Censor {
 }
 
 #[tokio::test]
-async fn a_policy_refuses_and_changes_requests_and_answers() {
+async fn policy_refuses_and_changes_requests_and_responses() {
     let provider = ScriptedProvider::new(["hello", "a secret"].map(Reply::text));
     let sampling = ProviderSampling::new(provider.clone(), Censor::default()).with_max_requests(2);
     check_refused(sampling.sample(asks("your password?")).await, "no passwords");
@@ -170,7 +172,7 @@ async fn a_policy_refuses_and_changes_requests_and_answers() {
 }
 
 #[tokio::test]
-async fn an_async_function_is_a_policy() {
+async fn async_function_works_as_policy() {
     async fn nobody(request: SamplingRequest) -> SamplingDecision<SamplingRequest> {
         SamplingDecision::Refuse(format!("{} messages", request.messages.len()))
     }
@@ -191,7 +193,7 @@ async fn an_async_function_is_a_policy() {
 }
 
 #[tokio::test]
-async fn a_model_that_fails_tells_the_server_nothing_of_us() {
+async fn provider_error_is_not_revealed_to_the_server() {
     let error = ProviderError::Authentication("the key of account 4711 is invalid".into());
     let sampling = ProviderSampling::new(ScriptedProvider::new([Reply::error(error)]), AllowAll);
     let error = sampling.sample(asks("hi")).await.unwrap_err();
@@ -199,7 +201,7 @@ async fn a_model_that_fails_tells_the_server_nothing_of_us() {
 }
 
 #[tokio::test]
-async fn tools_have_names_and_schemas_that_vendors_take() {
+async fn tool_names_and_schemas_are_adapted_to_the_provider() {
     let provider = ScriptedProvider::new([Reply::tool_call("c2", "fs_read", json!({ "a": 1 }))]);
     let sampling = ProviderSampling::new(provider.clone(), AllowAll);
     let result =
@@ -234,7 +236,7 @@ async fn tools_have_names_and_schemas_that_vendors_take() {
 }
 
 #[tokio::test]
-async fn a_server_asks_over_the_protocol() {
+async fn sampling_works_over_the_protocol() {
     let provider = ScriptedProvider::new([Reply::text("Paris").model("m-1")]);
     let sampling = ProviderSampling::new(provider.clone(), Censor::default());
     let builder = McpClient::builder().sampling(sampling);

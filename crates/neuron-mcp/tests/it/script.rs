@@ -1,4 +1,4 @@
-//! A server that the test itself is: it reads and writes lines of JSON.
+//! A server that the test drives message by message. Reads and writes JSON-RPC messages as lines.
 
 use neuron_types::ToolOutput;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// A server, and the streams of its client.
+    /// Creates a server. Returns the server, and the read half and write half for a client.
     pub(crate) fn new() -> (Self, ReadHalf<DuplexStream>, WriteHalf<DuplexStream>) {
         let (ours, theirs) = tokio::io::duplex(1024 * 1024);
         let (reader, writer) = tokio::io::split(ours);
@@ -21,13 +21,13 @@ impl Script {
         (Self { lines: BufReader::new(reader).lines(), writer }, client_reader, client_writer)
     }
 
-    /// The next message of the client; `None` once it is gone.
+    /// Reads the next message of the client. Returns `None` once the client has closed the connection.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         let line = self.lines.next_line().await.ok()??;
         Some(serde_json::from_str(&line).expect("a message is a line of JSON"))
     }
 
-    /// The next message, which must have this method.
+    /// Reads the next message of the client. Panics unless the message has this method.
     #[track_caller]
     pub(crate) fn expect(&mut self, method: &str) -> impl Future<Output = Value> {
         let method = method.to_owned();
@@ -64,7 +64,7 @@ impl Script {
         self.send(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await;
     }
 
-    /// The first words of a server that knows the handshake only. Returns what the client said.
+    /// Answers the handshake like a server without `server/discover`. Returns the client's `initialize` request.
     pub(crate) async fn shake_hands(&mut self, version: &str, capabilities: Value) -> Value {
         let mut hello = self.next().await.expect("the client is there");
         if hello["method"] == "server/discover" {
@@ -76,6 +76,7 @@ impl Script {
         hello
     }
 
+    /// Responds to `initialize`, and waits for the client's `notifications/initialized`.
     pub(crate) async fn welcome(&mut self, hello: &Value, version: &str, capabilities: Value) {
         let result = json!({
             "protocolVersion": version,
@@ -87,7 +88,7 @@ impl Script {
         self.expect("notifications/initialized").await;
     }
 
-    /// The first words of a server of 2026-07-28. Returns what the client said.
+    /// Answers `server/discover` like a server of version 2026-07-28. Returns the client's request.
     pub(crate) async fn tell_versions(&mut self, capabilities: Value) -> Value {
         let hello = self.expect("server/discover").await;
         let result = json!({
@@ -105,12 +106,12 @@ impl Script {
     }
 }
 
-/// The result of a tool that says one word.
+/// Returns a tool result with one text item.
 pub(crate) fn said(word: &str) -> Value {
     json!({ "content": [{ "type": "text", "text": word }] })
 }
 
-/// What a tool said.
+/// Returns the content of a tool's output as one string.
 pub(crate) fn text(output: &ToolOutput) -> String {
     output.content.iter().map(ToString::to_string).collect()
 }

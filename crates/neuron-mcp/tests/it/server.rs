@@ -1,4 +1,4 @@
-//! A server, judged by what a client reads and writes.
+//! Tests of a server over an in-memory connection, mostly with a client that sends raw JSON-RPC messages.
 
 mod calls;
 mod changes;
@@ -25,13 +25,13 @@ use tokio::io::{
     AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
 };
 
-/// Much longer than anything takes: so that a test that hangs fails.
+/// Timeout that makes a hanging test fail. Far longer than any tested operation takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
 type Call =
     dyn Fn(Value, ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> + Send + Sync;
 
-/// A tool that is a function.
+/// A tool that calls a closure.
 struct FnTool {
     name: String,
     call: Arc<Call>,
@@ -63,7 +63,7 @@ impl ToolDyn for FnTool {
     }
 }
 
-/// Adds a tool that is a function.
+/// Registers a tool that calls the closure `call`.
 fn add<F>(
     registry: &mut ToolRegistry,
     name: &str,
@@ -75,7 +75,7 @@ fn add<F>(
     registry.register_dyn(Arc::new(FnTool { name: name.to_owned(), call }));
 }
 
-/// A registry with one tool that is a function.
+/// Creates a registry with one tool, which calls the closure `call`.
 fn one<F>(
     name: &str,
     call: impl Fn(Value, ToolContext) -> F + Send + Sync + 'static,
@@ -88,24 +88,27 @@ where
     registry
 }
 
+/// Returns the handle of the client that called the tool. The server inserts this handle into the extensions of the
+/// tool's context.
 fn peer(ctx: &ToolContext) -> McpPeer {
     ctx.extensions.get::<McpPeer>().expect("a tool of a server has a peer").clone()
 }
 
-/// A client that writes and reads lines of JSON, and does nothing by itself.
+/// A client that writes and reads JSON-RPC messages as lines. Sends only the messages that the test requests.
 pub(crate) struct Client {
     output: WriteHalf<DuplexStream>,
     input: Lines<BufReader<ReadHalf<DuplexStream>>>,
-    /// What came while something else was waited for.
+    /// Messages that arrived while a method waited for a different message. In order of arrival.
     heard: VecDeque<Value>,
     next_id: u64,
-    /// What goes with each request, since 2026-07-28.
+    /// Members added to `_meta` of every request. Set for version 2026-07-28, which has no handshake.
     meta: Option<Value>,
+    /// The task that runs the server.
     serving: tokio::task::JoinHandle<()>,
 }
 
 impl Client {
-    /// Connects, and says nothing.
+    /// Starts the server in a task and connects to it. Does not send any message.
     fn connect(server: &McpServer) -> Self {
         let (ours, theirs) = tokio::io::duplex(1 << 16);
         let (input, output) = tokio::io::split(theirs);
@@ -118,7 +121,7 @@ impl Client {
         Self { output, input, heard: VecDeque::new(), next_id: 0, meta: None, serving }
     }
 
-    /// Connects in an older version.
+    /// Connects with a version before 2026-07-28, and completes the handshake.
     pub(crate) async fn older(server: &McpServer, version: &str, capabilities: Value) -> Self {
         let mut client = Self::connect(server);
         let result = client.initialize(version, capabilities).await;
@@ -126,7 +129,7 @@ impl Client {
         client
     }
 
-    /// The handshake of older versions.
+    /// Runs the handshake of the versions before 2026-07-28. Returns the result of `initialize`.
     async fn initialize(&mut self, version: &str, capabilities: Value) -> Value {
         let params = json!({
             "protocolVersion": version,
@@ -138,7 +141,7 @@ impl Client {
         response["result"].clone()
     }
 
-    /// Connects in version 2026-07-28.
+    /// Connects with version 2026-07-28, which has no handshake. Every request carries the version and capabilities.
     fn modern(server: &McpServer, capabilities: Value) -> Self {
         let mut client = Self::connect(server);
         client.meta = Some(json!({
@@ -155,7 +158,7 @@ impl Client {
         sent.expect("the server reads").expect("the server is there");
     }
 
-    /// Begins a request, and returns its id.
+    /// Sends a request without waiting for the response. Returns the request id.
     async fn begin(&mut self, method: &str, mut params: Value) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
@@ -169,7 +172,7 @@ impl Client {
         id
     }
 
-    /// The next message of any kind.
+    /// Returns the next message of any kind. Messages that an earlier wait has queued come first.
     async fn receive(&mut self) -> Value {
         match self.heard.pop_front() {
             Some(message) => message,
@@ -177,14 +180,14 @@ impl Client {
         }
     }
 
-    /// The next message from the wire; `None` at its end.
+    /// Reads the next message from the stream. Returns `None` at the end of the stream.
     async fn read(&mut self) -> Option<Value> {
         let line = tokio::time::timeout(LIMIT, self.input.next_line()).await;
         let line = line.expect("the server answers").expect("the server can be read")?;
         Some(serde_json::from_str(&line).expect("JSON"))
     }
 
-    /// The response to a request; what else comes is kept.
+    /// Waits for the response to the request with this id. Queues other messages in `heard`.
     async fn response(&mut self, id: u64) -> Value {
         let is_it = |message: &Value| message["id"] == id && message.get("method").is_none();
         if let Some(position) = self.heard.iter().position(is_it) {
@@ -199,7 +202,7 @@ impl Client {
         }
     }
 
-    /// The next message with this method; what else comes is kept.
+    /// Waits for the next message with this method. Queues other messages in `heard`.
     async fn hear(&mut self, method: &str) -> Value {
         if let Some(position) = self.heard.iter().position(|message| message["method"] == method) {
             return self.heard.remove(position).unwrap();
@@ -222,7 +225,7 @@ impl Client {
         self.request("tools/call", json!({ "name": tool, "arguments": arguments })).await
     }
 
-    /// The next round of a call.
+    /// Calls a tool again with the client's responses and the state of the previous round.
     async fn next_round(&mut self, tool: &str, responses: Value, state: &Value) -> Value {
         let params = json!({
             "name": tool, "arguments": {}, "inputResponses": responses, "requestState": state,
@@ -230,23 +233,25 @@ impl Client {
         self.request("tools/call", params).await
     }
 
-    /// Says nothing more, and goes on reading.
+    /// Closes the client's write half. The client can still read.
     async fn end_input(&mut self) {
         self.output.shutdown().await.expect("the server is there");
     }
 
-    /// Closes the connection, and waits until the server is done with it.
+    /// Closes the connection, and waits until the server task has ended.
     async fn close(self) {
         drop((self.output, self.input));
         tokio::time::timeout(LIMIT, self.serving).await.expect("it ends").expect("without a panic");
     }
 }
 
+/// Returns the text of the first content item of a tool result.
 #[track_caller]
 fn text(response: &Value) -> &str {
     response["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{response}"))
 }
 
+/// Returns the error code of an error response.
 #[track_caller]
 fn code(response: &Value) -> i64 {
     response["error"]["code"].as_i64().unwrap_or_else(|| panic!("{response}"))

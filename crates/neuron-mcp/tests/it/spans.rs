@@ -1,4 +1,4 @@
-//! The spans of requests: which there are, and what is in them.
+//! Tests of the number, fields, parents and end of the spans of requests.
 
 mod errors;
 mod execute_tool;
@@ -21,17 +21,17 @@ use tracing::Level;
 
 use self::recorder::{Recorded, Recorder};
 
-/// In arguments, results and texts; in no field.
+/// Text in the arguments, results and error messages of all requests. No span field may contain this text.
 const SECRET: &str = "s3cret";
 
-/// Says what it was told
+/// Returns its text
 #[neuron_tool]
 async fn echo(text: String) -> Result<String, ToolError> {
     tracing::info_span!(target: "test", "inside").in_scope(|| {});
     Ok(text)
 }
 
-/// Fails
+/// Fails with its text as the error message
 #[neuron_tool]
 async fn fail(text: String) -> Result<String, ToolError> {
     Err(ToolError::ExecutionFailed(text.into()))
@@ -53,7 +53,7 @@ fn server() -> McpServer {
     McpServer::new(tools()).with_resources(resources).with_prompts(prompts)
 }
 
-/// A client of a server in this process.
+/// Connects a client to a server over an in-memory stream.
 async fn connect(server: McpServer, builder: McpClientBuilder) -> McpClient {
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let (input, output) = tokio::io::split(theirs);
@@ -62,11 +62,12 @@ async fn connect(server: McpServer, builder: McpClientBuilder) -> McpClient {
     builder.connect_io(input, output).await.unwrap()
 }
 
+/// Connects a client with version 2025-11-25 to [`server`].
 async fn older() -> McpClient {
     connect(server(), McpClient::builder().versions([McpVersion::V2025_11_25])).await
 }
 
-/// Asks for all that a client can ask for.
+/// Sends five requests, which list the tools, call a tool, get a prompt, read a resource, and complete an argument.
 async fn ask_for_everything(client: &McpClient) {
     client.list_tools(None).await.unwrap();
     client.call_tool_json("echo", json!({ "text": SECRET })).await.unwrap();
@@ -81,7 +82,7 @@ async fn ask_for_everything(client: &McpClient) {
         .unwrap();
 }
 
-/// What is in the spans of these requests beside what is common to all.
+/// Returns the specific span fields of the requests of [`ask_for_everything`], in order.
 fn about_everything() -> [Value; 5] {
     [
         json!({ "mcp.method.name": "tools/list", "otel.name": "tools/list" }),
@@ -104,14 +105,14 @@ fn about_everything() -> [Value; 5] {
     ]
 }
 
-/// Fields with those that are common.
+/// Returns `fields` with the common fields added.
 fn with(mut fields: Value, common: &Value) -> Value {
     let common = common.as_object().unwrap().clone();
     fields.as_object_mut().unwrap().extend(common);
     fields
 }
 
-/// The spans of the client or of the server, without those of the begin of the connection.
+/// Returns the spans of one kind, `client` or `server`. Omits the requests that open the connection.
 fn of_kind(recorder: &Recorder, kind: &str) -> Vec<Recorded> {
     let spans = recorder.spans().into_iter();
     spans
@@ -124,7 +125,7 @@ fn of_kind(recorder: &Recorder, kind: &str) -> Vec<Recorded> {
 }
 
 #[tokio::test]
-async fn both_ends_of_every_request_have_a_span_and_nothing_that_was_said_is_in_it() {
+async fn request_has_a_span_at_both_ends_without_its_content() {
     for version in McpVersion::ALL {
         let (recorder, _guard) = Recorder::start();
         let client = connect(server(), McpClient::builder().versions([version])).await;
@@ -158,7 +159,7 @@ async fn both_ends_of_every_request_have_a_span_and_nothing_that_was_said_is_in_
 }
 
 #[tokio::test]
-async fn the_begin_of_a_connection_has_a_span_at_the_server() {
+async fn handshake_has_a_span_at_the_server() {
     for version in McpVersion::ALL {
         let (recorder, _guard) = Recorder::start();
         let client = connect(server(), McpClient::builder().versions([version])).await;
@@ -180,7 +181,7 @@ async fn the_begin_of_a_connection_has_a_span_at_the_server() {
 }
 
 #[tokio::test]
-async fn calls_at_once_are_not_mixed_up() {
+async fn concurrent_calls_have_separate_spans() {
     let (recorder, _guard) = Recorder::start();
     let client = older().await;
     let calls = (0..20).map(|number| {
@@ -208,7 +209,7 @@ async fn calls_at_once_are_not_mixed_up() {
         assert_eq!(ids("client").len(), 10);
         assert_eq!(ids("client"), ids("server"));
     }
-    // What a tool does is inside the span of its own call.
+    // A span created inside a tool has the span of the tool's own call as its parent.
     let inside = recorder.spans().into_iter().filter(|span| span.name == "inside");
     let mut around: Vec<_> = inside.map(|span| span.parent.unwrap()).collect();
     assert!(around.iter().all(|id| recorder.span(*id).get("otel.name") == Some("tools/call echo")));
@@ -219,7 +220,7 @@ async fn calls_at_once_are_not_mixed_up() {
 }
 
 #[tokio::test]
-async fn a_connection_keeps_no_span_open_in_which_it_was_made() {
+async fn connection_does_not_keep_its_setup_span_open() {
     let (recorder, _guard) = Recorder::start();
     let span = tracing::info_span!(target: "test", "setup");
     let client = tracing::Instrument::instrument(older(), span).await;

@@ -1,4 +1,4 @@
-//! `McpToolset`: a registry in step with a server.
+//! Tests of `McpToolset`, which keeps a registry in sync with the tools of a server.
 
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use crate::fake_server::{Answer, FakeServer, tool};
 
 const CHANGED: &str = "notifications/tools/list_changed";
 
+/// Starts a fake server with these tools, and connects a client. Each tool returns its own name.
 async fn started(names: &[&str]) -> (Arc<FakeServer>, Arc<McpClient>) {
     let tools: Vec<Value> = names.iter().map(|name| tool(name)).collect();
     FakeServer::start(McpClient::builder(), "fake", tools, |params| {
@@ -23,7 +24,7 @@ async fn started(names: &[&str]) -> (Arc<FakeServer>, Arc<McpClient>) {
     .await
 }
 
-/// A tool of our own.
+/// A tool that does not come from a server.
 struct Native(&'static str);
 
 impl ToolDyn for Native {
@@ -64,7 +65,7 @@ fn names(registry: &ToolRegistry) -> Vec<&str> {
     registry.names().collect()
 }
 
-/// Compares the names of what was added, replaced and removed.
+/// Asserts the names of the added, replaced and removed tools.
 #[track_caller]
 fn check(changes: &McpToolChanges, added: &[&str], replaced: &[&str], removed: &[&str]) {
     assert_eq!(changes.added, added, "added");
@@ -74,7 +75,7 @@ fn check(changes: &McpToolChanges, added: &[&str], replaced: &[&str], removed: &
 }
 
 #[tokio::test]
-async fn the_registry_follows_the_server() {
+async fn sync_updates_the_registry() {
     let (server, client) = started(&["a", "b"]).await;
     let mut registry = with_native(&["ours"]);
     let mut toolset = McpToolset::new(client, BridgeOptions::new());
@@ -83,7 +84,7 @@ async fn the_registry_follows_the_server() {
     assert_eq!(names(&registry), ["ours", "a", "b"]);
     assert!(!toolset.has_changed());
 
-    // At the end, and out of the middle: the others keep their place.
+    // A tool added at the end or removed from the middle does not move other tools.
     registry.register_dyn(Arc::new(Native("later")));
     server.set_tools([tool("a"), tool("b"), tool("c")]);
     check(&toolset.sync(&mut registry).await.unwrap(), &["c"], &[], &[]);
@@ -92,7 +93,7 @@ async fn the_registry_follows_the_server() {
     check(&toolset.sync(&mut registry).await.unwrap(), &[], &[], &["b"]);
     assert_eq!(names(&registry), ["ours", "a", "later", "c"]);
 
-    // In front, and told otherwise.
+    // A tool added in front moves the tools of the server to the end. A changed description replaces the tool.
     let mut other = tool("c");
     other["description"] = json!("Does something else");
     server.set_tools([tool("z"), tool("a"), other]);
@@ -100,7 +101,7 @@ async fn the_registry_follows_the_server() {
     assert_eq!(names(&registry), ["ours", "later", "z", "a", "c"]);
     assert_eq!(registry.definition("c").unwrap().description, "Does something else");
 
-    // The same in another order.
+    // A changed order also moves the tools of the server to the end.
     server.set_tools([tool("a"), tool("z")]);
     check(&toolset.sync(&mut registry).await.unwrap(), &[], &[], &["c"]);
     assert_eq!(names(&registry), ["ours", "later", "a", "z"]);
@@ -112,7 +113,7 @@ async fn the_registry_follows_the_server() {
 }
 
 #[tokio::test]
-async fn a_tool_keeps_its_place_and_its_self_if_nothing_changed() {
+async fn sync_without_changes_keeps_the_same_tool() {
     let (_server, client) = started(&["a"]).await;
     let mut registry = ToolRegistry::new();
     let mut toolset = McpToolset::new(client, BridgeOptions::new());
@@ -123,7 +124,7 @@ async fn a_tool_keeps_its_place_and_its_self_if_nothing_changed() {
 }
 
 #[tokio::test]
-async fn many_notifications_are_one_listing() {
+async fn many_notifications_cause_one_listing() {
     let (server, client) = started(&["a"]).await;
     let mut registry = ToolRegistry::new();
     let mut toolset = McpToolset::new(Arc::clone(&client), BridgeOptions::new());
@@ -134,7 +135,7 @@ async fn many_notifications_are_one_listing() {
     for _ in 0..1000 {
         server.notify(CHANGED);
     }
-    // Its answer comes behind all of them.
+    // The response to this call arrives after all notifications.
     client.call_tool_json("a", json!({})).await.unwrap();
     toolset.changed().await;
     assert!(toolset.has_changed());
@@ -156,7 +157,7 @@ async fn other_events_change_nothing() {
 }
 
 #[tokio::test]
-async fn a_list_that_fails_leaves_the_registry_as_it_was() {
+async fn failed_listing_does_not_change_the_registry() {
     let (server, client) = started(&["a"]).await;
     let mut registry = ToolRegistry::new();
     let mut toolset = McpToolset::new(client, BridgeOptions::new());
@@ -171,7 +172,7 @@ async fn a_list_that_fails_leaves_the_registry_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_name_that_another_tool_has_is_an_error_that_names_both() {
+async fn taken_name_is_an_error_that_names_both_tools() {
     let (_server, client) = started(&["other", "read.file"]).await;
     let mut registry = with_native(&["read_file"]);
     let mut toolset = McpToolset::new(Arc::clone(&client), BridgeOptions::new());
@@ -215,7 +216,7 @@ async fn two_servers_share_a_registry() {
 }
 
 #[tokio::test]
-async fn what_others_put_in_the_place_of_a_tool_is_theirs() {
+async fn replaced_tool_is_not_removed_by_the_toolset() {
     let (server, client) = started(&["a", "b"]).await;
     let mut registry = ToolRegistry::new();
     let mut toolset = McpToolset::new(client, BridgeOptions::new());
@@ -231,7 +232,7 @@ async fn what_others_put_in_the_place_of_a_tool_is_theirs() {
 }
 
 #[tokio::test]
-async fn an_agent_gets_the_tools_of_a_server_between_its_runs() {
+async fn agent_gets_changed_tools_between_runs() {
     let server = McpServer::new(with_native(&["first"])).with_name("native");
     let notifier = server.notifier();
     let (ours, theirs) = tokio::io::duplex(1024 * 1024);

@@ -1,5 +1,5 @@
-//! Our server as a protected resource of OAuth 2.1, behind a proxy: the client of the SDK for TypeScript and our own
-//! client discover the authorization server by it, and renew their tokens.
+//! Tests of the server as a protected resource of OAuth 2.1 behind a proxy. The clients are the TypeScript SDK and the
+//! client of this crate. Both discover the authorization server from the resource metadata, and renew their tokens.
 
 mod issuer;
 
@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use issuer::Issuer;
 
-/// Says in whose name and with which scopes it was called.
+/// Returns the subject and the scopes of the caller.
 #[neuron_tool]
 async fn whoami(ctx: &ToolContext) -> Result<String, ToolError> {
     let peer = ctx.extensions.get::<McpPeer>().unwrap();
@@ -28,8 +28,9 @@ async fn whoami(ctx: &ToolContext) -> Result<String, ToolError> {
     Ok(format!("{subject}: {}", claims.scopes.join(" ")))
 }
 
-/// The server, until it is dropped.
+/// A running protected server behind a TCP proxy. Stops when dropped.
 struct Protected {
+    /// URL of the MCP endpoint at the proxy.
     url: String,
     _tasks: JoinSet<()>,
 }
@@ -54,7 +55,7 @@ impl Protected {
             while let Ok((mut client, _)) = proxy.accept().await {
                 connections.spawn(async move {
                     let mut server = TcpStream::connect(addr).await.unwrap();
-                    // A connection that breaks off is its client's affair.
+                    // Ignore errors, because a client may close its connection at any time.
                     let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
                 });
             }
@@ -64,7 +65,7 @@ impl Protected {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_sdk_for_typescript_authorizes_and_renews() {
+async fn typescript_client_authorizes_and_renews() {
     let Some(suite) = Suite::or_skip() else {
         return;
     };
@@ -99,11 +100,11 @@ async fn the_sdk_for_typescript_authorizes_and_renews() {
     );
 }
 
-/// What the SDK's client tells of its session.
+/// Runs the client of the TypeScript SDK, and returns its report as JSON.
 #[track_caller]
 fn told(suite: &Suite, url: &str, issuer: &str) -> Value {
     let program = suite.server_everything();
-    // The SDK is beside the server that uses it.
+    // The server `everything` depends on the SDK, so the SDK is installed next to this server.
     let server = Path::new(program.args.last().unwrap());
     let sdk = server.ancestors().nth(3).unwrap().join("sdk");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/authorization/client.mjs");
@@ -120,7 +121,8 @@ mod own_client {
 
     use super::*;
 
-    /// A person whose way through the page is a function.
+    /// A redirect that computes the callback URL from the authorization URL. Simulates the user at the authorization
+    /// page.
     struct Person<F>(F);
 
     impl<F: Fn(&str) -> String + Send + Sync> OAuthRedirect for Person<F> {
@@ -166,7 +168,7 @@ mod own_client {
     }
 
     #[tokio::test]
-    async fn a_missing_scope_is_asked_for() {
+    async fn missing_scope_is_requested() {
         let issuer = Issuer::start().await;
         let server = Protected::start(&issuer).await;
         let client = connect(&issuer, &server).await.unwrap();
@@ -177,7 +179,7 @@ mod own_client {
     }
 
     #[tokio::test]
-    async fn a_token_for_another_resource_is_refused() {
+    async fn token_for_another_resource_is_refused() {
         let issuer = Issuer::start().await;
         let server = Protected::start(&issuer).await;
         issuer.set_audience("https://other.example/mcp");

@@ -10,7 +10,7 @@ use neuron_mcp::HttpServerConfig;
 use neuron_testkit::mcp::{Suite, python_or_skip};
 use serde_json::{Value, json};
 
-/// Tells this program, started again, to serve.
+/// Environment variable that makes the test binary run as the server.
 const SERVE: &str = "NEURON_MCP_TEST_SERVE";
 
 /// A client, which prints the results of its session as JSON.
@@ -29,56 +29,57 @@ const OLDER_FASTMCP: Client = Client::Python { script: FASTMCP, mode: "legacy" }
 const NEWEST_FASTMCP: Client = Client::Python { script: FASTMCP, mode: "auto" };
 
 #[test]
-fn python_sdk_of_an_older_version_over_stdio_uses_every_feature() {
+fn python_sdk_with_handshake_works_over_stdio() {
     over_stdio(OLDER_SDK);
 }
 
 #[test]
-fn python_sdk_of_the_newest_version_over_stdio_uses_every_feature() {
+fn python_sdk_without_handshake_works_over_stdio() {
     over_stdio(NEWEST_SDK);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn python_sdk_of_an_older_version_over_http_uses_every_feature() {
+async fn python_sdk_with_handshake_works_over_http() {
     over_http(OLDER_SDK).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn python_sdk_of_the_newest_version_over_http_uses_every_feature() {
+async fn python_sdk_without_handshake_works_over_http() {
     over_http(NEWEST_SDK).await;
 }
 
 #[test]
-fn fastmcp_of_an_older_version_over_stdio_uses_every_feature() {
+fn fastmcp_with_handshake_works_over_stdio() {
     over_stdio(OLDER_FASTMCP);
 }
 
 #[test]
-fn fastmcp_of_the_newest_version_over_stdio_uses_every_feature() {
+fn fastmcp_without_handshake_works_over_stdio() {
     over_stdio(NEWEST_FASTMCP);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fastmcp_of_an_older_version_over_http_uses_every_feature() {
+async fn fastmcp_with_handshake_works_over_http() {
     over_http(OLDER_FASTMCP).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fastmcp_of_the_newest_version_over_http_uses_every_feature() {
+async fn fastmcp_without_handshake_works_over_http() {
     over_http(NEWEST_FASTMCP).await;
 }
 
 #[test]
-fn ai_sdk_over_stdio_uses_every_feature_that_it_has() {
+fn ai_sdk_works_over_stdio() {
     over_stdio(Client::AiSdk);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ai_sdk_over_http_uses_every_feature_that_it_has() {
+async fn ai_sdk_works_over_http() {
     over_http(Client::AiSdk).await;
 }
 
-/// The server for the client that starts it: this program, with one test that is none then.
+/// Serves over stdio if the environment variable [`SERVE`] is set. Does nothing in an ordinary test run. Clients start
+/// this test binary as their server.
 #[test]
 fn serves_over_stdio() {
     if std::env::var_os(SERVE).is_some() {
@@ -86,11 +87,12 @@ fn serves_over_stdio() {
         rustix::stdio::dup2_stdout(messages).unwrap();
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(server::new().serve_stdio()).unwrap();
-        // What the harness says at its end is no message either.
+        // Exit here, so that the test harness does not write its summary to standard output.
         std::process::exit(0);
     }
 }
 
+/// Checks a client with the server over stdio. Does nothing if the client is not available.
 fn over_stdio(client: Client) {
     let Some(command) = client.command() else {
         return;
@@ -107,6 +109,7 @@ fn over_stdio(client: Client) {
     assert_eq!(seen(command, &server), client.expected());
 }
 
+/// Checks a client with the server over HTTP. Does nothing if the client is not available.
 async fn over_http(client: Client) {
     let Some(command) = client.command() else {
         return;
@@ -139,7 +142,7 @@ impl Client {
         match self {
             Self::Python { script, mode } => {
                 let mut command = Command::new(python_or_skip()?);
-                // `-P`: the files beside the script are not modules. `-B`: nothing is written there.
+                // `-P`: do not import modules from the folder of the script. `-B`: do not write bytecode files.
                 command.args(["-P", "-B"]).arg(folder.join("python").join(script)).arg(mode);
                 Some(command)
             }
@@ -170,6 +173,7 @@ impl Client {
     }
 }
 
+/// Returns the results of a client that has every feature.
 fn expected(version: &str) -> Value {
     json!({
         "version": version,

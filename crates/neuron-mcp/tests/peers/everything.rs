@@ -1,4 +1,5 @@
-//! The reference server with every feature: each tool through an agent, and whatever else it offers.
+//! Tests of the client with the official server `everything`. An agent calls each of its tools, and the client uses its
+//! resources, prompts, completions and subscriptions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -16,11 +17,11 @@ use neuron_tool::ToolRegistry;
 use neuron_types::{ContentBlock, ContentItem, ImageSource, ProgressReporter, ToolContext};
 use serde_json::{Value, json};
 
-/// Set where the tests run, and not to be seen by a server.
+/// An environment variable of the test process, with its value. The server must not inherit it.
 const SECRET: (&str, &str) = ("CARGO_MANIFEST_DIR", env!("CARGO_MANIFEST_DIR"));
 
 #[tokio::test]
-async fn everything_over_stdio() {
+async fn everything_server_works_over_stdio() {
     let Some(suite) = Suite::or_skip() else {
         return;
     };
@@ -33,7 +34,7 @@ async fn everything_over_stdio() {
     let client = Arc::new(builder(&person).connect_stdio(config).await.unwrap());
     let results = call_every_tool(&client, &person).await;
 
-    // What we named, and nothing of ours that we did not.
+    // The server sees the configured variable, and no other variable of the test process.
     assert_eq!(std::env::var(SECRET.0).as_deref(), Ok(SECRET.1));
     let environment: BTreeMap<String, String> =
         serde_json::from_str(&results["get-env"].text()).unwrap();
@@ -46,7 +47,7 @@ async fn everything_over_stdio() {
 }
 
 #[tokio::test]
-async fn everything_over_http() {
+async fn everything_server_works_over_http() {
     let Some(server) = EverythingServer::or_skip() else {
         return;
     };
@@ -59,7 +60,7 @@ async fn everything_over_http() {
 }
 
 #[tokio::test]
-async fn everything_over_the_http_of_2024_11_05() {
+async fn everything_server_works_over_legacy_http() {
     let Some(server) = LegacyEverythingServer::or_skip() else {
         return;
     };
@@ -72,18 +73,18 @@ async fn everything_over_the_http_of_2024_11_05() {
     assert!(client.is_closed());
 }
 
-/// A client that can do all that a server may ask for.
+/// Returns a builder of a client that supports sampling, elicitation and roots.
 fn builder(person: &Person) -> McpClientBuilder {
     let model = ScriptedProvider::new([Reply::text("Four.").model("scripted-model")]);
     McpClient::builder()
-        // Node.js begins slowly where the disk is busy.
+        // Node.js starts slowly on a loaded machine.
         .connect_timeout(Duration::from_secs(120))
         .sampling(ProviderSampling::new(model, AllowAll))
         .elicitation(person.clone())
         .roots(vec![McpRoot::new("file:///srv/project").with_name("project")])
 }
 
-/// Somebody who fills in every form and visits every page.
+/// An elicitation handler that accepts every form and URL, and records the requests.
 #[derive(Debug, Clone, Default)]
 struct Person(Arc<Mutex<Vec<ElicitationRequest>>>);
 
@@ -101,7 +102,7 @@ impl ElicitationHandler for Person {
     }
 }
 
-/// What an agent's model got back from a tool.
+/// A tool result that the agent's model received.
 #[derive(Debug)]
 struct Seen {
     content: Vec<ContentItem>,
@@ -109,7 +110,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// The texts in it, one after the other.
+    /// Returns the text items of the result, joined with line breaks.
     fn text(&self) -> String {
         let texts = self.content.iter().filter_map(|item| match item {
             ContentItem::Text(text) => Some(text.as_str()),
@@ -119,10 +120,10 @@ impl Seen {
     }
 }
 
-/// The compressed file has these bytes.
+/// Content of the file that the server compresses, as a data URL.
 const TEXT: &str = "data:text/plain;base64,SGVsbG8sIHdvcmxkIQ==";
 
-/// Arguments for each tool, by name.
+/// Returns the name of each tool of the server, with arguments for one call.
 fn calls() -> Vec<(&'static str, Value)> {
     vec![
         ("echo", json!({"message": "hello"})),
@@ -145,7 +146,8 @@ fn calls() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Subscribes, lets an agent call each tool once, and looks at what its model gets back.
+/// Lets an agent call each tool once, and checks the results, the progress, and the events of a subscription. Returns
+/// the results by tool name.
 async fn call_every_tool(client: &Arc<McpClient>, person: &Person) -> HashMap<String, Seen> {
     let mut events = client.events();
     client.set_log_level(LogLevel::Debug).await.unwrap();
@@ -154,14 +156,14 @@ async fn call_every_tool(client: &Arc<McpClient>, person: &Person) -> HashMap<St
     let progress = Progress::default();
     let results = run_agent(client, progress.clone()).await;
     for (name, seen) in &results {
-        // It is only for clients with the tasks of MCP 2025-11-25, and says so.
+        // This tool requires a client with the task feature of MCP 2025-11-25, so it returns an error.
         assert_eq!(seen.is_error, name == "simulate-research-query", "{name}: {seen:?}");
     }
     check_results(&results);
     assert_eq!(*progress.0.lock().unwrap(), [(1.0, 3.0), (2.0, 3.0), (3.0, 3.0)]);
     check_elicitations(person);
 
-    // The tools that begin to send something do so at once.
+    // The called tool `toggle-subscriber-updates` has started to send updates of the subscribed resource.
     wait_for(&mut events, |event| match event {
         McpEvent::ResourceUpdated { uri } => uri == WATCHED,
         _ => false,
@@ -172,7 +174,8 @@ async fn call_every_tool(client: &Arc<McpClient>, person: &Person) -> HashMap<St
         McpEvent::Log(message) => message.data.as_str().is_some_and(|text| text.contains("level")),
         _ => false,
     };
-    // Toggled off and on, it begins anew.
+    // The agent has already started the simulated logging. The first call stops the logging, and the second call
+    // restarts it.
     for _ in 0..2 {
         client.call_tool_json("toggle-simulated-logging", json!({})).await.unwrap();
     }
@@ -183,9 +186,10 @@ async fn call_every_tool(client: &Arc<McpClient>, person: &Person) -> HashMap<St
     results
 }
 
+/// URI of the subscribed resource.
 const WATCHED: &str = "demo://resource/dynamic/text/1";
 
-/// An agent whose model calls every tool, all at once.
+/// Runs an agent whose model calls every tool in one turn. Returns the results by tool name.
 async fn run_agent(client: &Arc<McpClient>, progress: Progress) -> HashMap<String, Seen> {
     let mut tools = ToolRegistry::new();
     for tool in McpToolBridge::discover(client).await.unwrap() {
@@ -216,6 +220,7 @@ async fn run_agent(client: &Arc<McpClient>, progress: Progress) -> HashMap<Strin
     results.collect()
 }
 
+/// Asserts the content of the tool results.
 fn check_results(results: &HashMap<String, Seen>) {
     let text = |name: &str| results[name].text();
     let says =
@@ -263,10 +268,11 @@ fn check_results(results: &HashMap<String, Seen>) {
     assert!(reference.blob.is_some() && reference.text.is_none());
     let compressed = resource("gzip-file-as-resource");
     assert_eq!(compressed.mime_type.as_deref(), Some("application/gzip"));
-    // Every gzip file begins so (RFC 1952).
+    // The magic bytes of gzip (RFC 1952), in base64.
     assert!(compressed.blob.is_some_and(|blob| blob.starts_with("H4sI")));
 }
 
+/// Asserts that the server has requested one form and one URL.
 fn check_elicitations(person: &Person) {
     let asked = person.0.lock().unwrap();
     assert_eq!(asked.len(), 2, "{asked:?}");
@@ -285,7 +291,7 @@ fn check_elicitations(person: &Person) {
     }
 }
 
-/// Resources, templates, prompts, completions and the server itself.
+/// Uses the server's information, resources, templates, prompts, completions and roots, and checks the results.
 async fn use_the_rest(client: &McpClient) {
     assert_eq!(client.server_info().name, "mcp-servers/everything");
     assert_eq!(client.version(), McpVersion::V2025_11_25);
@@ -297,7 +303,7 @@ async fn use_the_rest(client: &McpClient) {
     assert_eq!(document.mime_type.as_deref(), Some("text/markdown"));
     let content = client.read_resource(&document.uri).await.unwrap();
     assert!(content[0].text.as_deref().is_some_and(|text| text.starts_with('#')), "{content:?}");
-    // The file that a tool has compressed is there for the session.
+    // The file compressed by the tool is a resource until the end of the session.
     let content = client.read_resource("demo://resource/session/a.gz").await.unwrap();
     assert!(content[0].blob.is_some());
     let error = client.read_resource("demo://resource/nowhere").await.unwrap_err();
@@ -337,7 +343,7 @@ async fn use_the_rest(client: &McpClient) {
     };
     assert_eq!(client.complete(query).await.unwrap().values, ["17"]);
 
-    // The server asks for the folders anew when they change, and logs how many it got.
+    // The server requests the roots again after a change, and logs their number.
     let mut events = client.events();
     let folders = ["file:///a", "file:///b", "file:///c"].map(McpRoot::new);
     client.set_roots(folders.into()).await.unwrap();
@@ -352,7 +358,7 @@ async fn use_the_rest(client: &McpClient) {
     assert!(folders.content[0].to_string().contains("file:///c"), "{folders:?}");
 }
 
-/// Waits for an event of a kind, and forgets others.
+/// Waits for an event for which `wanted` returns `true`. Discards other events. Panics after 60 seconds.
 async fn wait_for(events: &mut McpEvents, wanted: impl Fn(&McpEvent) -> bool) {
     let found = async {
         while let Some(event) = events.next().await {
@@ -365,7 +371,7 @@ async fn wait_for(events: &mut McpEvents, wanted: impl Fn(&McpEvent) -> bool) {
     assert_eq!(tokio::time::timeout(Duration::from_secs(60), found).await, Ok(true));
 }
 
-/// What was reported: how far, and of how much.
+/// Records the progress and the total of each progress report.
 #[derive(Debug, Clone, Default)]
 struct Progress(Arc<Mutex<Vec<(f64, f64)>>>);
 

@@ -1,4 +1,4 @@
-//! The reference server of files.
+//! Test of the client with the official filesystem server.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,20 +9,20 @@ use neuron_types::ToolOutput;
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn files_are_written_read_and_listed_and_others_are_out_of_reach() {
+async fn files_are_accessible_only_inside_the_allowed_folder() {
     let Some(suite) = Suite::or_skip() else {
         return;
     };
     let inside = tempfile::tempdir().unwrap();
     let outside = tempfile::tempdir().unwrap();
     std::fs::write(outside.path().join("secret.txt"), "secret").unwrap();
-    // The server knows the folder by its real name.
+    // The server compares resolved paths, so the path of the folder must not contain symbolic links.
     let folder = inside.path().canonicalize().unwrap();
     let program = suite.server_filesystem();
     let mut args = program.args;
     args.push(folder.display().to_string());
     let config = StdioConfig { command: program.program, args, env: Vec::new() };
-    // Node.js begins slowly where the disk is busy.
+    // Node.js starts slowly on a loaded machine.
     let builder = McpClient::builder().connect_timeout(Duration::from_secs(120));
     let client = builder.connect_stdio(config).await.unwrap();
     assert_eq!(client.list_all_tools().await.unwrap().len(), 14);
@@ -39,7 +39,7 @@ async fn files_are_written_read_and_listed_and_others_are_out_of_reach() {
     let listed = call("list_directory", json!({"path": path(&folder, "")})).await.unwrap();
     assert_eq!(text(&listed), "[FILE] note.txt");
 
-    // A result and no error: a model may read it and try again.
+    // A refused access is a result with `is_error`, which a model can react to.
     for (tool, arguments) in [
         ("read_text_file", json!({"path": path(outside.path(), "secret.txt")})),
         ("write_file", json!({"path": path(outside.path(), "new.txt"), "content": "new"})),

@@ -1,4 +1,5 @@
-//! Our client before a server of the SDK for Python that has only the HTTP of MCP 2024-11-05.
+//! Tests of the client with a server of the Python SDK that supports only the two-endpoint HTTP transport of MCP
+//! 2024-11-05.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -9,10 +10,11 @@ use neuron_mcp::{HttpConfig, McpClient};
 use neuron_testkit::mcp::python_or_skip;
 use serde_json::json;
 
-/// The server, until it is dropped.
+/// A running server process and the URL of its event stream. The process is killed on drop.
 struct Server(Child, String);
 
 impl Server {
+    /// Starts the server. Returns `None` if the test is to be skipped because there is no Python with the SDK.
     fn or_skip() -> Option<Self> {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/python/sse_server.py");
         let mut command = Command::new(python_or_skip()?);
@@ -39,7 +41,7 @@ async fn connect(server: &Server) -> McpClient {
 }
 
 #[tokio::test]
-async fn server_of_the_sdk_for_python_is_recognised() {
+async fn python_sdk_server_is_recognised() {
     let Some(server) = Server::or_skip() else { return };
     let client = connect(&server).await;
     assert_eq!(client.server_info().name, "old");
@@ -55,12 +57,12 @@ async fn server_of_the_sdk_for_python_is_recognised() {
 }
 
 #[tokio::test]
-async fn call_ends_with_an_error_when_the_server_is_killed() {
+async fn call_fails_when_the_server_is_killed() {
     let Some(mut server) = Server::or_skip() else { return };
     let client = Arc::new(connect(&server).await);
     let calling = Arc::clone(&client);
     let call = tokio::spawn(async move { calling.call_tool_json("sleep", json!({})).await });
-    // The call is on its way.
+    // The response to this call proves that the server has received the earlier call.
     client.call_tool_json("add", json!({"a": 1, "b": 1})).await.unwrap();
     server.0.kill().unwrap();
     let error = tokio::time::timeout(Duration::from_secs(60), call).await.unwrap().unwrap();

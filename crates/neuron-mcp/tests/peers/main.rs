@@ -1,4 +1,4 @@
-//! Our client with servers of other vendors, and our server with their clients.
+//! Tests of the client with servers of other projects, and of the server with clients of other projects.
 #![cfg(unix)]
 
 mod authorization;

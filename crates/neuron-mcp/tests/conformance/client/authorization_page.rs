@@ -1,14 +1,15 @@
-//! A person who agrees on every authorization page.
+//! A redirect handler for the conformance suite, whose authorization page grants every request.
 
 use neuron_mcp::{McpError, OAuthRedirect};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Opens the page, which in the suite sends everybody back at once.
+/// Opens the authorization page. The page of the suite redirects immediately to the callback URL.
 pub(super) struct AuthorizationPage;
 
 impl OAuthRedirect for AuthorizationPage {
-    /// Nobody listens there: the suite's answer tells the address, and it is not visited.
+    /// Returns a URL on which nothing listens. The callback URL is taken from the redirect response and never
+    /// requested.
     fn redirect_uri(&self) -> String {
         "http://127.0.0.1:9/callback".to_owned()
     }
@@ -18,7 +19,7 @@ impl OAuthRedirect for AuthorizationPage {
     }
 }
 
-/// Where a page on plain HTTP sends its visitors.
+/// Requests a page over plain HTTP, and returns its `Location` header.
 async fn location(url: &str) -> Result<String, String> {
     let uri: http::Uri = url.parse().map_err(|error| format!("{error}"))?;
     let authority = uri.authority().ok_or("no authority")?.as_str();

@@ -1,4 +1,4 @@
-//! The client that the suite starts for a scenario. It knows nothing of the SDK.
+//! The client program that the suite starts for each scenario. Uses only the API of this crate, without the SDK.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -14,7 +14,7 @@ use super::authorization_page::AuthorizationPage;
 
 type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 
-/// Does nothing in an ordinary run of the tests. The suite says by environment variables what it wants.
+/// Runs the scenario that the suite selects by environment variables. Does nothing in an ordinary test run.
 #[test]
 fn scenario() -> Outcome {
     let Ok(name) = std::env::var("MCP_CONFORMANCE_SCENARIO") else { return Ok(()) };
@@ -22,11 +22,13 @@ fn scenario() -> Outcome {
     runtime.block_on(play(&Scenario::from_environment(name)?))
 }
 
-/// What the suite wants.
+/// The scenario that the suite has selected.
 struct Scenario {
     name: String,
+    /// URL of the suite's server.
     server: String,
     version: McpVersion,
+    /// Additional data of the scenario, such as client credentials.
     context: Value,
 }
 
@@ -43,6 +45,7 @@ impl Scenario {
         })
     }
 
+    /// Returns a text field of the context, or an empty string if the field is missing.
     fn context(&self, field: &str) -> &str {
         self.context[field].as_str().unwrap_or_default()
     }
@@ -53,6 +56,7 @@ impl Scenario {
     }
 }
 
+/// Connects to the suite's server, runs the scenario, and closes the connection.
 async fn play(scenario: &Scenario) -> Outcome {
     let builder = match authorization(scenario) {
         Some(oauth) => McpClient::builder().oauth(oauth),
@@ -64,7 +68,7 @@ async fn play(scenario: &Scenario) -> Outcome {
     outcome
 }
 
-/// How to be authorized, in the scenarios that are about that.
+/// Returns the OAuth configuration of an authorization scenario. Returns `None` for other scenarios.
 fn authorization(scenario: &Scenario) -> Option<OAuthConfig> {
     let name = scenario.name.strip_prefix("auth/")?;
     let (id, secret) = (scenario.context("client_id"), scenario.context("client_secret"));
@@ -75,13 +79,14 @@ fn authorization(scenario: &Scenario) -> Option<OAuthConfig> {
             .with_client(id)
             .with_client_secret(secret)
             .with_issuer(scenario.context("issuer")),
-        // What the suite calls the document of its clients.
+        // The URL at which the suite serves a client metadata document.
         "basic-cimd" => by_person
             .with_client_metadata_url("https://conformance-test.local/client-metadata.json"),
         _ => by_person,
     })
 }
 
+/// Sends the requests of the scenario.
 async fn use_server(scenario: &Scenario, client: &McpClient) -> Outcome {
     let tools = client.list_all_tools().await?;
     match scenario.name.as_str() {
@@ -91,14 +96,14 @@ async fn use_server(scenario: &Scenario, client: &McpClient) -> Outcome {
                 client.call_tool_json(name, call["arguments"].clone()).await?;
             }
         }
-        // What the client knows of a tool, shown to the server.
+        // Send the received input schema back, so that the suite can check that no part was lost.
         "json-schema-2020-12-preservation" => {
             let tool = tools.iter().find(|tool| tool.name == "json_schema_2020_12_tool");
             let schema = &tool.ok_or("the tool is missing")?.input_schema;
             client.call_tool_json("json_schema_echo", json!({"schema": schema})).await?;
         }
         "sep-2322-client-request-state" => {
-            // At the same time, so that one call could take the state of another.
+            // Concurrent calls, so that the suite detects if a call uses the state of another call.
             let calls = tools.iter().map(|tool| client.call_tool_json(&tool.name, json!({})));
             futures_util::future::try_join_all(calls).await?;
         }
@@ -123,12 +128,13 @@ async fn call_all(client: &McpClient, tools: &[ToolDefinition]) -> Outcome {
     Ok(())
 }
 
-/// Something for everything that a tool requires.
+/// Returns arguments with a sample value for each required parameter.
 fn arguments(schema: &Value) -> Map<String, Value> {
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     required.map(|name| (name.to_owned(), some_value(&schema["properties"][name]))).collect()
 }
 
+/// Returns a sample value of the type in the schema.
 fn some_value(schema: &Value) -> Value {
     match schema["type"].as_str() {
         Some("number" | "integer") => json!(5),
@@ -140,7 +146,7 @@ fn some_value(schema: &Value) -> Value {
     }
 }
 
-/// A person who agrees to everything, and changes nothing in a form.
+/// An elicitation handler that accepts every form with its default values, and declines URLs.
 struct Accepts;
 
 impl ElicitationHandler for Accepts {

@@ -1,4 +1,4 @@
-//! Tools that ask the client something while they run.
+//! Tools of the suite that request sampling, elicitation or roots from the client.
 
 use std::sync::Arc;
 
@@ -74,19 +74,19 @@ pub(super) fn all() -> Vec<Arc<dyn ToolDyn>> {
     ]
 }
 
-/// Arguments with one text.
+/// Returns an input schema with one required text parameter.
 fn one_text(name: &str) -> Value {
     json!({"type": "object", "properties": {name: {"type": "string"}}, "required": [name]})
 }
 
-/// A form in which each field must be filled in.
+/// Returns the schema of a form in which every field is required.
 pub(super) fn form(fields: Value) -> Value {
     let required: Vec<String> =
         fields.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
     json!({"type": "object", "properties": fields, "required": required})
 }
 
-/// What a person did, in words.
+/// Returns the client's response to an elicitation request as text.
 pub(super) fn told(answer: &ElicitationResponse) -> String {
     match answer {
         ElicitationResponse::Accept(content) => format!("action=accept, content={content}"),
@@ -95,18 +95,21 @@ pub(super) fn told(answer: &ElicitationResponse) -> String {
     }
 }
 
+/// Sends a sampling request with one user message, and returns the text of the response.
 async fn sample(peer: &McpPeer, key: &str, prompt: &str) -> Result<String, ToolError> {
     let messages = vec![Message::user(prompt)];
     let request = SamplingRequest { messages, max_tokens: 100, ..Default::default() };
     Ok(peer.sample(key, request).await?.message.text())
 }
 
+/// Runs a tool that requests a form with this schema and returns the client's response.
 async fn completes(call: Call, schema: Value) -> Result<ToolOutput, ToolError> {
     let question = ElicitationRequest::form("Please fill in the form", schema);
     let answer = call.peer.elicit("form", question).await?;
     Ok(ToolOutput::text(format!("Elicitation completed: {}", told(&answer))))
 }
 
+/// Runs a tool that requests the user's name and returns a greeting.
 async fn name_is_asked(call: Call) -> Result<ToolOutput, ToolError> {
     let schema = form(json!({"name": {"type": "string"}}));
     let question = ElicitationRequest::form("What is your name?", schema);
@@ -119,15 +122,16 @@ async fn name_is_asked(call: Call) -> Result<ToolOutput, ToolError> {
     Ok(ToolOutput::text(greeting))
 }
 
+/// Runs a tool that requests a confirmation.
 async fn confirmed(call: Call) -> Result<ToolOutput, ToolError> {
     let question =
         ElicitationRequest::form("Please confirm", form(json!({"ok": {"type": "boolean"}})));
     let answer = call.peer.elicit("confirm", question).await?;
-    // A state that is not the server's own never comes here.
+    // The server has already refused a changed or foreign state before it runs the tool again.
     Ok(ToolOutput::text(format!("state-ok: {}", told(&answer))))
 }
 
-/// A question of each kind.
+/// Returns an elicitation request, a sampling request and a roots request.
 fn several() -> [(&'static str, InputRequest); 3] {
     let schema = form(json!({"name": {"type": "string"}}));
     let messages = vec![Message::user("Generate a greeting")];
@@ -139,6 +143,7 @@ fn several() -> [(&'static str, InputRequest); 3] {
     ]
 }
 
+/// Returns a form schema with default values (SEP-1034).
 fn defaults() -> Value {
     json!({"type": "object", "properties": {
         "name": {"type": "string", "default": "John Doe"},
@@ -151,6 +156,7 @@ fn defaults() -> Value {
     }})
 }
 
+/// Returns a form schema with every kind of enumeration (SEP-1330).
 fn enums() -> Value {
     let plain = ["option1", "option2", "option3"];
     let titled = |titles: [&str; 3]| {

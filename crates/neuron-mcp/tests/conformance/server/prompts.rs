@@ -1,4 +1,4 @@
-//! Prompts that the suite asks for.
+//! Prompts that the suite requires.
 
 use neuron_mcp::{
     ElicitationRequest, McpPrompt, McpPromptArgument, McpPromptMessage, McpPromptResult,

@@ -1,4 +1,4 @@
-//! Resources that the suite reads.
+//! Resources that the suite requires.
 
 use neuron_mcp::{McpResource, McpResourceContents, McpResourceSet, McpResourceTemplate};
 use serde_json::json;

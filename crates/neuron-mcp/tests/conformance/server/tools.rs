@@ -1,4 +1,4 @@
-//! Tools that the suite calls: every kind of content, failures, progress, log messages.
+//! Tools that the suite requires. They return every kind of content, fail, report progress, or send log messages.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
-/// A red pixel.
+/// A PNG image of one red pixel, in base64.
 pub(super) const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
 
-/// A sound without samples.
+/// A WAV file without samples, in base64.
 const WAV: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA=";
 
-/// A call of a tool.
+/// Input, context and client of a tool call.
 pub(super) struct Call {
     pub(super) input: Value,
     pub(super) ctx: ToolContext,
     pub(super) peer: McpPeer,
 }
 
-/// A tool made of a function.
+/// A tool that calls the closure `run`.
 struct FnTool<F> {
     definition: ToolDefinition,
     run: F,
@@ -53,6 +53,7 @@ where
     }
 }
 
+/// Creates a tool that calls the closure `run`.
 pub(super) fn tool<F, Fut>(name: &str, input_schema: Value, run: F) -> Arc<dyn ToolDyn>
 where
     F: Fn(Call) -> Fut + Send + Sync + 'static,
@@ -72,7 +73,7 @@ where
     Arc::new(FnTool { definition, run })
 }
 
-/// A tool without arguments.
+/// Creates a tool without parameters that calls the closure `run`.
 pub(super) fn plain<F, Fut>(name: &str, run: F) -> Arc<dyn ToolDyn>
 where
     F: Fn(Call) -> Fut + Send + Sync + 'static,
@@ -81,7 +82,7 @@ where
     tool(name, json!({"type": "object", "properties": {}}), run)
 }
 
-/// A tool that always returns the same.
+/// Creates a tool that always returns this content.
 fn fixed(name: &str, content: Vec<ContentItem>) -> Arc<dyn ToolDyn> {
     plain(name, move |_| {
         let content = content.clone();
@@ -94,6 +95,7 @@ pub(super) fn image() -> ContentItem {
     ContentItem::Image { source }
 }
 
+/// Returns an embedded text resource.
 fn resource(uri: &str, mime_type: &str, text: &str) -> ContentItem {
     ContentItem::Resource { resource: EmbeddedResource::text(uri, text).with_mime_type(mime_type) }
 }
@@ -134,7 +136,8 @@ pub(super) fn all() -> Vec<Arc<dyn ToolDyn>> {
         }),
         plain("test_tool_with_logging", |call| async {
             let output = logs(call, LogLevel::Info).await;
-            // They go over another connection than the answer, and the suite counts them soon after that.
+            // The log messages use another connection than the response. The suite counts the messages soon after the
+            // response, so the response is delayed.
             tokio::time::sleep(PAUSE * 20).await;
             output
         }),
@@ -157,9 +160,10 @@ pub(super) fn all() -> Vec<Arc<dyn ToolDyn>> {
     ]
 }
 
-/// The suite wants a pause between the messages.
+/// Pause between two messages. The suite requires a pause.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// Runs a tool that sends three log messages.
 async fn logs(call: Call, level: LogLevel) -> Result<ToolOutput, ToolError> {
     call.peer.log(level, Some("fixture"), "Tool execution started");
     tokio::time::sleep(PAUSE).await;
@@ -169,6 +173,7 @@ async fn logs(call: Call, level: LogLevel) -> Result<ToolOutput, ToolError> {
     Ok(ToolOutput::text("Three messages were logged."))
 }
 
+/// Runs a tool that reports progress three times.
 async fn progresses(call: Call) -> Result<ToolOutput, ToolError> {
     for progress in [0.0, 50.0, 100.0] {
         if let Some(reporter) = &call.ctx.progress_reporter {
@@ -179,6 +184,7 @@ async fn progresses(call: Call) -> Result<ToolOutput, ToolError> {
     Ok(ToolOutput::text("Done."))
 }
 
+/// Returns an input schema with keywords of JSON Schema 2020-12. The server must list the schema unchanged.
 fn json_schema_2020_12() -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -203,7 +209,7 @@ fn json_schema_2020_12() -> Value {
     })
 }
 
-/// Arguments that a client repeats in headers (SEP-2243).
+/// Returns an input schema whose parameters a client repeats in HTTP headers (SEP-2243).
 fn custom_headers() -> Value {
     json!({
         "type": "object",

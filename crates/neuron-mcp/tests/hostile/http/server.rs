@@ -1,4 +1,4 @@
-//! A server over HTTP without any library for it, so that its bytes are exactly as they stand here.
+//! A hostile HTTP server. It uses no HTTP library, so that the tests control every byte of its responses.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use crate::server::Wire;
 
-/// A server on a loopback port, until it is dropped.
+/// A running server on a free port of 127.0.0.1. Stops when dropped.
 pub(super) struct HttpServer {
     address: SocketAddr,
     task: JoinHandle<()>,
@@ -30,7 +30,7 @@ impl HttpServer {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 tokio::spawn(async move {
-                    // The client may hang up.
+                    // Ignore errors, because the client may close the connection.
                     let _ = one_request(stream).await;
                 });
             }
@@ -43,6 +43,7 @@ impl HttpServer {
     }
 }
 
+/// Reads one HTTP request and responds to it.
 async fn one_request(stream: TcpStream) -> io::Result<()> {
     let mut stream = BufReader::new(stream);
     let mut line = String::new();
@@ -76,6 +77,7 @@ async fn one_request(stream: TcpStream) -> io::Result<()> {
     }
 }
 
+/// Responds to a tool call. The name of the tool selects how the server misbehaves.
 async fn behave(stream: &mut TcpStream, call: &Value, tool: &str) -> io::Result<()> {
     let id = &call["id"];
     let text = |text: &str| json!({"content": [{"type": "text", "text": text}]});
@@ -146,6 +148,7 @@ async fn behave(stream: &mut TcpStream, call: &Value, tool: &str) -> io::Result<
     }
 }
 
+/// Writes 100 MB of the letter `x`.
 async fn hundred_megabytes(stream: &mut TcpStream) -> io::Result<()> {
     let megabyte = vec![b'x'; 1_000_000];
     for _ in 0..100 {
@@ -154,18 +157,20 @@ async fn hundred_megabytes(stream: &mut TcpStream) -> io::Result<()> {
     Ok(())
 }
 
+/// Writes a JSON-RPC response to a request.
 async fn answer(stream: &mut TcpStream, request: &Value, result: Value) -> io::Result<()> {
     let body = json!({"jsonrpc": "2.0", "id": request["id"], "result": result}).to_string();
     reply(stream, "200 OK", "application/json", &body).await
 }
 
+/// Writes a complete HTTP response, and closes the write half of the connection.
 async fn reply(stream: &mut TcpStream, status: &str, kind: &str, body: &str) -> io::Result<()> {
     head(stream, status, kind).await?;
     stream.write_all(body.as_bytes()).await?;
     stream.shutdown().await
 }
 
-/// The body ends with the connection.
+/// Writes the head of a response without a length. The body ends when the connection is closed.
 async fn head(stream: &mut TcpStream, status: &str, kind: &str) -> io::Result<()> {
     let head = format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n");
     stream.write_all(head.as_bytes()).await

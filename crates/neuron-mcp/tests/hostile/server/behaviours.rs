@@ -1,4 +1,4 @@
-//! What the servers do.
+//! The behaviours of the hostile stdio servers, selected by name.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use super::Wire;
 
-/// How many notifications a flood has. Without optimisation each takes a tenth of a millisecond to read.
+/// Number of notifications in a flood. Smaller in debug builds, in which a client needs 0.1 ms to read each one.
 pub(crate) const FLOOD: u32 = if cfg!(debug_assertions) { 40_000 } else { 1_000_000 };
 
+/// Runs a server until it ends by itself or its input ends.
 pub(super) fn run(behaviour: &str, wire: &mut Wire) {
     match behaviour {
         "dies at once" => die(3, "no database"),
@@ -59,7 +60,7 @@ pub(super) fn run(behaviour: &str, wire: &mut Wire) {
     }
 }
 
-/// One call of a server that goes on.
+/// Serves one tool call. The name of the called tool selects how the server responds.
 fn serve(behaviour: &str, wire: &mut Wire) {
     let next_cursor = match behaviour {
         "has endless lists" => |page: u64| Some(page.to_string()),
@@ -156,7 +157,7 @@ fn serve(behaviour: &str, wire: &mut Wire) {
     }
 }
 
-/// Lines that are no messages, and then an answer.
+/// Sends lines that are not valid messages, and then a correct response.
 fn broken_frames(wire: &mut Wire, call: &Value) {
     wire.write("Listening on port 3000\r\n\n\r\n");
     wire.write("{\"level\":30,\"msg\":\"a log in JSON\"}\n");
@@ -170,7 +171,8 @@ fn broken_frames(wire: &mut Wire, call: &Value) {
     wire.answer_text(call, "fine");
 }
 
-/// A text of 100 MB.
+/// Sends a response with a text of 100 MB. The member `id` precedes the text if `id_first`, and otherwise follows the
+/// text.
 fn huge(wire: &mut Wire, call: &Value, id_first: bool) {
     let id = &call["id"];
     match id_first {
@@ -188,7 +190,7 @@ fn huge(wire: &mut Wire, call: &Value, id_first: bool) {
     wire.write("}\n");
 }
 
-/// Every kind of notification, and in their middle another call that is answered.
+/// Sends [`FLOOD`] notifications of several kinds, and then the response. Serves another call in the middle.
 fn flood(wire: &mut Wire, call: &Value) {
     let token = &call["params"]["_meta"]["progressToken"];
     let kinds = [
@@ -217,7 +219,8 @@ fn flood(wire: &mut Wire, call: &Value) {
     wire.answer_text(call, "fine");
 }
 
-/// Requests that the client has no handler for: the answer of the call tells what it said.
+/// Sends requests for which the client has no handler. The result of the call is the list of the client's error
+/// codes, or `ok` for a request without an error.
 fn asks(wire: &mut Wire, call: &Value) {
     let message = json!({"role": "user", "content": {"type": "text", "text": "hi"}});
     let questions = [
@@ -249,11 +252,13 @@ fn asks(wire: &mut Wire, call: &Value) {
     wire.answer_text(call, &said.join(" "));
 }
 
+/// Writes a line to standard error, and exits with this status.
 fn die(status: i32, words: &str) {
     eprintln!("{words}");
     std::process::exit(status);
 }
 
+/// Sleeps forever. Does not read or write.
 fn stand_still() {
     loop {
         sleep(Duration::from_secs(1000));

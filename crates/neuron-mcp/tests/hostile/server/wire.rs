@@ -1,24 +1,24 @@
-//! The server's end of the pipes.
+//! The server's end of the connection, which reads JSON-RPC messages and writes messages or arbitrary bytes.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Stdin, Write as _};
 
 use serde_json::{Value, json};
 
-/// Lines from the client, bytes to it.
+/// The pipes between the server process and the client.
 pub(crate) struct Wire {
     input: BufReader<Stdin>,
     output: File,
 }
 
 impl Wire {
-    /// The pipes of this process; see `shell` for the number.
+    /// Opens standard input for reading and descriptor 3 for writing. The function `shell` sets up descriptor 3.
     pub(crate) fn of_this_process() -> Self {
         let output = OpenOptions::new().write(true).open("/dev/fd/3").unwrap();
         Self { input: BufReader::new(std::io::stdin()), output }
     }
 
-    /// The next message. At the end of the input, this process ends.
+    /// Reads the next message. Exits the process at the end of the input.
     pub(crate) fn read(&mut self) -> Value {
         let mut line = String::new();
         if self.input.read_line(&mut line).unwrap() == 0 {
@@ -27,7 +27,7 @@ impl Wire {
         serde_json::from_str(&line).unwrap()
     }
 
-    /// The next request of this method; others than it are passed over.
+    /// Reads the next message with this method. Skips other messages.
     pub(crate) fn read_request(&mut self, method: &str) -> Value {
         loop {
             let message = self.read();
@@ -37,46 +37,46 @@ impl Wire {
         }
     }
 
-    /// Bytes as they are. When nobody reads them any more, this process ends.
+    /// Writes bytes unchanged. Exits the process if the client has closed the pipe.
     pub(crate) fn write(&mut self, bytes: impl AsRef<[u8]>) {
         if self.output.write_all(bytes.as_ref()).is_err() {
             std::process::exit(0);
         }
     }
 
-    /// A message.
+    /// Writes a message as one line.
     pub(crate) fn say(&mut self, message: &Value) {
         self.write(format!("{message}\n"));
     }
 
-    /// A notification.
+    /// Writes a notification.
     pub(crate) fn notify(&mut self, method: &str, params: Value) {
         self.say(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 
-    /// The answer to a request.
+    /// Writes the response to a request.
     pub(crate) fn answer(&mut self, request: &Value, result: Value) {
         self.say(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
     }
 
-    /// The answer to a call.
+    /// Writes the response to a tool call, with one text item.
     pub(crate) fn answer_text(&mut self, call: &Value, text: &str) {
         self.answer(call, json!({"content": [{"type": "text", "text": text}]}));
     }
 
-    /// The error that a request gets.
+    /// Writes an error response to a request.
     pub(crate) fn refuse(&mut self, request: &Value, code: i64, text: &str) {
         self.say(&json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": text}}));
     }
 
-    /// The handshake.
+    /// Serves the handshake with `initialize`.
     pub(crate) fn shake_hands(&mut self) {
         let request = self.read_request("initialize");
         self.answer(&request, Self::hello());
         self.read_request("notifications/initialized");
     }
 
-    /// What a server says of itself.
+    /// Returns the result of `initialize`.
     pub(crate) fn hello() -> Value {
         json!({
             "protocolVersion": "2025-11-25",
@@ -85,7 +85,10 @@ impl Wire {
         })
     }
 
-    /// The next call, and the name of its tool. Lists in between are answered with `tools`, page by page.
+    /// Reads messages until the next tool call. Returns the call and the name of its tool.
+    ///
+    /// Answers each `tools/list` with a page that contains `tools`. `next_cursor` returns the cursor in the page with
+    /// this number. Refuses other requests.
     pub(crate) fn next_call(
         &mut self,
         tools: &[&str],

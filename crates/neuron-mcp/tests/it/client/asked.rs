@@ -1,4 +1,4 @@
-//! What a server asks by requests of its own, and what it tells.
+//! Tests of requests and notifications that the server sends to the client.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +15,7 @@ use tokio::sync::{Notify, mpsc};
 use super::connected;
 use crate::script::{Script, said, text};
 
+/// A sampling handler that responds with the text of the first message.
 struct Echo;
 
 impl SamplingHandler for Echo {
@@ -28,17 +29,19 @@ impl SamplingHandler for Echo {
     }
 }
 
+/// Returns the parameters of a sampling request with one user message.
 fn sampling(text: &str) -> Value {
     let message = json!({ "role": "user", "content": { "type": "text", "text": text } });
     json!({ "messages": [message], "maxTokens": 10 })
 }
 
+/// Returns the parameters of an elicitation request with an empty form.
 fn form() -> Value {
     json!({ "message": "Who?", "requestedSchema": { "type": "object", "properties": {} } })
 }
 
 #[tokio::test]
-async fn a_server_may_use_the_model() {
+async fn sampling_request_reaches_the_handler() {
     let (_client, mut server) = connected(McpClient::builder().sampling(Echo)).await;
     server.ask("q1", "sampling/createMessage", sampling("hi")).await;
     let answer = server.next().await.unwrap();
@@ -47,7 +50,7 @@ async fn a_server_may_use_the_model() {
     assert_eq!(answer["result"]["content"]["text"], "you said: hi");
 }
 
-/// Counts the questions that come.
+/// A sampling handler that counts its requests.
 struct Counting(Arc<AtomicUsize>);
 
 impl SamplingHandler for Counting {
@@ -76,7 +79,7 @@ async fn questions_above_the_limit_per_minute_reach_no_handler() {
 }
 
 #[tokio::test]
-async fn what_is_not_offered_is_refused() {
+async fn undeclared_request_is_refused() {
     let (_client, mut server) = connected(McpClient::builder()).await;
     for (method, params) in [
         ("sampling/createMessage", sampling("hi")),
@@ -90,7 +93,7 @@ async fn what_is_not_offered_is_refused() {
     }
 }
 
-/// Does what the question says.
+/// An elicitation handler that panics, fails, declines, cancels or accepts, depending on the text of the message.
 struct Person;
 
 impl ElicitationHandler for Person {
@@ -107,7 +110,7 @@ impl ElicitationHandler for Person {
 }
 
 #[tokio::test]
-async fn a_person_may_accept_decline_or_do_neither() {
+async fn elicitation_can_be_accepted_declined_or_cancelled() {
     let (_client, mut server) = connected(McpClient::builder().elicitation(Person)).await;
     for (message, action) in [("accept", "accept"), ("decline", "decline"), ("cancel", "cancel")] {
         let mut params = form();
@@ -119,7 +122,7 @@ async fn a_person_may_accept_decline_or_do_neither() {
 }
 
 #[tokio::test]
-async fn a_handler_that_fails_or_panics_is_an_error_and_ends_nothing() {
+async fn failed_handler_returns_an_error_and_keeps_the_connection() {
     let (_client, mut server) = connected(McpClient::builder().elicitation(Person)).await;
     for (message, told) in [("panic", "panicked"), ("fail", "the window is closed")] {
         let mut params = form();
@@ -133,19 +136,20 @@ async fn a_handler_that_fails_or_panics_is_an_error_and_ends_nothing() {
 }
 
 #[tokio::test]
-async fn a_page_is_refused_where_only_forms_are_shown() {
+async fn url_elicitation_is_refused_by_a_form_handler() {
     let (_client, mut server) = connected(McpClient::builder().elicitation(Person)).await;
     let params = json!({ "mode": "url", "message": "Pay", "url": "https://a.example", "elicitationId": "1" });
     server.ask("q1", "elicitation/create", params).await;
     assert_eq!(server.next().await.unwrap()["error"]["code"], -32602);
 }
 
-/// Never answers; tells when it begins and when it is dropped.
+/// A sampling handler that never returns. Notifies the test when it starts and when its future is dropped.
 struct Patient {
     begun: Arc<Notify>,
     dropped: Arc<Notify>,
 }
 
+/// Notifies the test when dropped.
 struct Bell(Arc<Notify>);
 
 impl Drop for Bell {
@@ -163,7 +167,7 @@ impl SamplingHandler for Patient {
 }
 
 #[tokio::test]
-async fn a_handler_does_not_hold_up_others_and_goes_with_its_question() {
+async fn handler_blocks_no_other_request_and_is_dropped_on_cancel() {
     let (begun, dropped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let handler = Patient { begun: Arc::clone(&begun), dropped: Arc::clone(&dropped) };
     let (client, mut server) = connected(McpClient::builder().sampling(handler)).await;
@@ -177,7 +181,7 @@ async fn a_handler_does_not_hold_up_others_and_goes_with_its_question() {
     output.unwrap();
     server.notify("notifications/cancelled", json!({ "requestId": "q1" })).await;
     dropped.notified().await;
-    // Nor does it outlive the connection.
+    // The handler's future is also dropped when the connection ends.
     server.ask("q2", "sampling/createMessage", sampling("hi")).await;
     begun.notified().await;
     drop(server);
@@ -185,7 +189,7 @@ async fn a_handler_does_not_hold_up_others_and_goes_with_its_question() {
 }
 
 #[tokio::test]
-async fn too_many_questions_at_once_are_refused() {
+async fn concurrent_requests_above_the_limit_are_refused() {
     let handler = Patient { begun: Arc::default(), dropped: Arc::default() };
     let builder = McpClient::builder().sampling(handler).max_questions_at_once(3);
     let (_client, mut server) = connected(builder).await;
@@ -197,7 +201,7 @@ async fn too_many_questions_at_once_are_refused() {
     assert!(text.contains("at most 3 questions at once"), "{answer}");
 }
 
-/// Hands on which pages are done.
+/// An elicitation handler for URLs. Sends the id of each completed elicitation to the test.
 struct Pages(mpsc::UnboundedSender<String>);
 
 impl ElicitationHandler for Pages {
@@ -215,7 +219,7 @@ impl ElicitationHandler for Pages {
 }
 
 #[tokio::test]
-async fn a_page_is_visited_and_done() {
+async fn completed_url_elicitation_is_reported_to_the_handler() {
     let (sender, mut done) = mpsc::unbounded_channel();
     let (_client, mut server) = connected(McpClient::builder().elicitation(Pages(sender))).await;
     let params = json!({ "mode": "url", "message": "Pay", "url": "https://a.example", "elicitationId": "7" });
@@ -225,13 +229,14 @@ async fn a_page_is_visited_and_done() {
     assert_eq!(done.recv().await.as_deref(), Some("7"));
 }
 
+/// Sends a log message to the client.
 async fn log(server: &mut Script, data: Value) {
     let params = json!({ "level": "warning", "logger": "db", "data": data });
     server.notify("notifications/message", params).await;
 }
 
 #[tokio::test]
-async fn what_a_server_tells_are_events() {
+async fn notifications_become_events() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let mut events = client.events();
     server.notify("notifications/tools/list_changed", json!({})).await;
@@ -252,7 +257,7 @@ async fn what_a_server_tells_are_events() {
 }
 
 #[tokio::test]
-async fn of_a_flood_a_slow_reader_gets_the_end() {
+async fn slow_event_reader_gets_the_latest_events() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let mut events = client.events();
     let flooding = async {
@@ -271,7 +276,7 @@ async fn of_a_flood_a_slow_reader_gets_the_end() {
 }
 
 #[tokio::test]
-async fn a_huge_message_is_cut() {
+async fn long_log_message_is_truncated() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let mut events = client.events();
     let huge = "ä".repeat(1_000_000);

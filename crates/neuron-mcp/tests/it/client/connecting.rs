@@ -1,4 +1,4 @@
-//! Finding a version, and what can go wrong with that.
+//! Tests of connecting, including the negotiation of the protocol version and its failures.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{connected, connected_to_modern};
 use crate::script::{Script, said, text};
 
 #[tokio::test]
-async fn an_older_server_gets_a_handshake() {
+async fn server_without_discover_gets_a_handshake() {
     let (client, mut server) = connected(McpClient::builder()).await;
     assert_eq!(client.version(), McpVersion::V2025_11_25);
     assert_eq!(client.server_info().title.as_deref(), Some("A script"));
@@ -31,7 +31,7 @@ async fn an_older_server_gets_a_handshake() {
 }
 
 #[tokio::test]
-async fn a_new_server_is_told_everything_with_each_request() {
+async fn request_to_2026_server_carries_version_and_client_info() {
     let implementation = McpImplementation {
         name: "tester".to_owned(),
         version: "7".to_owned(),
@@ -53,7 +53,7 @@ async fn a_new_server_is_told_everything_with_each_request() {
 }
 
 #[tokio::test]
-async fn only_wanted_versions_are_spoken() {
+async fn only_configured_versions_are_negotiated() {
     let (mut server, reader, writer) = Script::new();
     let builder = McpClient::builder().versions([McpVersion::V2024_11_05, McpVersion::V2025_06_18]);
     let serving = async {
@@ -66,7 +66,7 @@ async fn only_wanted_versions_are_spoken() {
 }
 
 #[tokio::test]
-async fn a_server_with_another_version_is_refused() {
+async fn server_with_an_unsupported_version_is_refused() {
     for version in ["2025-03-26", "1999-12-31"] {
         let (mut server, reader, writer) = Script::new();
         let builder = McpClient::builder().versions([McpVersion::V2025_11_25]);
@@ -82,14 +82,14 @@ async fn a_server_with_another_version_is_refused() {
 }
 
 #[tokio::test]
-async fn no_version_at_all_is_an_error() {
+async fn empty_version_list_is_an_error() {
     let (_server, reader, writer) = Script::new();
     let error = McpClient::builder().versions([]).connect_io(reader, writer).await.unwrap_err();
     assert!(matches!(error, McpError::Initialization(_)), "{error}");
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_the_handshake_says_why() {
+async fn refused_handshake_error_contains_the_reason() {
     let (mut server, reader, writer) = Script::new();
     let serving = async {
         let hello = server.expect("server/discover").await;
@@ -106,7 +106,7 @@ async fn a_server_that_refuses_the_handshake_says_why() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_gone_at_once_is_no_connection() {
+async fn server_that_disconnects_immediately_is_an_error() {
     let (server, reader, writer) = Script::new();
     drop(server);
     let error = McpClient::builder().connect_io(reader, writer).await.unwrap_err();
@@ -114,12 +114,12 @@ async fn a_server_that_is_gone_at_once_is_no_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_ignores_what_it_does_not_know_gets_a_handshake_later() {
+async fn server_that_ignores_discover_gets_a_handshake() {
     let (mut server, reader, writer) = Script::new();
     let serving = async {
         let ignored = server.expect("server/discover").await;
         let hello = server.expect("initialize").await;
-        // It was only slow: its answer comes when nobody wants it any more.
+        // The late response to `server/discover` must not disturb the handshake.
         server.refuse(&ignored, -32601, "what is that?").await;
         server.welcome(&hello, "2025-11-25", json!({})).await;
     };
@@ -128,7 +128,7 @@ async fn a_server_that_ignores_what_it_does_not_know_gets_a_handshake_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_says_nothing_is_given_up() {
+async fn silent_server_fails_after_the_connect_timeout() {
     let (_server, reader, writer) = Script::new();
     let started = tokio::time::Instant::now();
     let builder = McpClient::builder().connect_timeout(Duration::from_secs(9));
@@ -138,7 +138,7 @@ async fn a_server_that_says_nothing_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_named() {
+async fn missing_program_is_named_in_the_error() {
     let config = StdioConfig { command: "no-such-program-anywhere".into(), ..Default::default() };
     let error = McpClient::connect_stdio(config).await.unwrap_err();
     let text = error.to_string();
@@ -147,7 +147,7 @@ async fn a_program_that_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_none_is_an_error() {
+async fn invalid_url_is_an_error() {
     for url in ["", "localhost", "file:///etc/passwd"] {
         let config = HttpConfig { url: url.into(), ..Default::default() };
         let error = McpClient::connect_http(config).await.unwrap_err();
@@ -155,6 +155,7 @@ async fn an_address_that_is_none_is_an_error() {
     }
 }
 
+/// A sampling handler that fails.
 struct Model;
 
 impl SamplingHandler for Model {
@@ -163,6 +164,7 @@ impl SamplingHandler for Model {
     }
 }
 
+/// An elicitation handler with configurable modes. Declines every request.
 struct Person {
     forms: bool,
     urls: bool,
@@ -183,7 +185,7 @@ impl ElicitationHandler for Person {
 }
 
 #[tokio::test]
-async fn what_has_a_handler_is_offered_and_nothing_else() {
+async fn capabilities_match_the_configured_handlers() {
     let person = |forms, urls| McpClient::builder().elicitation(Person { forms, urls });
     let offers = [
         (McpClient::builder(), json!({})),
@@ -206,7 +208,7 @@ async fn what_has_a_handler_is_offered_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_closed_client_is_closed_for_good() {
+async fn closed_client_cannot_be_used_again() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let mut events = client.events();
     client.close().await;
@@ -220,7 +222,7 @@ async fn a_closed_client_is_closed_for_good() {
 }
 
 #[tokio::test]
-async fn a_dropped_client_lets_go() {
+async fn dropped_client_closes_the_streams() {
     let (client, mut server) = connected(McpClient::builder()).await;
     drop(client);
     assert!(server.next().await.is_none());
@@ -228,7 +230,7 @@ async fn a_dropped_client_lets_go() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_program_that_ends_at_once_says_why() {
+async fn stderr_of_a_failed_program_is_in_the_error() {
     let script = "echo 'no licence' >&2; exit 3";
     let config = StdioConfig {
         command: "sh".into(),
@@ -239,10 +241,10 @@ async fn a_program_that_ends_at_once_says_why() {
     assert!(text.contains("sh:") && text.contains("no licence"), "{text}");
 }
 
-/// What a program reads and writes, as a shell would: it answers what it is asked in this order.
+/// The server is a shell script. It reads four lines and answers the first two: `server/discover` and `initialize`.
 #[cfg(unix)]
 #[tokio::test]
-async fn a_program_is_spoken_to() {
+async fn stdio_handshake_with_a_shell_script() {
     let refused = r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32601,"message":"?"}}"#;
     let hello = json!({ "jsonrpc": "2.0", "id": 1, "result": {
         "protocolVersion": "2025-06-18",
@@ -254,14 +256,14 @@ async fn a_program_is_spoken_to() {
         StdioConfig { command: "sh".into(), args: vec!["-c".into(), script], ..Default::default() };
     let client = McpClient::connect_stdio(config).await.unwrap();
     assert_eq!(client.server_info().name, "sh");
-    // It ends when it is asked anything else.
+    // The script ends after it has read `tools/list`.
     let error = client.list_tools(None).await.unwrap_err();
     assert!(matches!(&error, McpError::Transport(_)), "{error}");
     client.close().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_ignores_a_log_level_can_be_used() {
+async fn ignored_log_level_does_not_fail_connecting() {
     let (mut server, reader, writer) = Script::new();
     let builder = McpClient::builder().log_level(neuron_mcp::LogLevel::Debug);
     let serving = async {

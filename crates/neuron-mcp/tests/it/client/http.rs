@@ -1,4 +1,4 @@
-//! Streamable HTTP: headers, refusals, sessions, redirects.
+//! Tests of headers, HTTP errors, redirects and size limits of the client over Streamable HTTP.
 
 mod legacy;
 mod sessions;
@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 use crate::script::{said, text};
 
-/// What the server is asked: over which method, where, with which headers, what.
+/// A received HTTP request. `message` is the JSON body, or `null` if the body is not JSON.
 struct Asked {
     method: Method,
     path: String,
@@ -32,15 +32,17 @@ impl Asked {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 
+    /// Returns `true` if the message has this JSON-RPC method.
     fn is(&self, method: &str) -> bool {
         self.message["method"] == method
     }
 
+    /// Returns a JSON-RPC response to this request.
     fn result(&self, result: Value) -> Response<Full<Bytes>> {
         json(&json!({ "jsonrpc": "2.0", "id": self.message["id"], "result": result }))
     }
 
-    /// An older server with one tool.
+    /// Returns the response of a server of version 2025-11-25 with one tool, without sessions.
     fn served(&self) -> Response<Full<Bytes>> {
         match self.message["method"].as_str() {
             _ if self.method != Method::POST => status(405),
@@ -60,6 +62,7 @@ fn status(status: u16) -> Response<Full<Bytes>> {
     Response::builder().status(status).body(Full::default()).unwrap()
 }
 
+/// Returns an empty response with one header.
 fn with(status: u16, header: &str, value: &str) -> Response<Full<Bytes>> {
     Response::builder().status(status).header(header, value).body(Full::default()).unwrap()
 }
@@ -69,17 +72,18 @@ fn json(message: &Value) -> Response<Full<Bytes>> {
     Response::builder().header("content-type", "application/json").body(body).unwrap()
 }
 
-/// Serves until it is dropped.
+/// A running HTTP server. Stops when dropped.
 struct Server {
     url: String,
     _tasks: JoinSet<()>,
 }
 
+/// Starts a server that responds with the result of `answer`.
 async fn serve(answer: impl Fn(Asked) -> Response<Full<Bytes>> + Send + Sync + 'static) -> Server {
     serve_slowly(move |asked| std::future::ready(answer(asked))).await
 }
 
-/// Serves by answers that may take their time.
+/// Starts a server that responds with the output of the future that `answer` returns.
 async fn serve_slowly<F>(answer: impl Fn(Asked) -> F + Send + Sync + 'static) -> Server
 where
     F: Future<Output = Response<Full<Bytes>>> + Send,
@@ -120,12 +124,13 @@ fn config(url: &str) -> HttpConfig {
     HttpConfig { url: url.to_owned(), ..Default::default() }
 }
 
+/// Calls the tool `greet`, and returns the text of the result.
 async fn greet(client: &McpClient) -> Result<String, McpError> {
     client.call_tool_json("greet", Value::Null).await.map(|output| text(&output))
 }
 
 #[tokio::test]
-async fn every_request_has_the_headers() {
+async fn configured_headers_are_sent_with_every_request() {
     for (auth_header, expected) in [
         ("Bearer my-token", "Bearer my-token"),
         ("Basic YTpi", "Basic YTpi"),
@@ -161,7 +166,7 @@ async fn every_request_has_the_headers() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_let_us_in_says_so() {
+async fn unauthorized_connect_error_contains_status_or_scope() {
     for (answer, told) in [
         (with(401, "www-authenticate", "Bearer"), "401"),
         (status(401), "401"),
@@ -175,7 +180,7 @@ async fn a_server_that_does_not_let_us_in_says_so() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_forbidden_says_so_and_ends_nothing() {
+async fn forbidden_request_fails_and_keeps_the_connection() {
     let server = serve(|asked| match asked.is("tools/list") {
         true => status(403),
         false => asked.served(),
@@ -188,7 +193,7 @@ async fn a_request_that_is_forbidden_says_so_and_ends_nothing() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_followed_on_the_same_server_only() {
+async fn redirect_to_another_server_is_not_followed() {
     let server = serve(|asked| match asked.path.as_str() {
         "/mcp" => with(307, "location", "/mcp/"),
         _ => asked.served(),
@@ -204,7 +209,7 @@ async fn a_redirect_is_followed_on_the_same_server_only() {
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_read_is_not_called_a_request_that_cannot_be_sent() {
+async fn unreadable_response_is_reported_as_a_parse_error() {
     let server = serve(|asked| match asked.is("tools/list") {
         true => with(200, "content-type", "application/json"),
         false => asked.served(),
@@ -217,7 +222,7 @@ async fn an_answer_that_cannot_be_read_is_not_called_a_request_that_cannot_be_se
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_long_is_an_error() {
+async fn too_long_response_is_an_error() {
     let server = serve(|asked| match asked.is("tools/list") {
         true => json(&json!("x".repeat(17 * 1024 * 1024))),
         false => asked.served(),
@@ -234,14 +239,14 @@ async fn an_answer_that_is_too_long_is_an_error() {
     assert_eq!(greet(&client).await.unwrap(), "hello");
 }
 
-/// An answer as a stream of events.
+/// Returns a response whose body is a stream of server-sent events.
 fn events(body: String) -> Response<Full<Bytes>> {
     let response = Response::builder().header("content-type", "text/event-stream");
     response.body(Full::from(body)).unwrap()
 }
 
 #[tokio::test]
-async fn an_event_that_is_too_long_is_an_error() {
+async fn too_long_event_is_an_error() {
     let server = serve(|asked| match asked.is("tools/list") {
         true => events(format!("data: \"{}\"\n\n", "x".repeat(100_000))),
         false => asked.served(),
@@ -259,7 +264,7 @@ async fn an_event_that_is_too_long_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_stream_without_an_answer_is_an_error() {
+async fn event_stream_without_a_response_is_an_error() {
     let server = serve(|asked| match asked.is("tools/list") {
         true => events(": nothing\n\n".to_owned()),
         false => asked.served(),
@@ -272,12 +277,13 @@ async fn a_stream_without_an_answer_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_page_that_is_no_server_is_no_connection() {
+async fn html_page_is_not_accepted_as_a_server() {
     let server = serve(|_| with(200, "content-type", "text/html")).await;
     let error = McpClient::connect_http(config(&server.url)).await.unwrap_err();
     assert!(matches!(&error, McpError::Connection(text) if text.contains("text/html")), "{error}");
 }
 
+/// Returns a configuration for an address without a server. The query contains a secret.
 fn unreachable(headers: &[(&str, &str)], auth_header: Option<&str>) -> HttpConfig {
     HttpConfig {
         url: "http://127.0.0.1:1/mcp?key=hunter2".to_owned(),
@@ -287,7 +293,7 @@ fn unreachable(headers: &[(&str, &str)], auth_header: Option<&str>) -> HttpConfi
 }
 
 #[tokio::test]
-async fn a_bad_header_is_named_without_its_value() {
+async fn invalid_header_error_omits_the_value() {
     for (headers, auth_header, named) in [
         (&[("bad name", "hunter2")][..], None, "bad name"),
         (&[("x-key", "hunter2\n")], None, "x-key"),
@@ -307,7 +313,7 @@ async fn a_bad_header_is_named_without_its_value() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_named_without_its_query() {
+async fn unreachable_server_error_omits_the_query() {
     let error = McpClient::connect_http(unreachable(&[], None)).await.unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, McpError::Connection(_)), "{text}");

@@ -1,4 +1,4 @@
-//! Time limits, progress, cancellation, and connections that are lost.
+//! Tests of timeouts, progress, cancellation, and lost connections.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::connected;
 use crate::script::{Script, said, text};
 
+/// Returns the timeout inside an error. Panics if the error is not a timeout.
 fn timeout(error: McpError) -> McpTimeout {
     match error {
         McpError::Other(error) => error.downcast_ref::<McpTimeout>().expect("a timeout").clone(),
@@ -21,12 +22,13 @@ fn timeout(error: McpError) -> McpTimeout {
     }
 }
 
-/// The client says that it does not wait for this request any more.
+/// Waits for the client's cancellation of this request.
 async fn told_of_cancellation(server: &mut Script, request: &Value) {
     let told = server.expect("notifications/cancelled").await;
     assert_eq!(told["params"]["requestId"], request["id"]);
 }
 
+/// Sends progress of a call.
 async fn progress(server: &mut Script, call: &Value, progress: f64) {
     let token = &call["params"]["_meta"]["progressToken"];
     let params = json!({ "progressToken": token, "progress": progress, "message": "working" });
@@ -34,7 +36,7 @@ async fn progress(server: &mut Script, call: &Value, progress: f64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_answer_is_given_up_and_told_so() {
+async fn unanswered_call_times_out_and_is_cancelled() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let started = Instant::now();
     let serving = async {
@@ -49,7 +51,7 @@ async fn a_server_that_does_not_answer_is_given_up_and_told_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_gives_more_time_but_not_for_ever() {
+async fn progress_extends_the_timeout_up_to_the_maximum() {
     let builder = McpClient::builder()
         .request_timeout(Duration::from_secs(10))
         .max_request_time(Duration::from_secs(35));
@@ -69,7 +71,7 @@ async fn progress_gives_more_time_but_not_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_limits_there_are_none() {
+async fn maximum_durations_disable_the_timeouts() {
     let builder =
         McpClient::builder().request_timeout(Duration::MAX).max_request_time(Duration::MAX);
     let (client, mut server) = connected(builder).await;
@@ -82,6 +84,7 @@ async fn without_limits_there_are_none() {
     assert_eq!(text(&output.unwrap()), "done");
 }
 
+/// Records each reported progress value.
 #[derive(Default)]
 struct Seen(Mutex<Vec<f64>>);
 
@@ -93,7 +96,7 @@ impl ProgressReporter for Seen {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_progress_is_reported_in_order_before_the_answer() {
+async fn progress_is_reported_in_order_before_the_result() {
     let (client, mut server) = connected(McpClient::builder()).await;
     for _ in 0..20 {
         let seen = Arc::new(Seen::default());
@@ -104,7 +107,7 @@ async fn all_progress_is_reported_in_order_before_the_answer() {
                 progress(&mut server, &call, f64::from(step)).await;
             }
             server.reply(&call, said("done")).await;
-            // Too late: nobody is told.
+            // Progress after the response is dropped.
             progress(&mut server, &call, 1000.0).await;
         };
         let (output, ()) = tokio::join!(client.call_tool_in("slow", Value::Null, &ctx), serving);
@@ -114,6 +117,7 @@ async fn all_progress_is_reported_in_order_before_the_answer() {
     }
 }
 
+/// A progress reporter that panics.
 struct Panics;
 
 impl ProgressReporter for Panics {
@@ -123,7 +127,7 @@ impl ProgressReporter for Panics {
 }
 
 #[tokio::test]
-async fn a_reporter_that_panics_ends_nothing() {
+async fn panicking_progress_reporter_does_not_fail_the_call() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let ctx = ToolContext { progress_reporter: Some(Arc::new(Panics)), ..Default::default() };
     let serving = async {
@@ -136,7 +140,7 @@ async fn a_reporter_that_panics_ends_nothing() {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_ends_at_once() {
+async fn cancelled_call_ends_immediately() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let ctx = ToolContext::default();
     let serving = async {
@@ -148,7 +152,7 @@ async fn a_cancelled_call_ends_at_once() {
     let McpError::Other(error) = output.unwrap_err() else { panic!("another error") };
     assert!(error.is::<McpCancelled>(), "{error}");
     told_of_cancellation(&mut server, &call).await;
-    // The answer that comes all the same disturbs nobody.
+    // The late response to the cancelled call is ignored.
     server.reply(&call, said("late")).await;
     let serving = async {
         let call = server.expect("tools/call").await;
@@ -159,7 +163,7 @@ async fn a_cancelled_call_ends_at_once() {
 }
 
 #[tokio::test]
-async fn a_dropped_call_is_cancelled() {
+async fn dropped_call_is_cancelled_at_the_server() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let call = tokio::select! {
         _ = client.call_tool_json("hang", Value::Null) => panic!("nobody answers"),
@@ -169,7 +173,7 @@ async fn a_dropped_call_is_cancelled() {
 }
 
 #[tokio::test]
-async fn a_call_on_its_way_fails_with_the_connection() {
+async fn lost_connection_fails_pending_calls() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let serving = async move {
         server.expect("tools/call").await;
@@ -179,12 +183,12 @@ async fn a_call_on_its_way_fails_with_the_connection() {
     let error = output.unwrap_err();
     assert!(matches!(&error, McpError::Transport(text) if text.contains("tools/call")), "{error}");
     assert!(client.is_closed());
-    // These streams cannot be opened anew.
+    // A connection over plain streams cannot be reopened.
     let error = client.ping().await.unwrap_err();
     assert!(matches!(&error, McpError::Transport(_)), "{error}");
 }
 
-/// Thinks for an hour.
+/// An elicitation handler that accepts after one hour.
 struct Slow;
 
 impl ElicitationHandler for Slow {
@@ -195,7 +199,7 @@ impl ElicitationHandler for Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_of_a_person_is_not_the_servers() {
+async fn elicitation_pauses_the_request_timeout() {
     let (client, mut server) = connected(McpClient::builder().elicitation(Slow)).await;
     let serving = async {
         let call = server.expect("tools/call").await;
@@ -205,7 +209,7 @@ async fn the_time_of_a_person_is_not_the_servers() {
         let answer = server.next().await.unwrap();
         assert_eq!(answer["id"], "q1");
         assert_eq!(answer["result"]["content"], json!({ "name": "Ann" }), "{answer}");
-        // From now on it is the server's again.
+        // After the client's response, the request timeout of 60 seconds starts again.
         tokio::time::sleep(Duration::from_secs(59)).await;
         server.reply(&call, said("Ann")).await;
     };
@@ -214,9 +218,9 @@ async fn the_time_of_a_person_is_not_the_servers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_reads_nothing_is_not_told_of_roots_for_ever() {
+async fn set_roots_times_out_if_the_server_does_not_read() {
     let (client, server) = connected(McpClient::builder().roots(vec![])).await;
-    // More than the pipe holds.
+    // More than the pipe holds, so that the client cannot finish writing the call.
     let arguments = json!({ "much": "x".repeat(2 * 1024 * 1024) });
     let (call, told) =
         tokio::join!(client.call_tool_json("hang", arguments), client.set_roots(vec![]));
@@ -228,7 +232,7 @@ async fn a_server_that_reads_nothing_is_not_told_of_roots_for_ever() {
 }
 
 #[tokio::test]
-async fn telling_of_roots_ends_with_the_connection() {
+async fn set_roots_fails_when_the_client_is_closed() {
     let (client, server) = connected(McpClient::builder().roots(vec![])).await;
     let arguments = json!({ "much": "x".repeat(2 * 1024 * 1024) });
     let (call, told, ()) = tokio::join!(

@@ -1,4 +1,4 @@
-//! The stream on which a server tells what changes (MCP 2026-07-28).
+//! Tests of the subscription stream, on which a server sends change notifications (MCP 2026-07-28).
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 use super::connected_to_modern;
 use crate::script::Script;
 
-/// Longer than anything here takes on a busy machine.
+/// Timeout that makes a hanging test fail. Far longer than any step takes on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Accepts a stream, and returns the question for it.
+/// Acknowledges the next `subscriptions/listen` request with all requested notifications. Returns the request.
 async fn accept(server: &mut Script) -> Value {
     let request = server.expect("subscriptions/listen").await;
     acknowledge(server, &request, &request["params"]["notifications"]).await;
     request
 }
 
-/// Tells what is told on a stream.
+/// Acknowledges a stream for these notifications. `stream` is the `subscriptions/listen` request.
 async fn acknowledge(server: &mut Script, stream: &Value, notifications: &Value) {
     let params = json!({
         "notifications": notifications,
@@ -27,11 +27,14 @@ async fn acknowledge(server: &mut Script, stream: &Value, notifications: &Value)
     server.notify("notifications/subscriptions/acknowledged", params).await;
 }
 
+/// Sends a notification on a stream. `stream` is the `subscriptions/listen` request.
 async fn tell(server: &mut Script, stream: &Value, method: &str, mut params: Value) {
     params["_meta"] = json!({ "io.modelcontextprotocol/subscriptionId": stream["id"] });
     server.notify(method, params).await;
 }
 
+/// Connects a client to a server with change notifications. Returns both, and the client's `subscriptions/listen`
+/// request.
 async fn listening(builder: McpClientBuilder) -> (McpClient, Script, Value) {
     let (mut server, reader, writer) = Script::new();
     let capabilities = json!({
@@ -48,11 +51,11 @@ async fn listening(builder: McpClientBuilder) -> (McpClient, Script, Value) {
 }
 
 #[tokio::test]
-async fn a_stream_is_opened_for_what_the_server_can_tell() {
+async fn stream_is_opened_for_declared_notifications() {
     let (client, mut server, stream) = listening(McpClient::builder()).await;
     assert_eq!(stream["params"]["notifications"], json!({ "toolsListChanged": true }));
     let mut events = client.events();
-    // More than the SDK would buffer.
+    // More notifications than the SDK's own buffer holds.
     for _ in 0..200 {
         tell(&mut server, &stream, "notifications/tools/list_changed", json!({})).await;
     }
@@ -62,14 +65,14 @@ async fn a_stream_is_opened_for_what_the_server_can_tell() {
 }
 
 #[tokio::test]
-async fn a_server_that_tells_nothing_is_not_asked_to() {
+async fn stream_is_not_opened_without_notifications() {
     let (client, mut server) = connected_to_modern(McpClient::builder(), json!({})).await;
     drop(client);
     assert!(server.next().await.is_none());
 }
 
 #[tokio::test]
-async fn subscriptions_are_a_part_of_the_stream() {
+async fn subscription_replaces_the_stream() {
     let (client, mut server, first) = listening(McpClient::builder()).await;
     let mut events = client.events();
     let (done, second) = tokio::join!(client.subscribe("file:///a"), accept(&mut server));
@@ -87,7 +90,7 @@ async fn subscriptions_are_a_part_of_the_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_ends_is_opened_again() {
+async fn ended_stream_is_reopened_after_a_second() {
     let (client, mut server, stream) = listening(McpClient::builder()).await;
     let mut events = client.events();
     let result = json!({
@@ -98,12 +101,12 @@ async fn a_stream_that_ends_is_opened_again() {
     let started = tokio::time::Instant::now();
     accept(&mut server).await;
     assert_eq!(started.elapsed(), Duration::from_secs(1));
-    // Nobody knows what changed in between.
+    // The client reports a change, because notifications may have been lost while no stream was open.
     assert_eq!(events.next().await, Some(McpEvent::ToolsChanged));
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_to_tell_can_be_used() {
+async fn refused_stream_does_not_fail_connecting() {
     let (mut server, reader, writer) = Script::new();
     let serving = async {
         server.tell_versions(json!({ "tools": { "listChanged": true } })).await;
@@ -115,7 +118,7 @@ async fn a_server_that_refuses_to_tell_can_be_used() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_does_not_wait_for_a_subscription_that_is_not_acknowledged() {
+async fn close_does_not_wait_for_an_unacknowledged_subscription() {
     let (client, mut server, _) = listening(McpClient::builder()).await;
     let started = tokio::time::Instant::now();
     let closing = async {
@@ -130,7 +133,7 @@ async fn closing_does_not_wait_for_a_subscription_that_is_not_acknowledged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_answer_a_stream_can_be_used_and_may_answer_late() {
+async fn late_acknowledgement_of_the_stream_is_accepted() {
     let (mut server, reader, writer) = Script::new();
     let serving = async {
         server.tell_versions(json!({ "tools": { "listChanged": true } })).await;
@@ -141,14 +144,14 @@ async fn a_server_that_does_not_answer_a_stream_can_be_used_and_may_answer_late(
     let client = client.unwrap();
     let mut events = client.events();
     acknowledge(&mut server, &stream, &stream["params"]["notifications"]).await;
-    // Nobody knows what changed before.
+    // The client reports a change, because the tools may have changed before the stream was open.
     assert_eq!(events.next().await, Some(McpEvent::ToolsChanged));
     tell(&mut server, &stream, "notifications/tools/list_changed", json!({})).await;
     assert_eq!(events.next().await, Some(McpEvent::ToolsChanged));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_was_refused_is_asked_for_again() {
+async fn refused_stream_is_requested_again() {
     let (mut server, reader, writer) = Script::new();
     let serving = async {
         server.tell_versions(json!({ "tools": { "listChanged": true } })).await;
@@ -163,7 +166,7 @@ async fn a_stream_that_was_refused_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_resource_that_a_server_leaves_out_is_not_subscribed_to() {
+async fn subscription_without_acknowledged_resource_is_an_error() {
     let (client, mut server, first) = listening(McpClient::builder()).await;
     let mut events = client.events();
     for _ in 0..2 {
@@ -177,14 +180,14 @@ async fn a_resource_that_a_server_leaves_out_is_not_subscribed_to() {
         let McpError::Other(error) = done.unwrap_err() else { panic!("another error") };
         assert_eq!(error.downcast_ref::<McpNotSubscribed>().unwrap().uri, "file:///a");
     }
-    // The stream before stays.
+    // The previous stream stays open.
     tell(&mut server, &first, "notifications/tools/list_changed", json!({})).await;
     assert_eq!(events.next().await, Some(McpEvent::ToolsChanged));
     client.unsubscribe("file:///a").await.unwrap();
 }
 
 #[tokio::test]
-async fn a_subscription_that_nobody_polls_stops_no_other() {
+async fn unpolled_subscription_does_not_block_another() {
     let (client, mut server, _) = listening(McpClient::builder()).await;
     let mut first = Box::pin(client.subscribe("file:///a"));
     let stream = tokio::select! {
@@ -208,7 +211,7 @@ async fn a_subscription_that_nobody_polls_stops_no_other() {
 }
 
 #[tokio::test]
-async fn a_subscription_that_is_dropped_is_none() {
+async fn dropped_subscription_is_cancelled() {
     let (client, mut server, _) = listening(McpClient::builder()).await;
     let stream = tokio::select! {
         biased;

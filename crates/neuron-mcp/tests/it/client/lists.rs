@@ -1,4 +1,4 @@
-//! Lists: pages, and lists without end.
+//! Tests of paginated lists, including lists that never end.
 
 use std::time::Duration;
 
@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use super::{connected, connected_to};
 use crate::script::Script;
 
-/// Serves a list in pages of one item; `next` says which cursor follows which.
+/// Serves a list in `pages` pages. Returns the cursors that the client sent.
+///
+/// `page` returns the result for a page number and the cursor of the next page. The cursor of the last page is `None`.
 async fn serve_pages(
     server: &mut Script,
     method: &str,
@@ -33,7 +35,7 @@ fn tool(number: usize) -> Value {
 }
 
 #[tokio::test]
-async fn one_page_has_the_cursor_of_the_next() {
+async fn page_has_the_cursor_of_the_next_page() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let serving = serve_pages(&mut server, "tools/list", 1, |_| (tool(0), Some("b".to_owned())));
     let (page, cursors) = tokio::join!(client.list_tools(Some("a")), serving);
@@ -75,7 +77,7 @@ async fn all_pages_are_fetched() {
 }
 
 #[tokio::test]
-async fn an_empty_list_is_empty() {
+async fn empty_list_has_no_items() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let serving = serve_pages(&mut server, "tools/list", 1, |_| (json!({ "tools": [] }), None));
     let (tools, _) = tokio::join!(client.list_all_tools(), serving);
@@ -83,7 +85,7 @@ async fn an_empty_list_is_empty() {
 }
 
 #[tokio::test]
-async fn a_list_that_goes_in_circles_is_an_error() {
+async fn repeated_cursor_is_an_error() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let serving = serve_pages(&mut server, "tools/list", 3, |number| {
         (tool(number), Some(["a", "b", "a"][number].to_owned()))
@@ -93,7 +95,7 @@ async fn a_list_that_goes_in_circles_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_list_without_end_is_an_error() {
+async fn endless_list_is_an_error() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let serving = serve_pages(&mut server, "tools/list", 2_000, |number| {
         (json!({ "tools": [] }), Some(number.to_string()))
@@ -103,7 +105,7 @@ async fn a_list_without_end_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_pages_together_have_the_time_of_one_request() {
+async fn pages_share_the_time_limit_of_one_request() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let serving = async {
         for number in 0.. {
@@ -126,7 +128,7 @@ async fn all_pages_together_have_the_time_of_one_request() {
 }
 
 #[tokio::test]
-async fn all_pages_together_have_a_limit_of_size() {
+async fn pages_share_a_size_limit() {
     const MESSAGE: usize = 10_000;
     const PAGES: usize = 5;
     for ends in [true, false] {
@@ -145,7 +147,7 @@ async fn all_pages_together_have_a_limit_of_size() {
 }
 
 #[tokio::test]
-async fn what_a_server_does_not_offer_it_has_none_of() {
+async fn undeclared_list_that_is_refused_is_empty() {
     let (client, mut server) = connected_to(McpClient::builder(), json!({ "tools": {} })).await;
     let serving = async {
         let request = server.expect("prompts/list").await;
@@ -155,7 +157,7 @@ async fn what_a_server_does_not_offer_it_has_none_of() {
     };
     let asking = async {
         assert!(client.list_all_prompts().await.unwrap().is_empty());
-        // It said that it has tools.
+        // The server has declared tools, so its refusal is an error.
         client.list_all_tools().await.unwrap_err();
     };
     tokio::join!(asking, serving);

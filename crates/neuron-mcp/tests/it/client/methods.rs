@@ -1,4 +1,4 @@
-//! What a client can ask, and the errors it gets.
+//! Tests of the client's requests and of the errors that they return.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{connected, connected_to, connected_to_modern};
 use crate::script::{Script, said, text};
 
-/// Answers one request, which must have this method, and returns it.
+/// Responds to one request, which must have this method. Returns the request.
 async fn serve(server: &mut Script, method: &str, result: Value) -> Value {
     let request = server.expect(method).await;
     server.reply(&request, result).await;
@@ -19,7 +19,7 @@ async fn serve(server: &mut Script, method: &str, result: Value) -> Value {
 }
 
 #[tokio::test]
-async fn resources_are_read() {
+async fn resource_contents_are_read() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let result = json!({ "contents": [
         { "uri": "file:///a", "mimeType": "text/plain", "text": "A" },
@@ -36,7 +36,7 @@ async fn resources_are_read() {
 }
 
 #[tokio::test]
-async fn prompts_are_filled_in() {
+async fn prompt_is_filled_with_arguments() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let result = json!({ "messages": [
         { "role": "assistant", "content": { "type": "text", "text": "Hello" } },
@@ -52,7 +52,7 @@ async fn prompts_are_filled_in() {
 }
 
 #[tokio::test]
-async fn arguments_are_completed() {
+async fn argument_is_completed() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let query = CompletionQuery {
         target: CompletionTarget::Prompt("greet".into()),
@@ -68,7 +68,7 @@ async fn arguments_are_completed() {
 }
 
 #[tokio::test]
-async fn a_sign_of_life_is_asked_for_in_every_version() {
+async fn ping_works_in_every_version() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let (alive, _) = tokio::join!(client.ping(), serve(&mut server, "ping", json!({})));
     alive.unwrap();
@@ -92,7 +92,7 @@ async fn log_levels_and_subscriptions_are_requests_in_older_versions() {
     );
     done.unwrap();
     assert_eq!(request["params"]["uri"], "file:///a");
-    // Nothing is asked twice.
+    // A second subscription to the same resource sends no request.
     client.subscribe("file:///a").await.unwrap();
     let (done, _) = tokio::join!(
         client.unsubscribe("file:///a"),
@@ -103,7 +103,7 @@ async fn log_levels_and_subscriptions_are_requests_in_older_versions() {
 }
 
 #[tokio::test]
-async fn a_refused_subscription_is_none() {
+async fn refused_subscription_is_requested_again() {
     let (client, mut server) = connected(McpClient::builder()).await;
     for _ in 0..2 {
         let serving = async {
@@ -116,7 +116,7 @@ async fn a_refused_subscription_is_none() {
 }
 
 #[tokio::test]
-async fn a_subscription_that_is_dropped_is_asked_for_again() {
+async fn dropped_subscription_is_requested_again() {
     let (client, mut server) = connected(McpClient::builder()).await;
     tokio::select! {
         biased;
@@ -124,7 +124,7 @@ async fn a_subscription_that_is_dropped_is_asked_for_again() {
         _ = server.expect("resources/subscribe") => {}
     }
     let serving = async {
-        // The one that was dropped is cancelled beside it.
+        // The cancellation of the dropped request may arrive before or after the new request.
         for _ in 0..2 {
             let message = server.next().await.unwrap();
             match message["method"].as_str() {
@@ -138,7 +138,7 @@ async fn a_subscription_that_is_dropped_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_second_subscription_does_not_rely_on_one_that_may_fail() {
+async fn concurrent_subscriptions_are_requested_separately() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let serving = async {
         for _ in 0..2 {
@@ -153,7 +153,7 @@ async fn a_second_subscription_does_not_rely_on_one_that_may_fail() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscription_lasts_until_the_server_answers() {
+async fn timed_out_unsubscription_is_requested_again() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let (done, _) = tokio::join!(
         client.subscribe("file:///a"),
@@ -174,7 +174,7 @@ async fn a_subscription_lasts_until_the_server_answers() {
 }
 
 #[tokio::test]
-async fn a_log_level_of_the_builder_is_set_while_connecting() {
+async fn log_level_of_the_builder_is_set_while_connecting() {
     let (mut server, reader, writer) = Script::new();
     let builder = McpClient::builder().log_level(LogLevel::Debug);
     let serving = async {
@@ -187,7 +187,7 @@ async fn a_log_level_of_the_builder_is_set_while_connecting() {
 }
 
 #[tokio::test]
-async fn since_2026_each_request_says_the_log_level() {
+async fn request_carries_the_log_level_since_2026() {
     let builder = McpClient::builder().log_level(LogLevel::Debug);
     let (client, mut server) = connected_to_modern(builder, json!({ "logging": {} })).await;
     for level in ["debug", "error"] {
@@ -202,7 +202,7 @@ async fn since_2026_each_request_says_the_log_level() {
 }
 
 #[tokio::test]
-async fn roots_are_replaced_and_the_server_is_told() {
+async fn replaced_roots_are_announced_to_the_server() {
     let builder = McpClient::builder().roots(vec![]);
     let (client, mut server) = connected(builder).await;
     client.set_roots(vec![McpRoot::new("file:///work").with_name("Work")]).await.unwrap();
@@ -213,14 +213,14 @@ async fn roots_are_replaced_and_the_server_is_told() {
 }
 
 #[tokio::test]
-async fn roots_that_were_not_declared_cannot_be_set() {
+async fn undeclared_roots_cannot_be_set() {
     let (client, _server) = connected(McpClient::builder()).await;
     let error = client.set_roots(vec![]).await.unwrap_err();
     assert!(error.to_string().contains("builder"), "{error}");
 }
 
 #[tokio::test]
-async fn an_error_of_a_tool_is_a_result() {
+async fn tool_error_is_a_result() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let result = json!({ "content": [{ "type": "text", "text": "too hot" }], "isError": true });
     let (output, _) = tokio::join!(
@@ -233,7 +233,7 @@ async fn an_error_of_a_tool_is_a_result() {
 }
 
 #[tokio::test]
-async fn a_refused_call_is_an_error() {
+async fn refused_call_is_a_tool_call_error() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let serving = async {
         let request = server.expect("tools/call").await;
@@ -245,7 +245,7 @@ async fn a_refused_call_is_an_error() {
 }
 
 #[tokio::test]
-async fn another_refused_request_keeps_code_and_data() {
+async fn request_error_keeps_code_and_data() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let serving = async {
         let request = server.expect("resources/read").await;
@@ -260,7 +260,7 @@ async fn another_refused_request_keeps_code_and_data() {
 }
 
 #[tokio::test]
-async fn an_answer_to_another_question_is_an_error() {
+async fn result_of_the_wrong_shape_is_an_error() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let result = json!({ "roots": [], "tools": 7 });
     let (list, _) = tokio::join!(client.list_tools(None), serve(&mut server, "tools/list", result));
@@ -268,14 +268,14 @@ async fn an_answer_to_another_question_is_an_error() {
 }
 
 #[tokio::test]
-async fn arguments_must_be_an_object() {
+async fn arguments_that_are_no_object_are_an_error() {
     let (client, _server) = connected(McpClient::builder()).await;
     let error = client.call_tool_json("greet", json!([1])).await.unwrap_err();
     assert!(matches!(error, McpError::ToolCall(_)), "{error}");
 }
 
 #[tokio::test]
-async fn a_trace_context_is_handed_on() {
+async fn trace_context_is_sent_in_meta() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let mut ctx = ToolContext::default();
     let mut trace = neuron_mcp::TraceContext::new("00-1-2-01");
@@ -293,7 +293,7 @@ async fn a_trace_context_is_handed_on() {
 }
 
 #[tokio::test]
-async fn broken_frames_are_passed_over() {
+async fn broken_frames_are_skipped() {
     let (client, mut server) = connected_to(McpClient::builder(), json!({ "tools": {} })).await;
     let serving = async {
         let call = server.expect("tools/call").await;
@@ -301,10 +301,10 @@ async fn broken_frames_are_passed_over() {
             server.send_text(broken).await;
         }
         server.notify("notifications/made/up", json!({ "x": 1 })).await;
-        // An answer to what was never asked.
+        // A response with an unknown id.
         server.send(json!({ "jsonrpc": "2.0", "id": 999, "result": {} })).await;
         server.reply(&call, said("hello")).await;
-        // What the client says of them is of no matter here.
+        // Return the server to keep the connection open. The client may send error responses to the broken frames.
         server
     };
     let (output, _server) = tokio::join!(client.call_tool_json("greet", Value::Null), serving);
@@ -312,7 +312,7 @@ async fn broken_frames_are_passed_over() {
 }
 
 #[tokio::test]
-async fn many_requests_run_at_the_same_time() {
+async fn responses_in_any_order_reach_their_requests() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let calling = futures_util::future::join_all(
         (0..50).map(|number| client.call_tool_json("echo", json!({ "number": number }))),
@@ -334,7 +334,7 @@ async fn many_requests_run_at_the_same_time() {
 }
 
 #[tokio::test]
-async fn a_server_that_misses_headers_is_asked_again_with_them() {
+async fn missing_header_error_lists_tools_and_retries_once() {
     let (client, mut server) = connected_to_modern(McpClient::builder(), json!({})).await;
     let serving = async {
         let call = server.expect("tools/call").await;
@@ -349,7 +349,7 @@ async fn a_server_that_misses_headers_is_asked_again_with_them() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_cancelled_before_is_not_sent() {
+async fn cancelled_call_is_not_sent() {
     let (client, mut server) = connected(McpClient::builder()).await;
     let ctx = ToolContext::default();
     ctx.cancellation_token.cancel();

@@ -1,4 +1,4 @@
-//! Input that a server wants by its results (MCP 2026-07-28).
+//! Tests of results that request input from the client (MCP 2026-07-28).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::connected_to_modern;
 use crate::script::{said, text};
 
+/// An elicitation handler that waits forever, fails, or accepts after one hour, depending on the text of the message.
 struct Person;
 
 impl ElicitationHandler for Person {
@@ -29,6 +30,7 @@ impl ElicitationHandler for Person {
     }
 }
 
+/// Returns a result that requests a form and the roots.
 fn wants(message: &str, state: &str) -> Value {
     let params =
         json!({ "message": message, "requestedSchema": { "type": "object", "properties": {} } });
@@ -47,7 +49,7 @@ fn builder() -> neuron_mcp::McpClientBuilder {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_goes_on_with_the_answers() {
+async fn call_is_repeated_with_the_responses() {
     let (client, mut server) = connected_to_modern(builder(), json!({ "tools": {} })).await;
     let serving = async {
         let call = server.expect("tools/call").await;
@@ -59,7 +61,7 @@ async fn a_call_goes_on_with_the_answers() {
         let answers = &call["params"]["inputResponses"];
         assert_eq!(answers["who"], json!({ "action": "accept", "content": { "name": "Ann" } }));
         assert_eq!(answers["where"]["roots"][0]["uri"], "file:///work");
-        // Only to be asked later.
+        // A result with a state but without input requests asks the client to repeat the call.
         server.reply(&call, json!({ "resultType": "input_required", "requestState": "two" })).await;
         let call = server.expect("tools/call").await;
         assert_eq!(call["params"]["requestState"], "two");
@@ -72,7 +74,7 @@ async fn a_call_goes_on_with_the_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn prompts_and_resources_may_want_input_too() {
+async fn prompts_and_resources_can_request_input() {
     let (client, mut server) = connected_to_modern(builder(), json!({})).await;
     let serving = async {
         let request = server.expect("prompts/get").await;
@@ -94,7 +96,7 @@ async fn prompts_and_resources_may_want_input_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_may_not_want_input_for_ever() {
+async fn input_rounds_are_limited() {
     let builder = builder().max_input_rounds(3);
     let (client, mut server) = connected_to_modern(builder, json!({})).await;
     let serving = async {
@@ -111,7 +113,7 @@ async fn a_server_may_not_want_input_for_ever() {
 }
 
 #[tokio::test]
-async fn input_that_cannot_be_given_fails_the_call() {
+async fn failed_or_missing_handler_fails_the_call() {
     let with_handler = builder();
     let without = McpClient::builder();
     for (builder, told) in [(with_handler, "the window is closed"), (without, "offers no")] {
@@ -127,7 +129,7 @@ async fn input_that_cannot_be_given_fails_the_call() {
 }
 
 #[tokio::test]
-async fn a_call_is_cancelled_while_a_person_thinks() {
+async fn call_can_be_cancelled_during_elicitation() {
     let (client, mut server) = connected_to_modern(builder(), json!({})).await;
     let ctx = ToolContext::default();
     let serving = async {
@@ -141,7 +143,7 @@ async fn a_call_is_cancelled_while_a_person_thinks() {
 }
 
 #[tokio::test]
-async fn a_list_may_not_want_input() {
+async fn list_result_that_requests_input_is_an_error() {
     let (client, mut server) = connected_to_modern(builder(), json!({})).await;
     let serving = async {
         let request = server.expect("tools/list").await;

@@ -1,4 +1,4 @@
-//! A system that has no room for another connection does not end a server.
+//! Test of a server that temporarily cannot accept connections for lack of file descriptors.
 
 use std::fs::File;
 use std::process::Command;
@@ -9,12 +9,12 @@ use serde_json::json;
 use super::raw::{Connection, modern_call, within};
 use super::server::start;
 
-/// What tells the process that has few descriptors.
+/// Environment variable that marks the child process with a low limit of open files.
 const FEW: &str = "NEURON_MCP_TEST_FEW_FILES";
 
-/// Runs the test below in a process that may open few files.
+/// Runs the test `in_a_process_with_few_files` in a child process that may open at most 40 files.
 #[test]
-fn a_server_without_descriptors_goes_on_when_there_are_some() {
+fn server_accepts_again_after_it_ran_out_of_descriptors() {
     let test = "hosting::accept::in_a_process_with_few_files";
     let status = Command::new("sh")
         .args(["-c", r#"ulimit -n 40 && exec "$0" "$@""#])
@@ -25,6 +25,7 @@ fn a_server_without_descriptors_goes_on_when_there_are_some() {
     assert!(status.unwrap().success());
 }
 
+/// Does nothing unless started by the test above.
 #[tokio::test]
 async fn in_a_process_with_few_files() {
     if std::env::var_os(FEW).is_none() {
@@ -33,7 +34,7 @@ async fn in_a_process_with_few_files() {
     let server = start(|config| config).await;
     let mut files: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
     assert!(files.len() > 5, "{}", files.len());
-    // One for the client, and none for the server.
+    // Free one descriptor for the client's socket. None is left for the server's socket.
     files.pop();
     let mut connection = Connection::open(server.addr).await;
     connection.write(modern_call("echo", &json!({ "text": "on" })).to_bytes()).await;

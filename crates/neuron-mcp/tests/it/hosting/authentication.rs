@@ -1,4 +1,4 @@
-//! Who is let in, and whose a session is.
+//! Tests of the authentication hook, bearer tokens, and the ownership of sessions.
 
 use neuron_mcp::{HttpIdentity, HttpRefusal, HttpRequestHead, HttpServerConfig};
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::raw::{Connection, Request, begin, call, initialize, modern_call};
 use super::server::{Tenant, start};
 
-/// Knows alice and bob by their keys, and refuses mallory.
+/// An authentication hook that accepts the keys of alice and bob, and refuses mallory's.
 async fn by_key(request: HttpRequestHead) -> Result<HttpIdentity, HttpRefusal> {
     tokio::task::yield_now().await;
     match request.headers.get("x-key").map(|key| key.as_bytes()) {
@@ -24,7 +24,7 @@ fn with_keys(config: HttpServerConfig) -> HttpServerConfig {
 }
 
 #[tokio::test]
-async fn who_is_not_let_in_learns_why() {
+async fn refused_request_gets_status_and_challenge() {
     let server = start(with_keys).await;
     let response = initialize().send(server.addr).await;
     assert_eq!(response.status, 401);
@@ -45,7 +45,7 @@ async fn who_is_not_let_in_learns_why() {
 }
 
 #[tokio::test]
-async fn a_tool_learns_who_called() {
+async fn tool_sees_the_identity_of_the_caller() {
     let server = start(with_keys).await;
     let expected = r#"Some("alice") Some(7) Some(127.0.0.1)"#;
     let alice = |request: Request| request.header("x-key", "of-alice");
@@ -57,14 +57,14 @@ async fn a_tool_learns_who_called() {
 }
 
 #[tokio::test]
-async fn without_a_hook_nobody_has_an_identity() {
+async fn caller_has_no_identity_without_a_hook() {
     let server = start(|config| config).await;
     let response = modern_call("whoami", &json!({})).send(server.addr).await;
     assert_eq!(response.tool_text(), "None None Some(127.0.0.1)");
 }
 
 #[tokio::test]
-async fn a_session_belongs_to_who_began_it() {
+async fn session_of_another_identity_is_not_found() {
     let server = start(with_keys).await;
     let alice = |request: Request| request.header("x-key", "of-alice");
     let bob = |request: Request| request.header("x-key", "of-bob");
@@ -85,7 +85,7 @@ async fn a_session_belongs_to_who_began_it() {
 }
 
 #[tokio::test]
-async fn the_hook_is_asked_before_the_body_is_read() {
+async fn hook_runs_before_the_body_is_read() {
     let server = start(with_keys).await;
     let bytes = initialize().to_bytes();
     let head = bytes.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap() + 4;
@@ -95,7 +95,7 @@ async fn the_hook_is_asked_before_the_body_is_read() {
 }
 
 #[tokio::test]
-async fn the_hook_is_not_asked_about_requests_for_others() {
+async fn hook_does_not_run_for_a_wrong_host_or_origin() {
     let server = start(|config| {
         config.authenticate(async |_| -> Result<HttpIdentity, HttpRefusal> { panic!("asked") })
     })
@@ -108,7 +108,7 @@ async fn the_hook_is_not_asked_about_requests_for_others() {
 }
 
 #[tokio::test]
-async fn a_hook_that_panics_costs_one_connection() {
+async fn panicking_hook_closes_only_its_connection() {
     let server = start(|config| {
         config.authenticate(async |request: HttpRequestHead| {
             assert!(!request.headers.contains_key("x-panic"), "as the test wants it");
@@ -123,7 +123,7 @@ async fn a_hook_that_panics_costs_one_connection() {
 }
 
 #[tokio::test]
-async fn one_token_may_be_all() {
+async fn bearer_token_is_required() {
     let server = start(|config| config.bearer_token("s3cret")).await;
     let with = |value: &str| initialize().header("authorization", value);
     assert_eq!(with("Bearer s3cret").send(server.addr).await.status, 200);

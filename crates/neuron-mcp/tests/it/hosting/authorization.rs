@@ -1,4 +1,4 @@
-//! A server that OAuth protects: its metadata, and which tokens it accepts.
+//! Tests of a server protected by OAuth, including the resource metadata and the validation of tokens.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,7 +14,7 @@ const RESOURCE: &str = "https://tools.example.com/mcp";
 const METADATA: &str = "https://tools.example.com/.well-known/oauth-protected-resource/mcp";
 const PATH: &str = "/.well-known/oauth-protected-resource/mcp";
 
-/// Seconds since 1970, `offset` seconds from now.
+/// Returns the Unix time, in seconds, `offset` seconds from now.
 fn at(offset: i64) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     now.saturating_add_signed(offset)
@@ -27,7 +27,7 @@ fn resource() -> ProtectedResource {
         .name("Tools")
 }
 
-/// Claims that each token stands for.
+/// Returns the claims of a test token, or the refusal of the token.
 async fn verify(token: String) -> Result<TokenClaims, HttpRefusal> {
     let good = TokenClaims {
         identity: HttpIdentity::new("alice"),
@@ -45,6 +45,7 @@ async fn verify(token: String) -> Result<TokenClaims, HttpRefusal> {
         "alice" | "alice-again" | "a-._~+/9==" => Ok(good.clone()),
         "bob" => Ok(TokenClaims { identity: HttpIdentity::new("bob"), ..good }),
         "expired" => Ok(TokenClaims { expires_at: at(-60), ..good }),
+        // The server accepts a token for 30 seconds after it has expired, because clocks differ.
         "expires-now" => Ok(TokenClaims { expires_at: at(0), ..good }),
         "expires-soon" => Ok(TokenClaims { expires_at: at(-28), ..good }),
         "never-expires" => Ok(TokenClaims { expires_at: u64::MAX, ..good }),
@@ -72,16 +73,18 @@ async fn verify(token: String) -> Result<TokenClaims, HttpRefusal> {
     }
 }
 
+/// Starts a server that requires tokens for [`RESOURCE`].
 async fn protected() -> Running {
     start(|config| config.allowed_origins(["https://app.example"]).authorize(resource(), verify))
         .await
 }
 
+/// Calls the tool `whoami` with this `Authorization` header.
 async fn send(server: &Running, authorization: &str) -> Response {
     modern_call("whoami", &json!({})).header("authorization", authorization).send(server.addr).await
 }
 
-/// Sends a token and checks the status and the error of the challenge.
+/// Sends an `Authorization` header, and asserts the status and a part of the challenge.
 #[track_caller]
 fn check(server: &Running, value: &str, status: u16, error: &str) -> impl Future<Output = ()> {
     async move {
@@ -99,13 +102,13 @@ fn check(server: &Running, value: &str, status: u16, error: &str) -> impl Future
 }
 
 #[tokio::test]
-async fn a_request_without_a_token_learns_where_the_metadata_is() {
+async fn missing_token_challenge_contains_the_metadata_url() {
     let server = protected().await;
     let response = initialize().send(server.addr).await;
     assert_eq!(response.status, 401);
     let challenge = format!(r#"Bearer resource_metadata="{METADATA}", scope="tools profile""#);
     assert_eq!(response.header("www-authenticate"), Some(challenge.as_str()));
-    // Another scheme is no token either.
+    // A header with another scheme counts as a missing token.
     let response = send(&server, "Basic YWxpY2U6eA==").await;
     assert_eq!(response.header("www-authenticate"), Some(challenge.as_str()));
     for request in [Request::listen(), Request::new("DELETE"), Request::new("PUT")] {
@@ -114,7 +117,7 @@ async fn a_request_without_a_token_learns_where_the_metadata_is() {
 }
 
 #[tokio::test]
-async fn a_good_token_is_let_in() {
+async fn valid_token_is_accepted() {
     let server = protected().await;
     let good = ["Bearer alice", "bearer alice", "BEARER alice", "Bearer   alice"];
     for value in good.into_iter().chain(["Bearer a-._~+/9=="]) {
@@ -129,7 +132,7 @@ async fn a_good_token_is_let_in() {
 }
 
 #[tokio::test]
-async fn a_bad_token_is_refused() {
+async fn invalid_token_is_refused() {
     let server = protected().await;
     for token in [
         "audience-none",
@@ -169,26 +172,26 @@ async fn a_bad_token_is_refused() {
     ] {
         check(&server, value, 401, malformed).await;
     }
-    // These are other schemes.
+    // These headers have another scheme than `Bearer`, so the challenge contains no error.
     check(&server, "Bearer\talice", 401, "").await;
     check(&server, "Bearer: alice", 401, "").await;
     check(&server, "Bearers alice", 401, "").await;
 }
 
 #[tokio::test]
-async fn missing_scopes_are_named() {
+async fn missing_scopes_are_named_in_the_challenge() {
     let server = protected().await;
     let error = r#"error="insufficient_scope""#;
     check(&server, "Bearer one-scope", 403, error).await;
     check(&server, "Bearer one-scope", 403, r#"scope="tools profile""#).await;
     check(&server, "Bearer scopes-in-one", 403, error).await;
-    // The verifier's own scopes stay.
+    // The scopes in the verifier's refusal are kept.
     check(&server, "Bearer missing-scope", 403, error).await;
     check(&server, "Bearer missing-scope", 403, r#"scope="tools admin""#).await;
 }
 
 #[tokio::test]
-async fn a_token_that_cannot_be_checked_costs_no_authorization() {
+async fn unavailable_verifier_returns_503_without_a_challenge() {
     let server = protected().await;
     let response = send(&server, "Bearer no-introspection").await;
     assert_eq!((response.status, response.header("www-authenticate")), (503, None));
@@ -207,7 +210,7 @@ async fn two_authorization_headers_are_malformed() {
 }
 
 #[tokio::test]
-async fn a_token_elsewhere_than_in_the_header_is_ignored() {
+async fn token_outside_the_authorization_header_is_ignored() {
     let server = protected().await;
     let target = "/mcp?access_token=alice";
     let response = initialize().target(target).send(server.addr).await;
@@ -224,7 +227,7 @@ async fn a_token_elsewhere_than_in_the_header_is_ignored() {
 }
 
 #[tokio::test]
-async fn a_huge_token_is_refused() {
+async fn too_long_token_is_refused() {
     let server = protected().await;
     let fits = format!("Bearer {}", "a".repeat(48 * 1024));
     check(&server, &fits, 401, r#"error="invalid_token""#).await;
@@ -234,7 +237,7 @@ async fn a_huge_token_is_refused() {
 }
 
 #[tokio::test]
-async fn tools_find_the_claims_and_not_the_token() {
+async fn tool_sees_the_claims_but_not_the_token() {
     let server = protected().await;
     let token = "Bearer alice";
     let response = modern_call("claims", &json!({}))
@@ -253,7 +256,7 @@ async fn tools_find_the_claims_and_not_the_token() {
 }
 
 #[tokio::test]
-async fn a_session_outlives_a_token_and_not_its_owner() {
+async fn session_accepts_any_valid_token_of_its_owner() {
     let server = protected().await;
     let with = |token: &str| {
         let value = format!("Bearer {token}");
@@ -270,7 +273,7 @@ async fn a_session_outlives_a_token_and_not_its_owner() {
 }
 
 #[tokio::test]
-async fn a_stream_that_only_listens_ends_with_its_token() {
+async fn listening_stream_ends_when_its_token_expires() {
     let server = protected().await;
     let alice = |request: Request| request.header("authorization", "Bearer alice");
     let id = begin(server.addr, alice).await;
@@ -287,7 +290,7 @@ async fn a_stream_that_only_listens_ends_with_its_token() {
     let mut never = Connection::open(server.addr).await;
     never.write(listen("never-expires")).await;
     never.read_until("HTTP/1.1 200").await;
-    // A request goes on: its response is due, and a client would repeat it.
+    // A running request continues after its token has expired. A client would only repeat the request.
     let mut waits = Connection::open(server.addr).await;
     let call = call(&id, "wait", &json!({})).header("authorization", "Bearer expires-soon");
     waits.write(call.to_bytes()).await;
@@ -300,7 +303,7 @@ async fn a_stream_that_only_listens_ends_with_its_token() {
 }
 
 #[tokio::test]
-async fn metadata_is_at_both_paths() {
+async fn metadata_is_served_at_both_paths() {
     let server = protected().await;
     let expected = json!({
         "resource": RESOURCE,
@@ -323,7 +326,7 @@ async fn metadata_is_at_both_paths() {
 }
 
 #[tokio::test]
-async fn metadata_is_only_read() {
+async fn metadata_supports_only_get_and_head() {
     let server = protected().await;
     let head = Request::new("HEAD").target(PATH).send(server.addr).await;
     assert_eq!((head.status, head.body.as_str()), (200, ""));
@@ -340,7 +343,7 @@ async fn metadata_is_only_read() {
 }
 
 #[tokio::test]
-async fn browsers_of_allowed_pages_read_metadata_and_challenge() {
+async fn allowed_origin_can_read_metadata_and_challenge() {
     let server = protected().await;
     let origin = Some("https://app.example");
     let from_page = |request: Request| request.header("origin", "https://app.example");
@@ -372,14 +375,14 @@ async fn other_authentication_has_no_metadata() {
         let server = start(config).await;
         assert_eq!(Request::new("GET").target(PATH).send(server.addr).await.status, 404);
     }
-    // A tool of a server with other tokens may use a header as before.
+    // With a plain bearer token instead of OAuth, a tool still sees the `Authorization` header.
     let server = start(|config| config.bearer_token("s3cret")).await;
     let request = modern_call("claims", &json!({})).header("authorization", "Bearer s3cret");
     assert!(request.send(server.addr).await.tool_text().contains("Bearer s3cret"));
 }
 
 #[tokio::test]
-async fn settings_that_make_no_sense_are_errors() {
+async fn invalid_resource_settings_are_errors() {
     let error = |uri: &str, servers: &[&str]| {
         let resource = ProtectedResource::new(uri, servers.iter().copied());
         let config = HttpServerConfig::default().authorize(resource, verify);
@@ -411,7 +414,7 @@ async fn settings_that_make_no_sense_are_errors() {
 }
 
 #[tokio::test]
-async fn a_resource_without_a_path_has_its_metadata_at_the_root() {
+async fn resource_without_a_path_has_its_metadata_at_the_root() {
     for uri in ["https://tools.example.com", "https://tools.example.com/"] {
         let resource = ProtectedResource::new(uri, ["https://login.example.com"]);
         let server = start(|config| config.path("/").authorize(resource, verify)).await;

@@ -1,4 +1,4 @@
-//! What is answered, and where.
+//! Tests of paths, methods, malformed requests and settings of the HTTP endpoint.
 
 use neuron_mcp::{HttpServerConfig, McpError, McpServer};
 use neuron_tool::ToolRegistry;
@@ -8,7 +8,7 @@ use super::raw::{self, Connection, Request, begin, call, initialize, modern_call
 use super::server::{Waiting, mcp_server, start};
 
 #[tokio::test]
-async fn tools_are_called_in_a_session() {
+async fn tool_is_called_in_a_session() {
     let server = start(|config| config).await;
     let id = begin(server.addr, |request| request).await;
     let response = call(&id, "echo", &json!({ "text": "hé" })).send(server.addr).await;
@@ -22,18 +22,18 @@ async fn tools_are_called_in_a_session() {
 }
 
 #[tokio::test]
-async fn tools_are_called_without_a_session_in_the_newest_version() {
+async fn tool_is_called_without_a_session_since_2026() {
     let server = start(|config| config).await;
     let response = modern_call("echo", &json!({ "text": "new" })).send(server.addr).await;
     assert_eq!((response.status, response.tool_text().as_str()), (200, "new"));
     assert_eq!(response.header("mcp-session-id"), None);
-    // A session's id means nothing there.
+    // Version 2026-07-28 has no sessions, so the header with a session id is ignored.
     let request = modern_call("echo", &json!({ "text": "new" })).session("none");
     assert_eq!(request.send(server.addr).await.status, 200);
 }
 
 #[tokio::test]
-async fn the_url_leads_to_the_endpoint() {
+async fn only_the_configured_path_is_served() {
     let server = start(|config| config.path("/tools/mcp")).await;
     assert_eq!(server.url, format!("http://{}/tools/mcp", server.addr));
     assert_eq!(initialize().target("/tools/mcp").send(server.addr).await.status, 200);
@@ -46,7 +46,7 @@ async fn the_url_leads_to_the_endpoint() {
 }
 
 #[tokio::test]
-async fn other_methods_are_refused() {
+async fn other_http_methods_are_refused() {
     let server = start(|config| config).await;
     for method in ["PUT", "HEAD", "PATCH", "OPTIONS", "TRACE", "BREW"] {
         let response = Request::new(method).send(server.addr).await;
@@ -56,7 +56,7 @@ async fn other_methods_are_refused() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_refused() {
+async fn body_that_is_no_message_is_refused() {
     let server = start(|config| config).await;
     for body in ["", "{", "nonsense", "{}", "[]", "null", r#"{"jsonrpc":"1.0"}"#, "\u{0}"] {
         let response = initialize().body(body).send(server.addr).await;
@@ -75,7 +75,7 @@ async fn what_is_no_message_is_refused() {
 }
 
 #[tokio::test]
-async fn a_request_cut_anywhere_harms_nobody_else() {
+async fn truncated_requests_do_not_affect_other_clients() {
     let server = start(|config| config).await;
     let whole = initialize().to_bytes();
     for end in (0..whole.len()).step_by(7) {
@@ -86,7 +86,7 @@ async fn a_request_cut_anywhere_harms_nobody_else() {
 }
 
 #[tokio::test]
-async fn two_hundred_clients_at_once_are_served() {
+async fn two_hundred_concurrent_clients_are_served() {
     let server = start(|config| config).await;
     let clients = (0..200).map(|number| async move {
         let text = format!("client {number}");
@@ -103,7 +103,7 @@ async fn two_hundred_clients_at_once_are_served() {
 }
 
 #[tokio::test]
-async fn a_server_for_others_must_say_by_which_names() {
+async fn public_address_requires_allowed_hosts() {
     let server = McpServer::new(ToolRegistry::new());
     let everywhere = "0.0.0.0:0".parse().unwrap();
     let error = server.serve_http(everywhere).await.unwrap_err();
@@ -118,7 +118,7 @@ async fn a_server_for_others_must_say_by_which_names() {
 }
 
 #[tokio::test]
-async fn settings_that_make_no_sense_are_errors() {
+async fn invalid_settings_are_errors() {
     let server = mcp_server(&Waiting::default());
     let bad = [
         HttpServerConfig::default().path("mcp"),
@@ -136,7 +136,7 @@ async fn settings_that_make_no_sense_are_errors() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_taken_is_an_error() {
+async fn address_in_use_is_an_error() {
     let running = start(|config| config).await;
     let error = mcp_server(&Waiting::default()).serve_http(running.addr).await.unwrap_err();
     let McpError::Connection(text) = error else { panic!("{error}") };

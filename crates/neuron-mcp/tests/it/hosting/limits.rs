@@ -1,4 +1,4 @@
-//! How much a client may send, how long it may take, and how many there may be.
+//! Tests of the limits for sizes, times, connections and sessions.
 
 use std::time::Duration;
 
@@ -8,24 +8,24 @@ use serde_json::json;
 use super::raw::{Connection, Request, begin, call, initialize, modern_call, send, within};
 use super::server::start;
 
-/// Much longer than it takes to send a small request, on a loaded machine too.
+/// Read timeout of the tests. Sending a small request takes much less time, even on a loaded machine.
 const READING: Duration = Duration::from_secs(2);
 
 #[tokio::test]
-async fn a_body_that_is_too_long_is_refused() {
+async fn too_long_body_is_refused() {
     let server = start(|config| config.max_body_bytes(1000)).await;
     let call = |length| modern_call("echo", &json!({ "text": "x".repeat(length) }));
     assert_eq!(call(200).send(server.addr).await.status, 200);
     let response = call(1000).send(server.addr).await;
     assert_eq!(response.status, 413);
     assert_eq!(response.body, "Payload Too Large: a body may have 1000 bytes");
-    // Nothing of it is waited for.
+    // The server refuses by the announced length, without waiting for the body.
     let announced = "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1001\r\n\r\n";
     assert_eq!(send(server.addr, announced).await.status, 413);
 }
 
 #[tokio::test]
-async fn a_body_in_chunks_is_counted_too() {
+async fn too_long_chunked_body_is_refused() {
     let server = start(|config| config.max_body_bytes(1000)).await;
     let request = initialize().header("transfer-encoding", "chunked").to_bytes();
     let text = String::from_utf8(request).unwrap();
@@ -42,7 +42,7 @@ async fn a_body_in_chunks_is_counted_too() {
 }
 
 #[tokio::test]
-async fn a_head_that_is_too_long_is_refused() {
+async fn too_long_head_is_refused() {
     let server = start(|config| config.max_head_bytes(8 * 1024)).await;
     let with = |length| initialize().header("x-long", &"x".repeat(length));
     assert_eq!(with(7000).send(server.addr).await.status, 200);
@@ -53,7 +53,7 @@ async fn a_head_that_is_too_long_is_refused() {
 }
 
 #[tokio::test]
-async fn who_sends_a_head_slowly_is_dropped() {
+async fn slow_head_closes_the_connection() {
     let server = start(|config| config.read_timeout(READING)).await;
     for begin in ["", "POST /mcp HT", "POST /mcp HTTP/1.1\r\nhost: local"] {
         let mut connection = Connection::open(server.addr).await;
@@ -61,7 +61,7 @@ async fn who_sends_a_head_slowly_is_dropped() {
         let response = connection.read_to_end().await;
         assert!(response.is_none_or(|response| response.status == 408), "{begin}");
     }
-    // One byte now and then is slow, too: the whole head has that time.
+    // The timeout covers the whole head, so single bytes at intervals do not extend it.
     let mut connection = tokio::net::TcpStream::connect(server.addr).await.unwrap();
     let dropped = async {
         use tokio::io::AsyncWriteExt;
@@ -73,7 +73,7 @@ async fn who_sends_a_head_slowly_is_dropped() {
 }
 
 #[tokio::test]
-async fn who_sends_a_body_slowly_is_dropped() {
+async fn slow_body_is_refused_with_408() {
     let server = start(|config| config.read_timeout(READING)).await;
     let request = initialize().to_bytes();
     let mut connection = Connection::open(server.addr).await;
@@ -84,12 +84,12 @@ async fn who_sends_a_body_slowly_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_connection_that_carries_a_call_has_no_time_limit() {
+async fn connection_with_a_running_call_has_no_timeout() {
     let server = start(|config| config.read_timeout(READING)).await;
     let mut connection = Connection::open(server.addr).await;
     connection.write(modern_call("wait", &json!({})).to_bytes()).await;
     within(server.waiting.began.notified()).await;
-    // Others that say nothing are dropped meanwhile.
+    // Idle connections are closed after the read timeout, while the call is still running.
     let mut others = [Connection::open(server.addr).await, Connection::open(server.addr).await];
     for other in &mut others {
         assert!(other.read_to_end().await.is_none());
@@ -99,21 +99,21 @@ async fn a_connection_that_carries_a_call_has_no_time_limit() {
 }
 
 #[tokio::test]
-async fn who_does_not_read_is_dropped() {
+async fn client_that_does_not_read_is_disconnected() {
     let limit = Duration::from_millis(500);
     let server = start(|config| config.max_connections(1).write_timeout(limit)).await;
     let mut deaf = Connection::open(server.addr).await;
-    // More than the system keeps of it.
+    // The result is larger than the socket buffers of the system.
     let call = modern_call("much", &json!({ "bytes": 64 * 1024 * 1024 }));
     deaf.write(call.to_bytes()).await;
-    // There is room for another only once it is gone.
+    // The limit is one connection, so this request is served only after the first connection was closed.
     let next = modern_call("echo", &json!({ "text": "next" })).send(server.addr).await;
     assert_eq!(next.tool_text(), "next");
     assert!(deaf.read_to_end().await.is_none_or(|read| read.body.len() < 64 * 1024 * 1024));
 }
 
 #[tokio::test]
-async fn more_connections_than_there_may_be_wait() {
+async fn connection_above_the_limit_waits() {
     let server = start(|config| config.max_connections(1)).await;
     let mut first = Connection::open(server.addr).await;
     first.write(modern_call("wait", &json!({})).to_bytes()).await;
@@ -130,7 +130,7 @@ async fn more_connections_than_there_may_be_wait() {
 }
 
 #[tokio::test]
-async fn half_sent_heads_do_not_make_another_client_wait() {
+async fn half_sent_heads_do_not_block_another_client() {
     let server = start(|config| config.max_connections(64).max_connections_per_address(8)).await;
     let mut first = Connection::open(server.addr).await;
     first.write(modern_call("wait", &json!({})).to_bytes()).await;
@@ -144,13 +144,13 @@ async fn half_sent_heads_do_not_make_another_client_wait() {
     let next = modern_call("echo", &json!({ "text": "next" }));
     let next = tokio::time::timeout(READING, next.send(server.addr)).await.expect("no wait");
     assert_eq!(next.tool_text(), "next");
-    // What carries a call does not give way.
+    // A connection with a running call is not closed to make room.
     server.waiting.release.notify_one();
     assert_eq!(first.read_to_end().await.unwrap().tool_text(), "waited");
 }
 
 #[tokio::test]
-async fn session_that_was_unused_longest_ends_for_another_unless_all_are_used() {
+async fn least_recently_used_session_is_replaced_unless_all_are_in_use() {
     let server = start(|config| config.max_sessions(2)).await;
     let first = begin(server.addr, |request| request).await;
     let second = begin(server.addr, |request| request).await;
@@ -170,7 +170,7 @@ async fn session_that_was_unused_longest_ends_for_another_unless_all_are_used() 
     let response = initialize().send(server.addr).await;
     assert_eq!(response.status, 503);
     assert!(response.header("retry-after").is_some());
-    // Those that there are go on, and clients without sessions are not concerned.
+    // Existing sessions still work, and requests without a session are not limited.
     for id in [&first, &third] {
         assert_eq!(echo(id).await.tool_text(), "on");
     }
@@ -182,7 +182,7 @@ async fn session_that_was_unused_longest_ends_for_another_unless_all_are_used() 
 }
 
 #[tokio::test]
-async fn client_that_begins_too_many_sessions_ends_its_own() {
+async fn client_above_its_session_limit_loses_only_its_own_sessions() {
     let by_key = |request: HttpRequestHead| {
         let key = request.headers.get("x-key").and_then(|key| key.to_str().ok());
         std::future::ready(key.map(HttpIdentity::new).ok_or_else(HttpRefusal::unauthorized))
@@ -208,7 +208,7 @@ async fn client_that_begins_too_many_sessions_ends_its_own() {
 }
 
 #[tokio::test]
-async fn times_may_be_without_end() {
+async fn maximum_durations_disable_the_time_limits() {
     let server = start(|config| {
         config
             .read_timeout(Duration::MAX)

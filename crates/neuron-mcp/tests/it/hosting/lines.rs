@@ -1,4 +1,4 @@
-//! A server over a pair of streams.
+//! Tests of a server over a pair of streams, including malformed input and the end of the connection.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::raw::{call_message, initialize_message, within};
 use super::server::{Waiting, mcp_server};
 
-/// A client, line by line, and the server that serves it.
+/// A client that reads and writes lines, and the task of its server.
 struct Client {
     input: BufReader<ReadHalf<DuplexStream>>,
     output: Option<WriteHalf<DuplexStream>>,
@@ -21,6 +21,7 @@ struct Client {
 }
 
 impl Client {
+    /// Starts the server and connects to it. Does not send any message.
     fn of(server: McpServer) -> Self {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let (input, output) = tokio::io::split(theirs);
@@ -30,6 +31,7 @@ impl Client {
         Self { input: BufReader::new(input), output: Some(output), serving }
     }
 
+    /// Starts the server, connects to it, and completes the handshake.
     async fn begin(server: McpServer) -> Self {
         let mut client = Self::of(server);
         client.send(&initialize_message()).await;
@@ -52,11 +54,13 @@ impl Client {
         serde_json::from_str(&line).unwrap()
     }
 
+    /// Calls the tool `echo`, and asserts its result.
     async fn echo(&mut self, text: &str) {
         self.send(&call_message("echo", &json!({ "text": text }))).await;
         assert_eq!(self.next().await["result"]["content"][0]["text"], text);
     }
 
+    /// Waits until the server has ended. Returns the server's result.
     async fn ended(&mut self) -> Result<(), McpError> {
         within(self.serving.join_next()).await.unwrap().unwrap()
     }
@@ -67,7 +71,7 @@ fn server() -> McpServer {
 }
 
 #[tokio::test]
-async fn tools_are_called_until_the_client_is_gone() {
+async fn server_ends_after_the_client_closes_its_output() {
     let mut client = Client::begin(server()).await;
     client.echo("one").await;
     client.echo("two").await;
@@ -78,25 +82,25 @@ async fn tools_are_called_until_the_client_is_gone() {
 }
 
 #[tokio::test]
-async fn a_client_that_says_nothing_is_no_error() {
+async fn client_that_sends_nothing_is_no_error() {
     let mut client = Client::of(server());
     client.output.take().unwrap().shutdown().await.unwrap();
     client.ended().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_client_that_begins_with_something_else_is_an_error() {
+async fn wrong_first_message_is_an_error() {
     let mut client = Client::of(server());
     client.send(&json!({ "jsonrpc": "2.0", "id": 1, "result": {} })).await;
     assert!(matches!(client.ended().await, Err(McpError::Initialization(_))));
 }
 
 #[tokio::test]
-async fn requests_written_at_once_are_answered_though_the_input_ends() {
+async fn requests_before_end_of_input_are_answered() {
     let mut client = Client::of(server());
     let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
     let call = call_message("echo", &json!({ "text": "last" }));
-    // The last line without its end.
+    // The last line has no line break.
     client.write(format!("{}\n{initialized}\r\n\n{call}", initialize_message())).await;
     client.output.take().unwrap().shutdown().await.unwrap();
     assert_eq!(client.next().await["id"], 0);
@@ -105,7 +109,7 @@ async fn requests_written_at_once_are_answered_though_the_input_ends() {
 }
 
 #[tokio::test]
-async fn messages_may_come_byte_by_byte() {
+async fn message_can_arrive_byte_by_byte() {
     let mut client = Client::begin(server()).await;
     let call = call_message("echo", &json!({ "text": "ü" }));
     for byte in format!("{call}\n").into_bytes() {
@@ -116,7 +120,7 @@ async fn messages_may_come_byte_by_byte() {
 }
 
 #[tokio::test]
-async fn a_line_that_is_too_long_is_refused_and_the_next_one_counts() {
+async fn too_long_line_is_refused_and_the_next_is_read() {
     let mut client = Client::begin(server()).await;
     let long = call_message("echo", &json!({ "text": "x".repeat(17 * 1024 * 1024) }));
     client.send(&long).await;
@@ -127,7 +131,7 @@ async fn a_line_that_is_too_long_is_refused_and_the_next_one_counts() {
 }
 
 #[tokio::test]
-async fn a_long_line_within_the_limit_is_read() {
+async fn long_line_within_the_limit_is_read() {
     let mut client = Client::begin(server()).await;
     let text = "y".repeat(1024 * 1024);
     let call = call_message("echo", &json!({ "text": text }));
@@ -140,14 +144,14 @@ async fn a_long_line_within_the_limit_is_read() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_does_not_end_the_connection() {
+async fn malformed_lines_do_not_end_the_connection() {
     let mut client = Client::begin(server()).await;
-    // Skipped: no JSON, nothing, a notification that nobody knows.
+    // The server skips text that is not JSON, empty lines, and unknown notifications.
     client.write("Starting up...\n\n   \n{\"jsonrpc\":\n").await;
     client.write(b"\xff\xfe\n").await;
     client.send(&json!({ "jsonrpc": "2.0", "method": "$/other", "params": 7 })).await;
     client.echo("still").await;
-    // JSON that is no message gets an error, with its id if it has one.
+    // JSON that is not a message gets an error response, with its id if present.
     client.send(&json!({ "id": 5, "method": 7 })).await;
     let error = client.next().await;
     assert_eq!((&error["id"], &error["error"]["code"]), (&json!(5), &json!(-32600)));
@@ -157,7 +161,7 @@ async fn what_is_no_message_does_not_end_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_run_at_the_end_of_the_input_are_cancelled() {
+async fn running_call_is_cancelled_after_end_of_input() {
     let waiting = Waiting::default();
     let mut client = Client::begin(mcp_server(&waiting)).await;
     client.send(&call_message("wait", &json!({}))).await;
@@ -168,7 +172,7 @@ async fn calls_that_run_at_the_end_of_the_input_are_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_may_finish_after_the_end_of_the_input() {
+async fn call_can_finish_after_end_of_input() {
     let waiting = Waiting::default();
     let mut client = Client::begin(mcp_server(&waiting)).await;
     client.send(&call_message("wait", &json!({}))).await;
@@ -180,7 +184,7 @@ async fn a_call_may_finish_after_the_end_of_the_input() {
 }
 
 #[tokio::test]
-async fn a_token_ends_the_server() {
+async fn shutdown_token_ends_the_server() {
     let waiting = Waiting::default();
     let shutdown = CancellationToken::new();
     let mut client = Client::begin(mcp_server(&waiting).with_shutdown(shutdown.clone())).await;
@@ -193,7 +197,7 @@ async fn a_token_ends_the_server() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_cancelled_already_ends_it_at_once() {
+async fn cancelled_shutdown_token_ends_the_server_immediately() {
     let shutdown = CancellationToken::new();
     shutdown.cancel();
     let mut client = Client::of(server().with_shutdown(shutdown));
@@ -201,33 +205,33 @@ async fn a_token_that_is_cancelled_already_ends_it_at_once() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_dropped_ends() {
+async fn dropped_server_closes_the_stream() {
     let waiting = Waiting::default();
     let mut client = Client::begin(mcp_server(&waiting)).await;
     client.send(&call_message("wait", &json!({}))).await;
     waiting.began.notified().await;
     client.serving.shutdown().await;
     within(waiting.ended.notified()).await;
-    // The call ends with an error, and then the stream does.
+    // The call may end with an error, and then the stream is closed.
     let mut rest = String::new();
     within(client.input.read_to_string(&mut rest)).await.unwrap();
     assert!(!rest.contains("waited"), "{rest}");
 }
 
 #[tokio::test]
-async fn a_client_that_stops_reading_does_not_keep_the_server() {
+async fn server_ends_if_the_client_drops_unread_responses() {
     let mut client = Client::begin(server()).await;
     for _ in 0..10 {
         let call = call_message("echo", &json!({ "text": "z".repeat(20 * 1024) }));
         client.send(&call).await;
     }
-    // A stream is closed when both halves are gone.
+    // The in-memory stream is closed only when both of its halves are dropped.
     drop((client.input, client.output));
     within(client.serving.join_next()).await.unwrap().unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_waits_for_its_client_waits_for_ever() {
+async fn idle_server_has_no_timeout() {
     let mut client = Client::begin(server()).await;
     tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
     client.echo("still there").await;

@@ -1,9 +1,9 @@
-//! The names by which a server may be reached, and the web pages that may use it.
+//! Tests of the allowed `Host` and `Origin` headers.
 
 use super::raw::{Request, initialize};
 use super::server::start;
 
-/// What comes back for the `Host` and `Origin` headers of a request.
+/// Sends `initialize` with these headers instead of the default `Host`. Returns the HTTP status.
 async fn status(addr: std::net::SocketAddr, headers: &[(&str, &str)]) -> u16 {
     let request = initialize().without("host");
     let request =
@@ -12,7 +12,7 @@ async fn status(addr: std::net::SocketAddr, headers: &[(&str, &str)]) -> u16 {
 }
 
 #[tokio::test]
-async fn a_request_for_another_host_is_refused() {
+async fn request_for_another_host_is_refused() {
     let server = start(|config| config).await;
     let with_port = format!("localhost:{}", server.addr.port());
     for host in ["localhost", "LocalHost", "127.0.0.1", "[::1]", "localhost:1", &with_port] {
@@ -26,7 +26,7 @@ async fn a_request_for_another_host_is_refused() {
 }
 
 #[tokio::test]
-async fn a_request_must_name_one_host() {
+async fn request_without_exactly_one_host_is_refused() {
     let server = start(|config| config).await;
     assert_eq!(status(server.addr, &[]).await, 400);
     assert_eq!(status(server.addr, &[("host", "")]).await, 400);
@@ -39,7 +39,7 @@ async fn a_request_must_name_one_host() {
 }
 
 #[tokio::test]
-async fn the_host_of_an_absolute_target_counts_too() {
+async fn host_of_an_absolute_target_is_checked() {
     let server = start(|config| config).await;
     let request = || initialize().target("http://localhost/mcp");
     assert_eq!(request().send(server.addr).await.status, 200);
@@ -53,7 +53,7 @@ async fn the_host_of_an_absolute_target_counts_too() {
 }
 
 #[tokio::test]
-async fn named_hosts_are_the_only_ones() {
+async fn only_configured_hosts_and_the_bound_address_are_allowed() {
     let server = start(|config| config.allowed_hosts(["tools.example.com", "b.example:81"])).await;
     for host in ["tools.example.com", "tools.example.com:8443", "b.example:81", "127.0.0.1"] {
         assert_eq!(status(server.addr, &[("host", host)]).await, 200, "{host}");
@@ -64,7 +64,7 @@ async fn named_hosts_are_the_only_ones() {
 }
 
 #[tokio::test]
-async fn a_request_that_a_page_sent_is_refused() {
+async fn request_with_an_origin_is_refused_by_default() {
     let server = start(|config| config).await;
     let own = format!("http://{}", server.addr);
     for origin in ["null", "https://evil.example", "http://localhost", &own, "file://", ""] {
@@ -74,7 +74,7 @@ async fn a_request_that_a_page_sent_is_refused() {
 }
 
 #[tokio::test]
-async fn a_page_of_an_allowed_origin_may_use_the_server() {
+async fn allowed_origin_gets_cors_headers() {
     let server = start(|config| config.allowed_origins(["https://app.example:8443"])).await;
     let origin = |origin| initialize().header("origin", origin);
     let response = origin("https://app.example:8443").send(server.addr).await;
@@ -93,10 +93,10 @@ async fn a_page_of_an_allowed_origin_may_use_the_server() {
 }
 
 #[tokio::test]
-async fn a_browser_that_asks_before_is_told() {
+async fn preflight_is_answered_without_authentication() {
     let server = start(|config| {
         let config = config.allowed_origins(["http://localhost:*"]);
-        // A preflight has no credentials.
+        // A preflight request has no credentials and must be answered without them.
         config.bearer_token("s3cret")
     })
     .await;

@@ -1,4 +1,4 @@
-//! HTTP as bytes: what a client sends, and what comes back.
+//! An HTTP client that writes raw bytes, and the requests of an MCP client.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A response that has come to its end.
+/// A complete HTTP response.
 #[derive(Debug)]
 pub(super) struct Response {
     pub(super) status: u16,
@@ -21,7 +21,7 @@ impl Response {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The messages of a stream of events, or the one message that the body is.
+    /// Returns the JSON-RPC messages of the body, which is an event stream or a single message.
     pub(super) fn messages(&self) -> Vec<Value> {
         let data = self.body.lines().filter_map(|line| line.strip_prefix("data:"));
         let events: Vec<Value> =
@@ -32,7 +32,7 @@ impl Response {
         }
     }
 
-    /// The text that a tool returned.
+    /// Returns the text of a tool's result. Panics if the last message of the body is not a tool result with text.
     #[track_caller]
     pub(super) fn tool_text(&self) -> String {
         let messages = self.messages();
@@ -40,6 +40,7 @@ impl Response {
         text.unwrap_or_else(|| panic!("no text of a tool in {self:?}")).to_owned()
     }
 
+    /// Parses a response. Returns `None` if the bytes contain no complete head.
     fn parse(bytes: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(bytes);
         let (head, body) = text.split_once("\r\n\r\n")?;
@@ -58,6 +59,7 @@ impl Response {
     }
 }
 
+/// Decodes a body in chunked transfer encoding. Ignores an incomplete last chunk.
 fn dechunk(mut body: &str) -> String {
     let mut whole = String::new();
     while let Some((length, rest)) = body.split_once("\r\n") {
@@ -72,7 +74,7 @@ fn dechunk(mut body: &str) -> String {
     whole
 }
 
-/// A connection on which a test writes what it likes.
+/// A TCP connection on which a test writes arbitrary bytes.
 pub(super) struct Connection(TcpStream);
 
 impl Connection {
@@ -84,7 +86,8 @@ impl Connection {
         self.0.write_all(bytes.as_ref()).await.unwrap();
     }
 
-    /// Reads until a text has come; returns all that has.
+    /// Reads until the received text contains `text`. Returns everything that was read. Panics at the end of the
+    /// stream.
     pub(super) async fn read_until(&mut self, text: &str) -> String {
         let mut read = Vec::new();
         while !String::from_utf8_lossy(&read).contains(text) {
@@ -96,21 +99,22 @@ impl Connection {
         String::from_utf8_lossy(&read).into_owned()
     }
 
-    /// Reads until the server closes; returns what came before, if it is a response.
+    /// Reads until the server closes the connection. Returns `None` if the received bytes are not a response.
     pub(super) async fn read_to_end(&mut self) -> Option<Response> {
         let mut read = Vec::new();
-        // A server that closes while something comes in resets the connection.
+        // Ignore errors. If the server closes the connection while unread bytes arrive, the system resets the
+        // connection.
         let _ = within(self.0.read_to_end(&mut read)).await;
         Response::parse(&read)
     }
 }
 
-/// What ends a test that would hang.
+/// Waits for a future, and panics after 60 seconds. Makes a hanging test fail.
 pub(super) async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), future).await.expect("this takes too long")
 }
 
-/// Sends bytes and returns the response.
+/// Sends bytes on a new connection, and returns the response. Panics if the server sends no response.
 #[track_caller]
 pub(super) fn send(addr: SocketAddr, bytes: impl AsRef<[u8]>) -> impl Future<Output = Response> {
     async move {
@@ -122,7 +126,7 @@ pub(super) fn send(addr: SocketAddr, bytes: impl AsRef<[u8]>) -> impl Future<Out
     }
 }
 
-/// A request as bytes. It asks the server to close the connection after the response.
+/// Builder of a raw HTTP request. By default the request asks the server to close the connection after the response.
 pub(super) struct Request {
     method: &'static str,
     target: String,
@@ -137,7 +141,7 @@ impl Request {
             .header("connection", "close")
     }
 
-    /// A message, sent as the protocol wants it.
+    /// Creates a POST of a JSON-RPC message with the headers that the protocol requires.
     pub(super) fn post(message: &Value) -> Self {
         Self::new("POST")
             .header("content-type", "application/json")
@@ -145,7 +149,7 @@ impl Request {
             .body(message.to_string())
     }
 
-    /// A stream of what a server has to tell.
+    /// Creates a GET that opens the stream for messages of the server.
     pub(super) fn listen() -> Self {
         Self::new("GET").header("accept", "text/event-stream")
     }
@@ -160,6 +164,7 @@ impl Request {
         self
     }
 
+    /// Removes a header.
     pub(super) fn without(mut self, name: &str) -> Self {
         self.headers.retain(|(known, _)| known != name);
         self
@@ -192,7 +197,7 @@ impl Request {
     }
 }
 
-/// The request that begins a session.
+/// Creates the request that opens a session.
 pub(super) fn initialize() -> Request {
     Request::post(&initialize_message())
 }
@@ -208,7 +213,7 @@ pub(super) fn initialize_message() -> Value {
     })
 }
 
-/// Begins a session and returns its id.
+/// Opens a session, and returns the session id. `with` can change each request, for example add a header.
 pub(super) async fn begin(addr: SocketAddr, with: impl Fn(Request) -> Request) -> String {
     let response = with(initialize()).send(addr).await;
     assert_eq!(response.status, 200, "{response:?}");
@@ -226,14 +231,14 @@ pub(super) fn call_message(tool: &str, arguments: &Value) -> Value {
     })
 }
 
-/// A call of a tool in a session.
+/// Creates a tool call in a session.
 pub(super) fn call(session: &str, tool: &str, arguments: &Value) -> Request {
     Request::post(&call_message(tool, arguments))
         .session(session)
         .header("mcp-protocol-version", "2025-11-25")
 }
 
-/// A request of a client that speaks 2026-07-28, which has no sessions.
+/// Creates a request of version 2026-07-28, which has no sessions.
 pub(super) fn modern(method: &str, mut params: Value) -> Request {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -251,6 +256,7 @@ pub(super) fn modern(method: &str, mut params: Value) -> Request {
     }
 }
 
+/// Creates a tool call of version 2026-07-28.
 pub(super) fn modern_call(tool: &str, arguments: &Value) -> Request {
     modern("tools/call", json!({ "name": tool, "arguments": arguments }))
 }

@@ -1,4 +1,4 @@
-//! A server to test with: its tools, and how it is started.
+//! The server of the hosting tests, with its tools and with functions to start it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::raw::within;
 
-/// Says what it was told
+/// Returns its text
 #[neuron_tool]
 async fn echo(text: String) -> Result<String, ToolError> {
     Ok(text)
 }
 
-/// Says as much as it is told to
+/// Returns a text of the given length in bytes
 #[neuron_tool]
 async fn much(bytes: usize) -> Result<String, ToolError> {
     Ok("x".repeat(bytes))
 }
 
-/// Asks the person at the client
+/// Sends an elicitation request to the client
 #[neuron_tool]
 async fn ask(ctx: &ToolContext) -> Result<String, ToolError> {
     let peer = ctx.extensions.get::<McpPeer>().unwrap();
@@ -35,14 +35,18 @@ async fn ask(ctx: &ToolContext) -> Result<String, ToolError> {
     Ok(format!("{answer:?}"))
 }
 
-/// What a test knows of calls of `wait`, and what lets them end.
+/// Signals between a test and the calls of the tool `wait`.
 #[derive(Clone, Default)]
 pub(super) struct Waiting {
+    /// Notified when a call starts.
     pub(super) began: Arc<Notify>,
+    /// Notified when a call returns or is dropped.
     pub(super) ended: Arc<Notify>,
+    /// Notify to let a call return.
     pub(super) release: Arc<Notify>,
 }
 
+/// Notifies the test when dropped.
 struct Ended(Arc<Notify>);
 
 impl Drop for Ended {
@@ -51,7 +55,7 @@ impl Drop for Ended {
     }
 }
 
-/// Waits until the test lets it go on
+/// Waits until the test releases the call
 #[neuron_tool]
 async fn wait(ctx: &ToolContext) -> Result<String, ToolError> {
     let waiting = ctx.extensions.get::<Waiting>().unwrap();
@@ -61,11 +65,11 @@ async fn wait(ctx: &ToolContext) -> Result<String, ToolError> {
     Ok("waited".to_owned())
 }
 
-/// A value that a hook attaches.
+/// A value that the authentication hook attaches to an identity.
 #[derive(Clone)]
 pub(super) struct Tenant(pub(super) u32);
 
-/// Says in whose name it was called
+/// Returns the subject, the tenant and the IP address of the caller
 #[neuron_tool]
 async fn whoami(ctx: &ToolContext) -> Result<String, ToolError> {
     let peer = ctx.extensions.get::<McpPeer>().unwrap();
@@ -75,7 +79,7 @@ async fn whoami(ctx: &ToolContext) -> Result<String, ToolError> {
     Ok(format!("{subject:?} {tenant:?} {connected:?}"))
 }
 
-/// Says which scopes the caller has, and which headers it sees
+/// Returns the scopes of the caller's token and the visible request headers
 #[neuron_tool]
 async fn claims(ctx: &ToolContext) -> Result<String, ToolError> {
     let peer = ctx.extensions.get::<McpPeer>().unwrap();
@@ -96,14 +100,14 @@ pub(super) fn tools() -> ToolRegistry {
     registry
 }
 
-/// A server of these tools.
+/// Creates a server with the tools of this file.
 pub(super) fn mcp_server(waiting: &Waiting) -> McpServer {
     let mut context = ToolContext::default();
     context.extensions.insert(waiting.clone());
     McpServer::new(tools()).with_name("hosted").with_tool_context(context)
 }
 
-/// A server that runs, and ends with the test.
+/// A running HTTP server. Ends when dropped.
 pub(super) struct Running {
     pub(super) addr: SocketAddr,
     pub(super) url: String,

@@ -1,4 +1,4 @@
-//! A server as a service within another.
+//! Tests of a server as a tower service inside another HTTP server.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,13 +13,14 @@ use tracing_subscriber::fmt::format::FmtSpan;
 use super::raw;
 use super::server::{Waiting, mcp_server};
 
+/// Passes a raw request to the service, and returns the response.
 async fn ask(service: &mut McpHttpService, request: &raw::Request) -> Response<McpHttpBody> {
     let bytes = request.to_bytes();
     let text = String::from_utf8(bytes).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
     let mut lines = head.lines();
     let method = lines.next().unwrap().split(' ').next().unwrap();
-    // On any path: where the service is, is its server's affair.
+    // The service accepts every path. The surrounding server decides where the service is mounted.
     let mut builder = Request::builder().method(method).uri("/");
     for line in lines {
         let (name, value) = line.split_once(": ").unwrap();
@@ -29,19 +30,20 @@ async fn ask(service: &mut McpHttpService, request: &raw::Request) -> Response<M
     raw::within(service.call(request)).await.unwrap()
 }
 
+/// Reads the body of a response.
 async fn text(response: Response<McpHttpBody>) -> String {
     let body = raw::within(response.into_body().collect()).await.unwrap();
     String::from_utf8(body.to_bytes().to_vec()).unwrap()
 }
 
 #[tokio::test]
-async fn a_service_answers_requests_with_any_body() {
+async fn service_answers_requests_with_any_body() {
     let waiting = Waiting::default();
     let mut service = mcp_server(&waiting).http_service(HttpServerConfig::default()).unwrap();
     let response = ask(&mut service, &raw::modern_call("echo", &json!({ "text": "in" }))).await;
     assert_eq!(response.status(), 200);
     assert!(text(response).await.contains(r#""text":"in""#));
-    // Clones are one server.
+    // Clones of the service share their sessions.
     let response = ask(&mut service.clone(), &raw::initialize()).await;
     let id = response.headers()["mcp-session-id"].to_str().unwrap().to_owned();
     text(response).await;
@@ -50,7 +52,7 @@ async fn a_service_answers_requests_with_any_body() {
 }
 
 #[tokio::test]
-async fn a_service_checks_names_and_asks_who_it_is() {
+async fn service_checks_host_size_and_identity() {
     let config = HttpServerConfig::default()
         .authenticate(async |_| Ok(HttpIdentity::new("alice")))
         .max_body_bytes(1000);
@@ -64,7 +66,7 @@ async fn a_service_checks_names_and_asks_who_it_is() {
 }
 
 #[tokio::test]
-async fn a_service_ends_with_the_token_of_its_server() {
+async fn service_ends_with_the_shutdown_token() {
     let shutdown = tokio_util::sync::CancellationToken::new();
     let server = mcp_server(&Waiting::default()).with_shutdown(shutdown.clone());
     let mut service = server.http_service(HttpServerConfig::default()).unwrap();
@@ -93,7 +95,7 @@ async fn sessions_end_with_the_last_clone() {
 }
 
 #[tokio::test]
-async fn hyper_takes_the_service_as_it_is() {
+async fn service_runs_in_hyper() {
     use hyper_util::rt::TokioIo;
     use hyper_util::service::TowerToHyperService;
 
@@ -113,7 +115,7 @@ async fn hyper_takes_the_service_as_it_is() {
     assert_eq!(response.tool_text(), "hyper");
 }
 
-/// A writer for the lines of a log.
+/// A writer that collects log lines in memory.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -128,7 +130,7 @@ impl std::io::Write for Log {
     }
 }
 
-/// The documented filter removes the lines in which the SDK has the id.
+/// The SDK logs the session id at level `INFO`. The documented filter `rmcp=warn` removes these lines.
 #[tokio::test]
 async fn session_id_is_not_in_the_log_with_the_documented_filter() {
     let mut logged = Vec::new();
@@ -150,7 +152,7 @@ async fn session_id_is_not_in_the_log_with_the_documented_filter() {
         text(response).await;
         drop(guard);
         let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-        // The formatter may write colours between a name and its value.
+        // The name and the value are checked separately, because the formatter may write colour codes between them.
         assert!(log.contains("mcp.session.id") && log.contains(&id[..8]), "{log}");
         logged.push(log.contains(&id));
     }

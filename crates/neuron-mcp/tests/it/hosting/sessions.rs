@@ -1,4 +1,4 @@
-//! When a session ends by itself.
+//! Tests of the end of idle and deleted sessions.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use serde_json::json;
 use super::raw::{Connection, Request, begin, call, initialize, within};
 use super::server::start;
 
-/// Much longer than a client takes from one request to the next, on a loaded machine too.
+/// Idle timeout of sessions. Much longer than a test takes between two requests, even on a loaded machine.
 const IDLE: Duration = Duration::from_secs(4);
 
-/// Waits until there is room for a session: another has ended then.
+/// Waits until a new session can be opened. With the maximum number of sessions, this means that a session has ended.
 async fn until_there_is_room(addr: std::net::SocketAddr) {
     let room = async {
         while initialize().send(addr).await.status != 200 {
@@ -21,7 +21,7 @@ async fn until_there_is_room(addr: std::net::SocketAddr) {
 }
 
 #[tokio::test]
-async fn a_session_that_nobody_uses_ends() {
+async fn idle_session_ends() {
     let server = start(|config| config.max_sessions(1).session_idle_timeout(IDLE)).await;
     let id = begin(server.addr, |request| request).await;
     until_there_is_room(server.addr).await;
@@ -30,7 +30,7 @@ async fn a_session_that_nobody_uses_ends() {
 }
 
 #[tokio::test]
-async fn session_that_is_not_there_cannot_be_deleted() {
+async fn deleting_an_unknown_session_is_not_found() {
     let server = start(|config| config).await;
     let id = begin(server.addr, |request| request).await;
     let delete = async |id: &str| Request::new("DELETE").session(id).send(server.addr).await.status;
@@ -40,14 +40,14 @@ async fn session_that_is_not_there_cannot_be_deleted() {
 }
 
 #[tokio::test]
-async fn a_session_stays_while_its_client_listens() {
+async fn session_with_an_open_stream_does_not_expire() {
     let server = start(|config| config.max_sessions(2).session_idle_timeout(IDLE)).await;
     let listens = begin(server.addr, |request| request).await;
     let mut stream = Connection::open(server.addr).await;
     stream.write(Request::listen().session(&listens).to_bytes()).await;
     stream.read_until("200 OK").await;
 
-    // Another that was used later ends, and this one does not.
+    // A second session, which is used later, expires. The session with the open stream does not.
     begin(server.addr, |request| request).await;
     until_there_is_room(server.addr).await;
     let response = call(&listens, "echo", &json!({ "text": "here" })).send(server.addr).await;
@@ -55,7 +55,7 @@ async fn a_session_stays_while_its_client_listens() {
 }
 
 #[tokio::test]
-async fn a_session_stays_while_a_call_runs() {
+async fn session_with_a_running_call_does_not_expire() {
     let server = start(|config| config.max_sessions(2).session_idle_timeout(IDLE)).await;
     let calls = begin(server.addr, |request| request).await;
     let mut stream = Connection::open(server.addr).await;

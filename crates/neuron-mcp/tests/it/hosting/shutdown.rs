@@ -1,4 +1,4 @@
-//! How a server over HTTP ends.
+//! Tests of the shutdown of a server over HTTP.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use super::raw::{Connection, Request, begin, call, initialize, modern, modern_ca
 use super::server::start;
 
 #[tokio::test]
-async fn a_server_that_nobody_uses_ends_at_once() {
+async fn idle_server_shuts_down_immediately() {
     let mut server = start(|config| config.shutdown_grace(Duration::from_secs(3600))).await;
     begin(server.addr, |request| request).await;
-    // Connections that say nothing do not keep it.
+    // Idle connections do not delay the shutdown.
     let mut silent = Connection::open(server.addr).await;
     let mut kept = Connection::open(server.addr).await;
     kept.write(initialize().without("connection").to_bytes()).await;
@@ -24,7 +24,7 @@ async fn a_server_that_nobody_uses_ends_at_once() {
 }
 
 #[tokio::test]
-async fn calls_that_run_may_finish() {
+async fn shutdown_lets_running_calls_finish() {
     let mut server = start(|config| config.shutdown_grace(Duration::from_secs(3600))).await;
     let id = begin(server.addr, |request| request).await;
     let mut in_session = Connection::open(server.addr).await;
@@ -37,7 +37,8 @@ async fn calls_that_run_may_finish() {
     server.shutdown.cancel();
     server.waiting.release.notify_one();
     server.waiting.release.notify_one();
-    // Of two permits at once one may be lost: both wait for it.
+    // A `Notify` stores at most one permit, so one of the two may be lost. `notify_waiters` wakes the calls that
+    // already wait.
     server.waiting.release.notify_waiters();
     assert_eq!(in_session.read_to_end().await.unwrap().tool_text(), "waited");
     assert_eq!(without.read_to_end().await.unwrap().tool_text(), "waited");
@@ -45,7 +46,7 @@ async fn calls_that_run_may_finish() {
 }
 
 #[tokio::test]
-async fn a_call_may_finish_whose_client_is_still_to_answer() {
+async fn shutdown_accepts_the_response_that_a_running_call_waits_for() {
     let page = "https://app.example.com";
     let grace = Duration::from_secs(3600);
     let mut server = start(|config| config.allowed_origins([page]).shutdown_grace(grace)).await;
@@ -58,7 +59,7 @@ async fn a_call_may_finish_whose_client_is_still_to_answer() {
         data.filter_map(|data| serde_json::from_str(data.trim()).ok()).next_back().unwrap();
     server.shutdown.cancel();
 
-    // Nothing new begins, in this session and elsewhere, for who is let in by this session or by none.
+    // New work is refused in this session, in an unknown session, and without a session.
     let ping = json!({ "jsonrpc": "2.0", "id": 7, "method": "ping" });
     let answer =
         json!({ "jsonrpc": "2.0", "id": question["id"], "result": { "action": "decline" } });
@@ -74,12 +75,12 @@ async fn a_call_may_finish_whose_client_is_still_to_answer() {
     ] {
         assert_eq!(refused.send(server.addr).await.status, 503);
     }
-    // A browser asks before it answers.
+    // A browser sends a preflight request before it sends the response.
     let preflight = Request::new("OPTIONS")
         .header("origin", page)
         .header("access-control-request-method", "POST");
     assert_eq!(preflight.send(server.addr).await.status, 204);
-    // It ends once it has its answer.
+    // The call ends as soon as the client has responded to the call's elicitation.
     let change = json!({ "jsonrpc": "2.0", "method": "notifications/roots/list_changed" });
     assert_eq!(Request::post(&change).session(&id).send(server.addr).await.status, 202);
     assert_eq!(Request::post(&answer).session(&id).send(server.addr).await.status, 202);
@@ -90,7 +91,7 @@ async fn a_call_may_finish_whose_client_is_still_to_answer() {
 }
 
 #[tokio::test]
-async fn a_call_may_be_cancelled_while_the_server_shuts_down() {
+async fn call_can_be_cancelled_during_shutdown() {
     let mut server = start(|config| config.shutdown_grace(Duration::from_secs(3600))).await;
     let id = begin(server.addr, |request| request).await;
     let mut calls = Connection::open(server.addr).await;
@@ -107,7 +108,7 @@ async fn a_call_may_be_cancelled_while_the_server_shuts_down() {
 }
 
 #[tokio::test]
-async fn nothing_new_begins_on_connections_that_are_kept() {
+async fn pipelined_request_does_not_start_after_shutdown() {
     let mut server = start(|config| config.shutdown_grace(Duration::from_secs(3600))).await;
     let mut kept = Connection::open(server.addr).await;
     let pipelined = [
@@ -124,7 +125,7 @@ async fn nothing_new_begins_on_connections_that_are_kept() {
 }
 
 #[tokio::test]
-async fn streams_on_which_clients_only_listen_end() {
+async fn shutdown_closes_listening_streams() {
     let mut server = start(|config| config.shutdown_grace(Duration::from_secs(3600))).await;
     let id = begin(server.addr, |request| request).await;
     let mut stream = Connection::open(server.addr).await;
@@ -137,7 +138,7 @@ async fn streams_on_which_clients_only_listen_end() {
 }
 
 #[tokio::test]
-async fn calls_that_take_too_long_are_cancelled() {
+async fn calls_are_cancelled_after_the_shutdown_grace() {
     for _ in 0..10 {
         let mut server = start(|config| config.shutdown_grace(Duration::from_millis(50))).await;
         let id = begin(server.addr, |request| request).await;
@@ -151,7 +152,8 @@ async fn calls_that_take_too_long_are_cancelled() {
         let took = asked.elapsed();
         let response = in_session.read_to_end().await.unwrap();
         server.ended().await.unwrap();
-        // Two seconds after they are cancelled calls are cut off: this machine may have stood still for so long.
+        // Cancelled calls are aborted after two seconds. A loaded machine may stall this test for that long, so only a
+        // run below the limit is judged.
         if took < Duration::from_millis(1500) {
             let last = response.messages().pop();
             let last = last.unwrap_or_else(|| panic!("{response:?}"));
@@ -163,7 +165,7 @@ async fn calls_that_take_too_long_are_cancelled() {
 }
 
 #[tokio::test]
-async fn a_call_whose_client_went_away_ends_with_the_server() {
+async fn shutdown_cancels_calls_of_disconnected_clients() {
     let mut server = start(|config| config.shutdown_grace(Duration::from_secs(3600))).await;
     let id = begin(server.addr, |request| request).await;
     let mut gone = Connection::open(server.addr).await;
@@ -176,7 +178,7 @@ async fn a_call_whose_client_went_away_ends_with_the_server() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_dropped_ends_at_once() {
+async fn dropped_server_ends_immediately() {
     let mut server = start(|config| config).await;
     let id = begin(server.addr, |request| request).await;
     let mut in_session = Connection::open(server.addr).await;
@@ -194,7 +196,7 @@ async fn a_server_that_is_dropped_ends_at_once() {
 }
 
 #[tokio::test]
-async fn a_call_without_a_session_ends_with_its_connection() {
+async fn call_without_a_session_ends_with_its_connection() {
     let server = start(|config| config).await;
     let mut connection = Connection::open(server.addr).await;
     connection.write(modern_call("wait", &json!({})).to_bytes()).await;
@@ -204,7 +206,7 @@ async fn a_call_without_a_session_ends_with_its_connection() {
 }
 
 #[tokio::test]
-async fn who_subscribed_is_let_go() {
+async fn shutdown_closes_subscription_streams() {
     let mut server = start(|config| config.shutdown_grace(Duration::from_secs(3600))).await;
     let listen =
         modern("subscriptions/listen", json!({ "notifications": { "toolsListChanged": true } }));

@@ -1,4 +1,4 @@
-//! A server over standard input and output: it is a process of its own, this test's program.
+//! Tests of a server over standard input and output. The server is this test binary, started as a child process.
 
 use std::process::{ExitStatus, Stdio};
 
@@ -10,10 +10,11 @@ use tokio_util::sync::CancellationToken;
 use super::raw::{call_message, initialize_message, within};
 use super::server::{Waiting, mcp_server};
 
-/// What tells the process that it is the server.
+/// Environment variable that makes the test binary run as the server.
 const SERVER: &str = "NEURON_MCP_TEST_STDIO_SERVER";
 
-/// The server. A call of `wait` shuts it down.
+/// Serves over stdio if started by [`Program::start`]. Does nothing in an ordinary test run. A call of the tool `wait`
+/// shuts the server down.
 #[tokio::test]
 async fn in_a_process_that_is_the_server() {
     if std::env::var_os(SERVER).is_none() {
@@ -29,6 +30,7 @@ async fn in_a_process_that_is_the_server() {
     server.serve_stdio().await.unwrap();
 }
 
+/// A server process and its pipes.
 struct Program {
     child: Child,
     input: Option<ChildStdin>,
@@ -59,7 +61,8 @@ impl Program {
         within(self.input.as_mut().unwrap().write_all(line.as_bytes())).await.unwrap();
     }
 
-    /// The next message. The harness of the tests writes to standard output, too, before the first.
+    /// Reads the next message. Skips text before the first `{`, because the test harness also writes to standard
+    /// output.
     async fn next(&mut self) -> Value {
         loop {
             let mut line = String::new();
@@ -71,13 +74,14 @@ impl Program {
         }
     }
 
+    /// Waits until the process has ended.
     async fn ended(mut self) -> ExitStatus {
         within(self.child.wait()).await.unwrap()
     }
 }
 
 #[tokio::test]
-async fn a_program_serves_until_its_client_closes() {
+async fn stdio_server_ends_when_its_input_closes() {
     let mut program = Program::start().await;
     for text in ["one", &"long ".repeat(100_000)] {
         program.send(&call_message("echo", &json!({ "text": text }))).await;
@@ -88,7 +92,7 @@ async fn a_program_serves_until_its_client_closes() {
 }
 
 #[tokio::test]
-async fn a_program_that_was_shut_down_ends_though_its_input_is_open() {
+async fn stdio_server_ends_after_shutdown_with_open_input() {
     let mut program = Program::start().await;
     program.send(&call_message("wait", &json!({}))).await;
     assert!(program.next().await["error"].is_object());

@@ -1,4 +1,4 @@
-//! A server that wants to be authorized for, and its authorization server, at one address.
+//! A protected MCP server and its authorization server, at one address.
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
@@ -17,33 +17,35 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-/// What the two do otherwise than usual.
+/// Deviations of the two servers from normal behaviour. The default has none.
 #[derive(Clone, Default)]
 pub(crate) struct Behaviour {
-    /// How long tokens are good for, in seconds, as far as the client is told.
+    /// Value of `expires_in` in token responses, in seconds. `None` omits it. The server does not enforce the lifetime.
     pub(crate) expires_in: Option<u64>,
-    /// No client is registered.
+    /// Set to refuse every client registration.
     pub(crate) refuses_clients: bool,
-    /// A call of a tool wants a scope, whatever the token has.
+    /// Set to refuse every tool call for a missing scope, even if the token has the scope.
     pub(crate) wants_ever_more: bool,
-    /// A token is refused in the very moment that it was issued.
+    /// Set to refuse every token, including tokens that were just issued.
     pub(crate) refuses_tokens: bool,
-    /// Tokens cannot be renewed.
+    /// Set to refuse every token renewal.
     pub(crate) refuses_renewal: bool,
-    /// A 401 has no `WWW-Authenticate`.
+    /// Set to send 401 responses without the header `WWW-Authenticate`.
     pub(crate) hides_challenge: bool,
-    /// The issuer in the metadata.
+    /// Issuer in the metadata of the authorization server. `None` for the correct one.
     pub(crate) issuer: Option<String>,
 }
 
-/// A renewal whose answer waits for the test.
+/// A token renewal whose response is delayed until the test releases it.
 #[derive(Clone, Default)]
 pub(crate) struct Held {
+    /// Notified after the token has been renewed, before the response is sent.
     pub(crate) began: Arc<Notify>,
+    /// Notify to send the response.
     pub(crate) release: Arc<Notify>,
 }
 
-/// The two servers, until it is dropped.
+/// The two running servers. They stop when this value is dropped.
 pub(crate) struct Servers {
     address: String,
     state: Arc<Mutex<State>>,
@@ -53,15 +55,17 @@ pub(crate) struct Servers {
 #[derive(Default)]
 struct State {
     behaviour: Behaviour,
-    /// What was asked, in order.
+    /// Log lines of requests that concern authorization, in order.
     log: Vec<String>,
-    /// Tokens that are good, and their scopes.
+    /// Valid access tokens, with their scopes separated by spaces.
     tokens: HashMap<String, String>,
-    /// The scopes that were asked for with a code.
+    /// Issued authorization codes that are not exchanged yet, with the requested scopes.
     codes: HashMap<String, String>,
-    /// Tokens to renew with: each is good once.
+    /// Valid refresh tokens. Each can be used once.
     renewals: HashSet<String>,
+    /// Delay for the next token renewal, if any.
     held: Option<Held>,
+    /// Number of issued access tokens.
     issued: u32,
 }
 
@@ -83,39 +87,42 @@ impl Servers {
         &self.address
     }
 
-    /// What was asked that has to do with authorization, in order.
+    /// Returns the log lines of requests that concern authorization, in order.
     pub(crate) fn log(&self) -> Vec<String> {
         self.state.lock().unwrap().log.clone()
     }
 
-    /// How often something was asked that begins so.
+    /// Returns the number of log lines that start with `prefix`.
     pub(crate) fn count(&self, prefix: &str) -> usize {
         self.log().iter().filter(|line| line.starts_with(prefix)).count()
     }
 
-    /// No token is good any more.
+    /// Invalidates all access tokens. Refresh tokens stay valid.
     pub(crate) fn revoke_tokens(&self) {
         self.state.lock().unwrap().tokens.clear();
     }
 
-    /// Lets the next renewal happen, and its answer wait.
+    /// Delays the response to the next token renewal until the returned handle releases it.
     pub(crate) fn hold_renewal(&self) -> Held {
         let held = Held::default();
         self.state.lock().unwrap().held = Some(held.clone());
         held
     }
 
+    /// Changes the behaviour of the servers.
     pub(crate) fn behave(&self, change: impl FnOnce(&mut Behaviour)) {
         change(&mut self.state.lock().unwrap().behaviour);
     }
 
-    /// The authorization page: gives a code for what a URL asks for, and says where to go.
+    /// Returns a function that simulates a user who agrees. It maps an authorization URL to the callback URL with a
+    /// code.
     pub(crate) fn page(&self) -> impl Fn(&str) -> String + Send + Sync + 'static {
         let state = Arc::clone(&self.state);
         move |url| agree(&state, url)
     }
 }
 
+/// Issues an authorization code for an authorization URL. Returns the callback URL with the code.
 fn agree(state: &Mutex<State>, authorization_url: &str) -> String {
     let asked = query(authorization_url.split_once('?').unwrap().1);
     assert_eq!(asked["response_type"], "code");
@@ -198,6 +205,7 @@ impl State {
         }
     }
 
+    /// Responds to a POST to the MCP endpoint.
     fn mcp(&mut self, token: Option<String>, body: &[u8], address: &str) -> Answer {
         let message: Value = serde_json::from_slice(body).unwrap();
         let method = message["method"].as_str().unwrap_or_default();
@@ -232,6 +240,7 @@ impl State {
         ok(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
     }
 
+    /// Responds to a client registration.
     fn register(&mut self, body: &[u8]) -> Answer {
         let asked: Value = serde_json::from_slice(body).unwrap();
         self.log.push(format!("register {} {}", asked["client_name"], asked["application_type"]));
@@ -245,6 +254,7 @@ impl State {
         }))
     }
 
+    /// Responds to a token request with a code, a refresh token, or client credentials.
     fn token(&mut self, asked: &HashMap<String, String>) -> Answer {
         let grant = asked["grant_type"].clone();
         let client = asked.get("client_id").cloned().unwrap_or_default();
@@ -284,6 +294,7 @@ impl State {
     }
 }
 
+/// Adds the header `WWW-Authenticate` with the URL of the resource metadata and further parameters.
 fn challenge(answer: &mut Answer, address: &str, more: &str) {
     let metadata = format!("{address}/.well-known/oauth-protected-resource/mcp");
     let value = format!(r#"Bearer resource_metadata="{metadata}"{more}"#);
@@ -302,7 +313,7 @@ fn status(status: StatusCode) -> Answer {
     answer
 }
 
-/// A query or a form.
+/// Parses a URL query or a form body.
 fn query(text: &str) -> HashMap<String, String> {
     let url = reqwest::Url::parse(&format!("http://query/?{text}")).unwrap();
     url.query_pairs().into_owned().collect()

@@ -1,4 +1,4 @@
-//! Tools: their list, their results, their failures, and what they tell while they run.
+//! Tests of the list, results, failures, progress and log messages of the server's tools.
 
 use neuron_mcp::{LogLevel, McpServer, McpVersion, TraceContext};
 use neuron_tool::{ToolRegistry, tool_middleware_fn};
@@ -15,7 +15,7 @@ async fn older(tools: ToolRegistry) -> Client {
 }
 
 #[tokio::test]
-async fn every_version_is_spoken() {
+async fn server_supports_every_version() {
     let tools =
         one("version", |_, ctx| async move { Ok(ToolOutput::text(peer(&ctx).version().as_str())) });
     let server = McpServer::new(tools);
@@ -30,14 +30,14 @@ async fn every_version_is_spoken() {
     let result = client.initialize("1999-01-01", json!({})).await;
     assert_eq!(result["protocolVersion"], "2025-11-25", "the newest that has a handshake");
     assert_eq!(text(&client.call("version", json!({})).await), "2025-11-25");
-    // Again: what was agreed on counts, not what was asked for.
+    // A second handshake. The version in effect is the negotiated one, not the requested one.
     let result = client.initialize("1999-01-01", json!({})).await;
     assert_eq!(result["protocolVersion"], "2025-11-25");
     assert_eq!(text(&client.call("version", json!({})).await), "2025-11-25");
 }
 
 #[tokio::test]
-async fn a_server_says_who_it_is_and_what_it_has() {
+async fn server_reports_its_name_and_capabilities() {
     let server = McpServer::new(ToolRegistry::new())
         .with_name("clock")
         .with_title("The clock")
@@ -59,7 +59,7 @@ async fn a_server_says_who_it_is_and_what_it_has() {
 }
 
 #[tokio::test]
-async fn a_call_goes_through_the_registry() {
+async fn call_runs_the_registry_middleware() {
     let mut tools = one("echo", |input, _| async move { Ok(ToolOutput::text(input.to_string())) });
     tools.add_middleware(tool_middleware_fn(|call, ctx, next| {
         Box::pin(async move {
@@ -85,7 +85,7 @@ async fn a_call_goes_through_the_registry() {
 }
 
 #[tokio::test]
-async fn all_content_is_sent() {
+async fn result_contains_every_kind_of_content() {
     let tools = one("all", |_, _| async move {
         Ok(ToolOutput {
             content: vec![
@@ -126,7 +126,7 @@ async fn all_content_is_sent() {
 }
 
 #[tokio::test]
-async fn clients_of_old_versions_get_no_content_that_they_cannot_read() {
+async fn new_content_kinds_become_text_in_old_versions() {
     let tools = one("new_kinds", |_, _| async move {
         Ok(ToolOutput {
             content: vec![
@@ -152,9 +152,9 @@ async fn clients_of_old_versions_get_no_content_that_they_cannot_read() {
     }
 }
 
-/// The official TypeScript client takes the whole result for broken else.
+/// The official TypeScript client rejects the whole result if `structuredContent` is not an object.
 #[tokio::test]
-async fn structured_content_is_an_object_before_2026() {
+async fn structured_content_that_is_no_object_is_omitted_before_2026() {
     let tools = one("list", |_, _| async move {
         Ok(ToolOutput { structured_content: Some(json!([1])), ..ToolOutput::text("[1]") })
     });
@@ -167,7 +167,7 @@ async fn structured_content_is_an_object_before_2026() {
 }
 
 #[tokio::test]
-async fn failures_are_results_that_the_model_can_read() {
+async fn failed_calls_return_an_error_result() {
     #[derive(Debug, thiserror::Error)]
     #[error("the disk is full")]
     struct Full(#[source] std::io::Error);
@@ -201,7 +201,7 @@ async fn failures_are_results_that_the_model_can_read() {
 }
 
 #[tokio::test]
-async fn requests_that_make_no_sense_are_refused() {
+async fn invalid_requests_return_protocol_errors() {
     let mut client = older(one("t", |_, _| async { Ok(ToolOutput::text("")) })).await;
     assert_eq!(code(&client.call("other", json!({})).await), -32602);
     assert_eq!(code(&client.call("t", json!([1])).await), -32602);
@@ -215,7 +215,7 @@ async fn requests_that_make_no_sense_are_refused() {
 }
 
 #[tokio::test]
-async fn what_a_version_does_not_have_is_not_found() {
+async fn methods_of_other_versions_are_not_found() {
     let server = McpServer::new(ToolRegistry::new());
     let mut client = Client::modern(&server, json!({}));
     client.request("tools/list", json!({})).await;
@@ -230,7 +230,7 @@ async fn what_a_version_does_not_have_is_not_found() {
 }
 
 #[tokio::test]
-async fn tools_come_in_pages() {
+async fn tools_are_listed_in_pages() {
     let mut tools = ToolRegistry::new();
     let names: Vec<String> = (0..5).map(|number| format!("tool_{number}")).collect();
     for name in &names {
@@ -256,7 +256,7 @@ async fn tools_come_in_pages() {
 }
 
 #[tokio::test]
-async fn a_server_without_tools_is_a_server() {
+async fn server_without_tools_lists_no_tools() {
     let server = McpServer::new(ToolRegistry::new());
     let mut client = Client::older(&server, "2025-11-25", json!({})).await;
     assert_eq!(client.request("tools/list", json!({})).await["result"], json!({ "tools": [] }));
@@ -271,7 +271,7 @@ async fn a_server_without_tools_is_a_server() {
 }
 
 #[tokio::test]
-async fn progress_and_log_messages_come_in_order_and_before_the_result() {
+async fn progress_and_log_messages_arrive_in_order_before_the_result() {
     let tools = one("work", |_, ctx| async move {
         let reporter = ctx.progress_reporter.clone().expect("the client asked for progress");
         for step in 0..20_u8 {
@@ -281,7 +281,7 @@ async fn progress_and_log_messages_come_in_order_and_before_the_result() {
                 tokio::task::yield_now().await;
             }
         }
-        // What does not grow is not progress.
+        // The server drops progress that does not increase.
         reporter.report(3.0, None, None);
         reporter.report(f64::NAN, None, None);
         Ok(ToolOutput::text("done"))
@@ -312,7 +312,7 @@ async fn progress_and_log_messages_come_in_order_and_before_the_result() {
 }
 
 #[tokio::test]
-async fn without_a_token_there_is_no_reporter() {
+async fn progress_reporter_requires_a_progress_token() {
     let tools = one("t", |_, ctx| async move {
         Ok(ToolOutput::text(ctx.progress_reporter.is_some().to_string()))
     });
@@ -320,7 +320,7 @@ async fn without_a_token_there_is_no_reporter() {
 }
 
 #[tokio::test]
-async fn a_tool_that_reports_without_end_does_not_fill_the_memory() {
+async fn queued_progress_is_bounded() {
     let tools = one("flood", |_, ctx| async move {
         let reporter = ctx.progress_reporter.clone().unwrap();
         for step in 0..100_000_u32 {
@@ -338,7 +338,7 @@ async fn a_tool_that_reports_without_end_does_not_fill_the_memory() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_holds_no_tool_up() {
+async fn client_that_does_not_read_does_not_block_a_tool() {
     let (done, is_done) = tokio::sync::oneshot::channel();
     let done = std::sync::Mutex::new(Some(done));
     let tools = one("flood", move |_, ctx| {
@@ -369,7 +369,7 @@ async fn a_client_that_does_not_read_holds_no_tool_up() {
 }
 
 #[tokio::test]
-async fn log_messages_have_the_level_that_the_client_wants() {
+async fn log_level_filters_log_messages() {
     let tools = one("log", |_, ctx| async move {
         for level in [LogLevel::Debug, LogLevel::Info, LogLevel::Warning, LogLevel::Emergency] {
             peer(&ctx).log(level, None, json!({ "n": 1 }));
@@ -392,7 +392,7 @@ async fn log_messages_have_the_level_that_the_client_wants() {
     assert_eq!(levels(&mut client).len(), 4);
     assert_eq!(code(&client.request("logging/setLevel", json!({ "level": "loud" })).await), -32602);
 
-    // Since 2026-07-28 a request says which it wants; none otherwise.
+    // Since 2026-07-28 each request sets its own log level. Without a level the server sends no log messages.
     let mut client = Client::modern(&server, json!({}));
     client.call("log", json!({})).await;
     assert_eq!(levels(&mut client), [""; 0]);
@@ -403,7 +403,7 @@ async fn log_messages_have_the_level_that_the_client_wants() {
 }
 
 #[tokio::test]
-async fn a_tool_finds_its_context() {
+async fn tool_context_has_template_trace_and_call_id() {
     #[derive(Debug)]
     struct Tenant(u32);
 

@@ -1,4 +1,4 @@
-//! Telling clients what changed.
+//! Tests of the server's change notifications.
 
 use neuron_mcp::{McpResource, McpResourceSet, McpServer};
 use neuron_tool::ToolRegistry;
@@ -13,7 +13,10 @@ fn server() -> McpServer {
         .with_resources(resources)
 }
 
-/// A client that is told of changes: the answer comes after the server has begun to listen.
+/// Connects a client with version 2025-11-25 that receives change notifications.
+///
+/// The response to `ping` proves that the server has processed `notifications/initialized`. Before that notification
+/// the server does not send changes.
 async fn older(server: &McpServer) -> Client {
     let mut client = Client::older(server, "2025-11-25", json!({})).await;
     client.request("ping", json!({})).await;
@@ -21,7 +24,7 @@ async fn older(server: &McpServer) -> Client {
 }
 
 #[tokio::test]
-async fn all_clients_learn_that_the_tools_are_others() {
+async fn replaced_tools_are_announced_to_all_clients() {
     let server = server();
     let (mut one_client, mut other) = (older(&server).await, older(&server).await);
     let mut modern = Client::modern(&server, json!({}));
@@ -43,7 +46,7 @@ async fn all_clients_learn_that_the_tools_are_others() {
 }
 
 #[tokio::test]
-async fn a_resource_is_told_to_who_subscribed_only() {
+async fn resource_update_is_sent_only_to_subscribers() {
     let server = server();
     let (mut subscribed, mut other) = (older(&server).await, older(&server).await);
     subscribed.request("resources/subscribe", json!({ "uri": "x://1" })).await;
@@ -55,7 +58,7 @@ async fn a_resource_is_told_to_who_subscribed_only() {
         client.hear("notifications/resources/list_changed").await;
         client.request("ping", json!({})).await;
     }
-    // The order among different changes is not kept.
+    // Notifications of different kinds can arrive in any order.
     let updated = subscribed.hear("notifications/resources/updated").await;
     assert_eq!(updated["params"]["uri"], "x://1");
     assert!(other.heard.is_empty() && subscribed.heard.is_empty());
@@ -69,7 +72,7 @@ async fn a_resource_is_told_to_who_subscribed_only() {
 }
 
 #[tokio::test]
-async fn a_subscription_hears_of_what_it_is_for() {
+async fn subscription_receives_only_the_requested_kinds() {
     let server = server();
     let mut client = Client::modern(&server, json!({}));
     let params = json!({ "notifications": {
@@ -93,7 +96,7 @@ async fn a_subscription_hears_of_what_it_is_for() {
     notifier.resources_changed();
     assert_eq!(client.receive().await["method"], "notifications/resources/list_changed");
 
-    // Cancelled, it hears of nothing more.
+    // After the cancellation the client receives no more notifications.
     let cancelled = json!({
         "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id },
     });
@@ -107,7 +110,7 @@ async fn a_subscription_hears_of_what_it_is_for() {
 }
 
 #[tokio::test]
-async fn what_changes_while_a_subscription_begins_is_not_lost() {
+async fn change_during_subscription_start_is_not_lost() {
     for _ in 0..100 {
         let server = server();
         let mut client = Client::modern(&server, json!({}));
@@ -120,7 +123,7 @@ async fn what_changes_while_a_subscription_begins_is_not_lost() {
 }
 
 #[tokio::test]
-async fn a_client_that_reads_nothing_holds_nobody_up_and_costs_little() {
+async fn client_that_does_not_read_delays_no_other_client() {
     let server = server();
     let mut slow = older(&server).await;
     slow.request("resources/subscribe", json!({ "uri": "x://1" })).await;
@@ -131,13 +134,13 @@ async fn a_client_that_reads_nothing_holds_nobody_up_and_costs_little() {
         notifier.resource_updated("x://1");
     }
     other.hear("notifications/tools/list_changed").await;
-    // Later it learns all that changed, a few times at most.
+    // Once the client reads, it receives each kind of change. The server merges repeated changes.
     slow.hear("notifications/tools/list_changed").await;
     slow.hear("notifications/resources/updated").await;
 }
 
 #[tokio::test]
-async fn a_tool_tells_of_changes_and_keeps_no_server_alive() {
+async fn notifier_in_a_tool_announces_changes_and_outlives_the_server() {
     let tools = one("grow", |_, ctx| async move {
         let tools = one("grown", |_, _| async { Ok(ToolOutput::text("grown")) });
         peer(&ctx).notifier().replace_tools(tools);
@@ -156,7 +159,7 @@ async fn a_tool_tells_of_changes_and_keeps_no_server_alive() {
 }
 
 #[tokio::test]
-async fn before_the_handshake_is_over_nothing_is_told() {
+async fn no_change_is_sent_before_the_handshake_ends() {
     let server = server();
     let mut client = Client::connect(&server);
     let params = json!({

@@ -1,4 +1,4 @@
-//! Many calls at once, huge ones, and calls that nobody waits for any more.
+//! Tests of a connection with many concurrent calls, huge results, cancelled calls, and shutdown.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Client, LIMIT, one, text};
 
-/// A tool that tells its token, and waits for ever.
+/// Returns a server whose tool `wait` never ends, and a receiver for the cancellation token of each call.
 fn waiting() -> (McpServer, mpsc::UnboundedReceiver<CancellationToken>) {
     let (started, starts) = mpsc::unbounded_channel();
     let tools = one("wait", move |_, ctx: ToolContext| {
@@ -23,12 +23,13 @@ fn waiting() -> (McpServer, mpsc::UnboundedReceiver<CancellationToken>) {
     (McpServer::new(tools), starts)
 }
 
+/// Waits until the token is cancelled.
 async fn ends(token: CancellationToken) {
     tokio::time::timeout(LIMIT, token.cancelled()).await.expect("the call is cancelled");
 }
 
 #[tokio::test]
-async fn a_client_cancels_a_call_and_goes_on() {
+async fn cancelled_call_ends_without_a_response() {
     let (server, mut starts) = waiting();
     let mut client = Client::older(&server, "2025-11-25", json!({})).await;
     let id = client.begin("tools/call", json!({ "name": "wait" })).await;
@@ -46,7 +47,7 @@ async fn a_client_cancels_a_call_and_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_goes_away_cancels_its_calls() {
+async fn disconnect_cancels_running_calls() {
     let (server, mut starts) = waiting();
     let mut client = Client::older(&server, "2025-11-25", json!({})).await;
     client.begin("tools/call", json!({ "name": "wait" })).await;
@@ -55,7 +56,7 @@ async fn a_client_that_goes_away_cancels_its_calls() {
     ends(token).await;
 }
 
-/// Begins to listen.
+/// Subscribes to changes of the tool list. Returns the request id of the subscription.
 async fn listen(client: &mut Client) -> u64 {
     let params = json!({ "notifications": { "toolsListChanged": true } });
     let id = client.begin("subscriptions/listen", params).await;
@@ -64,7 +65,7 @@ async fn listen(client: &mut Client) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscription_ends_with_the_input() {
+async fn subscription_ends_at_end_of_input() {
     let (server, _) = waiting();
     let mut client = Client::modern(&server, json!({}));
     let id = listen(&mut client).await;
@@ -77,12 +78,13 @@ async fn a_subscription_ends_with_the_input() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_ends_after_the_input_whatever_it_tells() {
+async fn call_that_reports_progress_finishes_after_end_of_input() {
     let (started, mut starts) = mpsc::unbounded_channel();
     let tools = one("tell", move |_, ctx: ToolContext| {
         started.send(()).unwrap();
         async move {
-            // The clock stands still until nothing else is to be done: the end of the input has been seen.
+            // The paused clock advances only when all tasks are idle. So after this sleep the server has read the end
+            // of its input.
             tokio::time::sleep(Duration::from_secs(1)).await;
             for step in 0..10_u8 {
                 ctx.progress_reporter.as_ref().unwrap().report(step.into(), None, None);
@@ -104,7 +106,7 @@ async fn a_call_ends_after_the_input_whatever_it_tells() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutting_down_cancels_calls_that_run() {
+async fn shutdown_cancels_running_calls() {
     let (server, mut starts) = waiting();
     let shutdown = CancellationToken::new();
     let server = server.with_shutdown(shutdown.clone());
@@ -118,7 +120,7 @@ async fn shutting_down_cancels_calls_that_run() {
 }
 
 #[tokio::test]
-async fn a_call_that_ended_leaves_its_token_alone() {
+async fn finished_call_does_not_cancel_its_token() {
     let (tokens, mut told) = mpsc::unbounded_channel();
     let tools = one("t", move |_, ctx: ToolContext| {
         tokens.send(ctx.cancellation_token).unwrap();
@@ -130,7 +132,7 @@ async fn a_call_that_ended_leaves_its_token_alone() {
 }
 
 #[tokio::test]
-async fn a_thousand_calls_run_at_once() {
+async fn a_thousand_calls_run_concurrently() {
     let running = Arc::new(AtomicUsize::new(0));
     let all = Arc::new(tokio::sync::Barrier::new(1000));
     let tools = one("meet", move |input, _| {
@@ -154,7 +156,7 @@ async fn a_thousand_calls_run_at_once() {
 }
 
 #[tokio::test]
-async fn more_calls_than_may_run_are_refused() {
+async fn calls_above_the_limit_are_refused() {
     let (server, mut starts) = waiting();
     let server = server.with_max_calls(2);
     let mut client = Client::older(&server, "2025-11-25", json!({})).await;
@@ -164,13 +166,13 @@ async fn more_calls_than_may_run_are_refused() {
     let other = starts.recv().await.unwrap();
     let refused = client.call("wait", json!({})).await;
     assert_eq!(refused["error"], json!({ "code": -32000, "message": "2 calls run already" }));
-    // Others have places of their own, and what runs no code is answered.
+    // The limit is per connection, and requests that run no tool are still answered.
     let mut neighbour = Client::older(&server, "2025-11-25", json!({})).await;
     neighbour.begin("tools/call", json!({ "name": "wait" })).await;
     starts.recv().await.unwrap();
     client.request("tools/list", json!({})).await;
 
-    // A call that ends leaves its place.
+    // A call that ends makes room for another call.
     let params = json!({ "requestId": first });
     let cancelled = json!({
         "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params,
@@ -203,7 +205,7 @@ async fn a_huge_result_arrives() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_too_short_is_an_error_where_serving_begins() {
+async fn short_state_key_fails_when_serving_starts() {
     let server = McpServer::new(neuron_tool::ToolRegistry::new()).with_state_key("short");
     let (_, theirs) = tokio::io::duplex(1);
     let (input, output) = tokio::io::split(theirs);

@@ -1,4 +1,5 @@
-//! How a connection ends: what still gets out, and who is not waited for.
+//! Tests of the end of a connection. They check which messages the server still sends, and that it does not wait for a
+//! client forever.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +15,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Client, LIMIT, add, code, one, peer, text};
 
-/// Longer than what a stream between server and client holds.
+/// Length of a text that exceeds the buffer of the stream between server and client, in bytes.
 const LONG: usize = 1 << 20;
 
-/// A tool whose answer is long, and what says that it ran.
+/// Returns a server whose tool `long` has a result of [`LONG`] bytes, and a signal that the tool has run.
 fn long() -> (McpServer, Arc<Notify>) {
     let ran = Arc::new(Notify::new());
     let runs = ran.clone();
@@ -28,12 +29,13 @@ fn long() -> (McpServer, Arc<Notify>) {
     (McpServer::new(tools), ran)
 }
 
+/// Waits until the server task has ended.
 async fn ended(client: &mut Client) {
     let ended = tokio::time::timeout(LIMIT, &mut client.serving).await;
     ended.expect("the server ends").expect("without a panic");
 }
 
-/// All that the client was not told yet.
+/// Returns the queued messages and all further messages up to the end of the stream.
 async fn rest(client: &mut Client) -> Vec<Value> {
     let mut rest: Vec<Value> = client.heard.drain(..).collect();
     while let Some(message) = client.read().await {
@@ -43,7 +45,7 @@ async fn rest(client: &mut Client) -> Vec<Value> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_reads_nothing_is_not_waited_for_at_the_end_of_the_input() {
+async fn end_of_input_does_not_wait_for_a_client_that_does_not_read() {
     let (server, ran) = long();
     let mut client = Client::older(&server, "2025-11-25", json!({})).await;
     client.begin("tools/call", json!({ "name": "long" })).await;
@@ -53,7 +55,7 @@ async fn a_client_that_reads_nothing_is_not_waited_for_at_the_end_of_the_input()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_reads_nothing_is_not_waited_for_at_a_shutdown() {
+async fn shutdown_does_not_wait_for_a_client_that_does_not_read() {
     let (server, ran) = long();
     let shutdown = CancellationToken::new();
     let server = server.with_shutdown(shutdown.clone());
@@ -65,7 +67,7 @@ async fn a_client_that_reads_nothing_is_not_waited_for_at_a_shutdown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_does_not_read_the_handshake_is_not_waited_for_at_a_shutdown() {
+async fn shutdown_during_the_handshake_does_not_wait_for_the_client() {
     let shutdown = CancellationToken::new();
     let server = McpServer::new(ToolRegistry::new())
         .with_instructions("x".repeat(LONG))
@@ -82,7 +84,7 @@ async fn a_client_that_does_not_read_the_handshake_is_not_waited_for_at_a_shutdo
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_of_a_server_that_is_dropped_while_its_client_reads_nothing() {
+async fn dropped_server_is_freed_while_its_client_does_not_read() {
     let (server, ran) = long();
     let left = Arc::new(());
     let mut context = ToolContext::default();
@@ -101,7 +103,7 @@ async fn nothing_is_left_of_a_server_that_is_dropped_while_its_client_reads_noth
     tokio::time::timeout(LIMIT, gone).await.expect("the server is gone");
 }
 
-/// A tool that logs and reports progress, for three seconds.
+/// Returns a tool that logs and reports progress once per second, for three seconds.
 fn talking() -> ToolRegistry {
     one("talk", |_, ctx: ToolContext| async move {
         for step in 0..3 {
@@ -114,7 +116,7 @@ fn talking() -> ToolRegistry {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_tells_something_is_answered_after_the_end_of_the_input() {
+async fn call_with_progress_is_answered_after_end_of_input() {
     let mut client = Client::older(&McpServer::new(talking()), "2025-11-25", json!({})).await;
     let params = json!({ "name": "talk", "_meta": { "progressToken": "p" } });
     let id = client.begin("tools/call", params).await;
@@ -133,7 +135,7 @@ async fn a_call_that_tells_something_is_answered_after_the_end_of_the_input() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_takes_too_long_after_the_end_of_the_input_is_told_and_answered() {
+async fn slow_call_is_cancelled_and_answered_after_end_of_input() {
     let tools = one("wait", |_, ctx: ToolContext| async move {
         ctx.cancellation_token.cancelled().await;
         peer(&ctx).log(LogLevel::Info, None, "cancelled");
@@ -151,7 +153,7 @@ async fn a_call_that_takes_too_long_after_the_end_of_the_input_is_told_and_answe
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_the_client_cancelled_is_not_waited_for() {
+async fn end_of_input_does_not_wait_for_a_cancelled_call() {
     let tools = one("wait", |_, _| std::future::pending());
     let mut client = Client::older(&McpServer::new(tools), "2025-11-25", json!({})).await;
     let id = client.begin("tools/call", json!({ "name": "wait" })).await;
@@ -166,7 +168,7 @@ async fn a_call_that_the_client_cancelled_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_open_question_is_cancelled_at_a_shutdown_and_the_call_answered() {
+async fn shutdown_cancels_a_pending_question_and_answers_the_call() {
     let mut tools = talking();
     add(&mut tools, "ask", |_, ctx| async move {
         peer(&ctx).roots("roots").await?;
@@ -190,7 +192,7 @@ async fn an_open_question_is_cancelled_at_a_shutdown_and_the_call_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_gets_no_answer_after_the_end_of_the_input() {
+async fn question_fails_after_end_of_input() {
     let tools = one("ask", |_, ctx| async move {
         let first = peer(&ctx).roots("first").await.unwrap_err().to_string();
         let second = peer(&ctx).roots("second").await.unwrap_err().to_string();
@@ -213,7 +215,7 @@ async fn a_question_gets_no_answer_after_the_end_of_the_input() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscription_does_not_keep_the_server_after_the_end_of_the_input() {
+async fn subscription_does_not_delay_the_end_of_the_server() {
     let mut client = Client::modern(&McpServer::new(talking()), json!({}));
     let params = json!({ "notifications": { "toolsListChanged": true } });
     let id = client.begin("subscriptions/listen", params).await;
@@ -226,7 +228,7 @@ async fn a_subscription_does_not_keep_the_server_after_the_end_of_the_input() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_writes_and_reads_nothing_is_read_from_no_more() {
+async fn server_stops_reading_from_a_client_that_does_not_read() {
     const CALLS: usize = 120;
     let (server, _) = long();
     let client = Client::older(&server, "2025-11-25", json!({})).await;
@@ -242,7 +244,7 @@ async fn a_client_that_writes_and_reads_nothing_is_read_from_no_more() {
     let written = tokio::time::timeout(Duration::from_secs(3600), &mut write).await;
     assert!(written.is_err(), "all was read");
 
-    // Once it reads, all goes on.
+    // As soon as the client reads, the server continues.
     let read = async {
         for _ in 0..CALLS {
             assert!(input.next_line().await.unwrap().unwrap().len() > LONG);

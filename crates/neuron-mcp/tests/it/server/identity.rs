@@ -1,4 +1,4 @@
-//! Calls in rounds over HTTP: a state belongs to who was asked.
+//! Test of multi-round calls over HTTP. The state of a call is valid only for the identity that made the call.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 
 use super::{LIMIT, one, peer};
 
-/// One request on a connection of its own, in version 2026-07-28. Gives the response.
+/// Calls the tool `ask` on a new HTTP connection, with version 2026-07-28. Returns the JSON-RPC response.
 async fn call(addr: SocketAddr, user: &str, mut params: Value) -> Value {
     params["name"] = json!("ask");
     params["_meta"] = json!({
@@ -33,7 +33,7 @@ async fn call(addr: SocketAddr, user: &str, mut params: Value) -> Value {
     let mut response = String::new();
     let read = tokio::time::timeout(LIMIT, stream.read_to_string(&mut response)).await;
     read.expect("the server answers").unwrap();
-    // The one line of the body that is JSON, as an event or by itself.
+    // The body is one line of JSON, either alone or as the data of a server-sent event.
     let json = response.lines().find_map(|line| {
         let line = line.strip_prefix("data:").unwrap_or(line).trim();
         serde_json::from_str::<Value>(line).ok().filter(Value::is_object)
@@ -42,7 +42,7 @@ async fn call(addr: SocketAddr, user: &str, mut params: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_state_is_of_no_use_to_others() {
+async fn state_is_refused_for_another_identity() {
     let tools = one("ask", |_, ctx| async move {
         let peer = peer(&ctx);
         let schema = json!({ "type": "object", "properties": {} });

@@ -1,4 +1,4 @@
-//! Resources, prompts and completions.
+//! Tests of the server's resources, prompts and completions.
 
 use neuron_mcp::{
     ElicitationRequest, ElicitationResponse, McpPeer, McpPrompt, McpPromptArgument,
@@ -82,7 +82,7 @@ async fn read(client: &mut Client, uri: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_there_is_declared() {
+async fn capabilities_list_what_the_server_has() {
     let mut client = Client::connect(&server());
     let result = client.initialize("2025-06-18", json!({})).await;
     assert_eq!(
@@ -98,7 +98,7 @@ async fn what_is_there_is_declared() {
 }
 
 #[tokio::test]
-async fn resources_are_listed_in_pages_and_read() {
+async fn resources_are_paged_and_can_be_read() {
     let mut client = older().await;
     let response = client.request("resources/list", json!({})).await;
     assert_eq!(
@@ -143,7 +143,7 @@ async fn resources_are_listed_in_pages_and_read() {
 }
 
 #[tokio::test]
-async fn a_resource_that_is_not_there_has_the_code_of_the_version() {
+async fn unknown_resource_error_code_depends_on_version() {
     let mut client = older().await;
     let response = read(&mut client, "test://none").await;
     assert_eq!(
@@ -159,7 +159,7 @@ async fn a_resource_that_is_not_there_has_the_code_of_the_version() {
 }
 
 #[tokio::test]
-async fn a_resource_that_fails_fails_the_request_only() {
+async fn failed_resource_read_keeps_the_connection() {
     let mut client = older().await;
     let response = read(&mut client, "test://broken").await;
     assert_eq!(code(&response), -32603);
@@ -170,7 +170,7 @@ async fn a_resource_that_fails_fails_the_request_only() {
 }
 
 #[tokio::test]
-async fn a_resource_can_ask_the_client() {
+async fn resource_read_can_ask_the_client() {
     let mut client = Client::modern(&server(), json!({ "elicitation": {} }));
     let response = read(&mut client, "test://asks").await;
     let result = &response["result"];
@@ -183,13 +183,13 @@ async fn a_resource_can_ask_the_client() {
     });
     let response = client.request("resources/read", params.clone()).await;
     assert_eq!(response["result"]["contents"][0]["text"], "gone", "{response}");
-    // The state belongs to that resource.
+    // The request state is valid only for the resource that requested the input.
     params["uri"] = json!("test://text");
     assert_eq!(code(&client.request("resources/read", params).await), -32602);
 }
 
 #[tokio::test]
-async fn prompts_are_listed_and_filled_in() {
+async fn prompts_are_listed_and_filled_with_arguments() {
     let mut client = older().await;
     let response = client.request("prompts/list", json!({})).await;
     assert_eq!(
@@ -224,7 +224,7 @@ async fn prompts_are_listed_and_filled_in() {
 }
 
 #[tokio::test]
-async fn a_prompt_can_ask_the_client() {
+async fn prompt_can_ask_the_client() {
     let mut client = Client::modern(&server(), json!({ "elicitation": {} }));
     let response = client.request("prompts/get", json!({ "name": "asks" })).await;
     let state = &response["result"]["requestState"];
@@ -236,7 +236,7 @@ async fn a_prompt_can_ask_the_client() {
     let response = client.request("prompts/get", next(json!({ "action": "decline" }))).await;
     assert_eq!(code(&response), -32603);
 
-    // In an older version it is a request.
+    // Before 2026-07-28 the server sends the elicitation as a separate request.
     let mut client = Client::older(&server(), "2025-06-18", json!({ "elicitation": {} })).await;
     let id = client.begin("prompts/get", json!({ "name": "asks" })).await;
     let asked = client.hear("elicitation/create").await;
@@ -247,7 +247,7 @@ async fn a_prompt_can_ask_the_client() {
 }
 
 #[tokio::test]
-async fn arguments_are_completed() {
+async fn completion_returns_up_to_100_values() {
     let mut client = older().await;
     let complete = |reference: Value, name: &str, value: &str| json!({ "ref": reference, "argument": { "name": name, "value": value } });
     let greet = json!({ "type": "ref/prompt", "name": "greet" });
@@ -274,7 +274,7 @@ async fn arguments_are_completed() {
 }
 
 #[tokio::test]
-async fn what_can_be_kept_is_said_since_2026() {
+async fn list_and_read_results_have_a_ttl_since_2026() {
     let mut client = Client::modern(&server(), json!({}));
     for (method, params) in [
         ("tools/list", json!({})),
@@ -290,7 +290,7 @@ async fn what_can_be_kept_is_said_since_2026() {
 }
 
 #[tokio::test]
-async fn how_long_lists_can_be_kept_is_said_to_who_understands_it() {
+async fn list_ttl_is_sent_only_since_2026() {
     let server = server().with_list_ttl(std::time::Duration::from_secs(60));
     for method in ["tools/list", "prompts/list", "resources/list", "resources/templates/list"] {
         let mut client = Client::modern(&server, json!({}));
@@ -300,7 +300,7 @@ async fn how_long_lists_can_be_kept_is_said_to_who_understands_it() {
     }
 }
 
-/// Resources that somebody wrote by hand.
+/// An implementation of [`McpResources`] without [`McpResourceSet`].
 struct Own;
 
 impl McpResources for Own {
@@ -325,7 +325,7 @@ impl McpResources for Own {
 }
 
 #[tokio::test]
-async fn resources_of_ones_own() {
+async fn custom_resources_implementation_is_served() {
     let server = McpServer::new(ToolRegistry::new()).with_resources(Own);
     let mut client = Client::older(&server, "2025-03-26", json!({})).await;
     let response = client.request("resources/list", json!({})).await;

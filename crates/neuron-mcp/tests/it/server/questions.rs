@@ -1,4 +1,5 @@
-//! Questions to the client in versions before 2026-07-28: requests of their own.
+//! Tests of elicitation, sampling and roots in versions before 2026-07-28, in which the server sends each of them as a
+//! request to the client.
 
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Client, add, peer, text};
 
+/// Returns the capabilities of a client that supports elicitation, sampling and roots.
 fn everything() -> Value {
     json!({ "elicitation": { "form": {}, "url": {} }, "sampling": {}, "roots": {} })
 }
@@ -98,7 +100,7 @@ async fn client(capabilities: Value) -> Client {
     Client::older(&McpServer::new(tools()), "2025-11-25", capabilities).await
 }
 
-/// Calls a tool, and answers the question that it asks.
+/// Calls a tool, and responds with `result` to the tool's request to the client. Returns the response to the call.
 async fn answered(client: &mut Client, tool: &str, method: &str, result: Value) -> Value {
     let id = client.begin("tools/call", json!({ "name": tool })).await;
     let asked = client.hear(method).await;
@@ -106,12 +108,13 @@ async fn answered(client: &mut Client, tool: &str, method: &str, result: Value) 
     client.response(id).await
 }
 
+/// Returns the client's response to a sampling request.
 fn sampled(text: &str) -> Value {
     json!({ "role": "assistant", "content": { "type": "text", "text": text }, "model": "m" })
 }
 
 #[tokio::test]
-async fn each_kind_of_question_is_answered() {
+async fn every_kind_of_question_gets_its_answer() {
     let mut client = client(everything()).await;
     let accepted = json!({ "action": "accept", "content": { "name": "Ada" } });
     let response = answered(&mut client, "form", "elicitation/create", accepted).await;
@@ -135,10 +138,10 @@ async fn each_kind_of_question_is_answered() {
 }
 
 #[tokio::test]
-async fn several_questions_are_asked_at_once() {
+async fn several_questions_are_sent_concurrently() {
     let mut client = client(everything()).await;
     let id = client.begin("tools/call", json!({ "name": "all" })).await;
-    // All are there before one is answered.
+    // All three requests arrive before the client responds to any of them.
     let roots = client.hear("roots/list").await;
     let sampling = client.hear("sampling/createMessage").await;
     let form = client.hear("elicitation/create").await;
@@ -155,7 +158,7 @@ async fn several_questions_are_asked_at_once() {
 }
 
 #[tokio::test]
-async fn who_cannot_answer_is_not_asked() {
+async fn client_without_the_capability_is_not_asked() {
     let mut nothing = client(json!({})).await;
     for tool in ["form", "url", "sample", "roots", "all"] {
         let response = nothing.call(tool, json!({})).await;
@@ -164,7 +167,7 @@ async fn who_cannot_answer_is_not_asked() {
     }
     assert!(nothing.heard.is_empty(), "{:?}", nothing.heard);
 
-    // A client that names no way to elicit has forms.
+    // A client that declares `elicitation` without a mode supports forms.
     let mut forms = client(json!({ "elicitation": {}, "sampling": {} })).await;
     for tool in ["url", "sample_with_tools"] {
         assert!(text(&forms.call(tool, json!({})).await).contains("has not declared"));
@@ -176,7 +179,7 @@ async fn who_cannot_answer_is_not_asked() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_the_tools_failure() {
+async fn client_error_fails_the_tool_call() {
     let mut client = client(everything()).await;
     let id = client.begin("tools/call", json!({ "name": "sample" })).await;
     let asked = client.hear("sampling/createMessage").await;
@@ -188,7 +191,7 @@ async fn a_refusal_is_the_tools_failure() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_none_is_asked_for_again_a_few_times() {
+async fn question_is_sent_up_to_three_times_until_the_answer_is_valid() {
     let mut client = client(everything()).await;
     let id = client.begin("tools/call", json!({ "name": "form" })).await;
     for result in [
@@ -212,7 +215,7 @@ async fn an_answer_that_is_none_is_asked_for_again_a_few_times() {
 }
 
 #[tokio::test]
-async fn a_schema_that_is_no_form_is_the_tools_failure() {
+async fn invalid_form_schema_fails_the_tool_call() {
     let mut client = client(everything()).await;
     let response = client.call("bad_schema", json!({})).await;
     assert!(text(&response).contains("the question `x` cannot be asked"), "{response}");
@@ -220,7 +223,7 @@ async fn a_schema_that_is_no_form_is_the_tools_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_does_not_answer_is_waited_for_as_long_as_was_said() {
+async fn unanswered_question_fails_after_the_input_timeout() {
     let server = McpServer::new(tools()).with_input_timeout(Duration::from_secs(5));
     let mut client = Client::older(&server, "2025-11-25", everything()).await;
     let id = client.begin("tools/call", json!({ "name": "roots" })).await;
@@ -232,7 +235,7 @@ async fn a_client_that_does_not_answer_is_waited_for_as_long_as_was_said() {
 }
 
 #[tokio::test]
-async fn a_question_ends_with_its_call() {
+async fn cancelled_call_cancels_its_question() {
     let mut client = client(everything()).await;
     let id = client.begin("tools/call", json!({ "name": "roots" })).await;
     let asked = client.hear("roots/list").await;
@@ -245,7 +248,7 @@ async fn a_question_ends_with_its_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_that_the_tool_gives_up_is_cancelled() {
+async fn dropped_question_is_cancelled_at_the_client() {
     let mut client = client(everything()).await;
     let id = client.begin("tools/call", json!({ "name": "gives_up" })).await;
     let asked = client.hear("roots/list").await;
@@ -255,7 +258,7 @@ async fn a_question_that_the_tool_gives_up_is_cancelled() {
 }
 
 #[tokio::test]
-async fn a_tool_may_ask_from_another_task_while_the_call_runs() {
+async fn peer_works_in_another_task_until_the_call_ends() {
     let (peers, mut kept) = tokio::sync::mpsc::unbounded_channel();
     let mut tools = ToolRegistry::new();
     add(&mut tools, "elsewhere", move |_, ctx| {
@@ -280,7 +283,7 @@ async fn a_tool_may_ask_from_another_task_while_the_call_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_says_nothing_more_is_not_waited_for() {
+async fn end_of_input_fails_a_pending_question() {
     let mut client = Client::older(&McpServer::new(tools()), "2025-11-25", everything()).await;
     let id = client.begin("tools/call", json!({ "name": "form" })).await;
     client.hear("elicitation/create").await;
@@ -293,7 +296,7 @@ async fn a_client_that_says_nothing_more_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_question_of_another_task_ends_with_the_call() {
+async fn end_of_the_call_cancels_a_question_of_another_task() {
     let (asked, mut told) = tokio::sync::mpsc::unbounded_channel();
     let release = std::sync::Arc::new(tokio::sync::Notify::new());
     let released = release.clone();
@@ -311,7 +314,8 @@ async fn a_question_of_another_task_ends_with_the_call() {
     let id = client.begin("tools/call", json!({ "name": "leaves" })).await;
     let question = client.hear("roots/list").await;
     release.notify_one();
-    // Before the result: later, the client would not know what it is about.
+    // The cancellation must arrive before the result of the call. Afterwards the client could no longer assign the
+    // cancellation to a call.
     let cancelled = client.receive().await;
     assert_eq!(cancelled["method"], "notifications/cancelled", "{cancelled}");
     assert_eq!(cancelled["params"]["requestId"], question["id"]);
@@ -321,7 +325,7 @@ async fn a_question_of_another_task_ends_with_the_call() {
 }
 
 #[tokio::test]
-async fn a_cancellation_is_not_pushed_out_by_log_messages() {
+async fn log_messages_do_not_displace_a_cancellation() {
     let mut tools = ToolRegistry::new();
     add(&mut tools, "chats", |_, ctx| async move {
         let peer = peer(&ctx);

@@ -1,4 +1,5 @@
-//! Calls in rounds, since 2026-07-28.
+//! Tests of multi-round calls, which exist since version 2026-07-28. A tool's request to the client, such as an
+//! elicitation, is part of a result. The client repeats the call with its response.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::{Client, add, code, one, peer, text};
 
+/// Returns a request for a form with one required text field.
 fn ask_for(field: &str) -> ElicitationRequest {
     let schema = json!({
         "type": "object", "properties": { field: { "type": "string" } }, "required": [field],
@@ -20,6 +22,7 @@ fn ask_for(field: &str) -> ElicitationRequest {
     ElicitationRequest::form(format!("Your {field}?"), schema)
 }
 
+/// Returns the response of a client that accepts a form.
 fn accept(content: Value) -> Value {
     json!({ "action": "accept", "content": content })
 }
@@ -32,6 +35,7 @@ fn field(response: ElicitationResponse, name: &str) -> String {
     }
 }
 
+/// Returns tools that ask the client in different ways.
 fn tools() -> ToolRegistry {
     let mut tools = ToolRegistry::new();
     for name in ["steps", "other"] {
@@ -85,6 +89,7 @@ fn server() -> McpServer {
     McpServer::new(tools())
 }
 
+/// Returns the capabilities of a client that supports elicitation, sampling and roots.
 fn everything() -> Value {
     json!({ "elicitation": {}, "sampling": {}, "roots": {} })
 }
@@ -93,6 +98,7 @@ fn client() -> Client {
     Client::modern(&server(), everything())
 }
 
+/// Returns the request state of a result that requires input.
 #[track_caller]
 fn state(response: &Value) -> Value {
     assert_eq!(response["result"]["resultType"], "input_required", "{response}");
@@ -100,6 +106,7 @@ fn state(response: &Value) -> Value {
     response["result"]["requestState"].clone()
 }
 
+/// Returns the keys of the input requests in a result that requires input.
 #[track_caller]
 fn asked(response: &Value) -> Vec<&str> {
     let requests = response["result"]["inputRequests"].as_object();
@@ -107,7 +114,7 @@ fn asked(response: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_call_takes_as_many_rounds_as_it_asks() {
+async fn call_has_one_round_per_question() {
     let mut client = client();
     let first = client.call("steps", json!({})).await;
     assert_eq!(
@@ -133,13 +140,13 @@ async fn a_call_takes_as_many_rounds_as_it_asks() {
     let third = client.next_round("steps", responses.clone(), &state(&second)).await;
     assert!(text(&third).starts_with("Ada likes red"), "{third}");
     assert_eq!(third["result"]["resultType"], "complete");
-    // The same round once more: the id of the call, by which a tool knows that it did its work, is the same.
+    // A repeated round has the same call id. A tool can use this id to detect work that it has already done.
     let again = client.next_round("steps", responses, &state(&second)).await;
     assert_eq!(text(&again), text(&third));
 }
 
 #[tokio::test]
-async fn several_kinds_are_asked_at_once() {
+async fn questions_of_several_kinds_share_one_round() {
     let mut client = client();
     let first = client.call("all", json!({})).await;
     assert_eq!(asked(&first), ["greeting", "name", "roots"]);
@@ -156,7 +163,7 @@ async fn several_kinds_are_asked_at_once() {
 }
 
 #[tokio::test]
-async fn what_is_missing_or_wrong_is_asked_again_and_what_is_extra_ignored() {
+async fn missing_or_invalid_responses_are_asked_again() {
     let mut client = client();
     let first = client.call("all", json!({})).await;
     let responses = json!({
@@ -182,7 +189,7 @@ async fn what_is_missing_or_wrong_is_asked_again_and_what_is_extra_ignored() {
         assert_eq!(asked(&again), ["name"], "{wrong}");
         let responses = json!({
             "name": accept(json!({ "name": "Ada" })),
-            // Was not asked yet.
+            // The tool has not asked for the color yet.
             "color": accept(json!({ "color": "red" })),
         });
         let last = client.next_round("steps", responses, &state(&again)).await;
@@ -196,7 +203,7 @@ async fn what_is_missing_or_wrong_is_asked_again_and_what_is_extra_ignored() {
 }
 
 #[tokio::test]
-async fn what_a_client_knows_in_advance_is_taken() {
+async fn response_in_the_first_request_is_accepted() {
     let mut client = client();
     let params = json!({ "name": "steps", "inputResponses": {
         "name": accept(json!({ "name": "Ada" })), "other": 1,
@@ -206,7 +213,7 @@ async fn what_a_client_knows_in_advance_is_taken() {
 }
 
 #[tokio::test]
-async fn a_state_that_was_changed_is_refused_whatever_was_changed() {
+async fn changed_state_is_refused() {
     let mut client = client();
     let first = client.call("steps", json!({})).await;
     let good = state(&first).as_str().unwrap().to_owned();
@@ -220,7 +227,8 @@ async fn a_state_that_was_changed_is_refused_whatever_was_changed() {
     changed.push("A".repeat(2 << 20));
     for state in changed {
         let response = client.next_round("steps", responses.clone(), &json!(state)).await;
-        // The last letter of each part of base64 may have bits that mean nothing: not here.
+        // Base64 may leave unused bits in its last character, and changing only those would go unnoticed. Here every
+        // change of a character is refused.
         assert_eq!(code(&response), -32602, "{state}");
     }
     let response = client.next_round("steps", responses, &json!(good)).await;
@@ -228,7 +236,7 @@ async fn a_state_that_was_changed_is_refused_whatever_was_changed() {
 }
 
 #[tokio::test]
-async fn a_state_belongs_to_one_call() {
+async fn state_is_valid_only_for_its_call() {
     let mut client = client();
     let first = client.call("steps", json!({ "a": 1, "b": [1, { "c": 2, "d": 3 }] })).await;
     let responses = json!({ "name": accept(json!({ "name": "Ada" })) });
@@ -249,14 +257,14 @@ async fn a_state_belongs_to_one_call() {
     let same = params("steps", json!({ "b": [1, { "d": 3, "c": 2 }], "a": 1 }));
     assert_eq!(asked(&client.request("tools/call", same).await), ["color"]);
 
-    // Another server has another key.
+    // Each server without a configured key has its own random key.
     let mut other = self::client();
     let same = params("steps", json!({ "a": 1, "b": [1, { "c": 2, "d": 3 }] }));
     assert_eq!(code(&other.request("tools/call", same).await), -32602);
 }
 
 #[tokio::test]
-async fn servers_with_one_key_take_each_others_states() {
+async fn servers_with_the_same_key_accept_each_others_state() {
     let key = [7_u8; 32];
     let mut one = Client::modern(&server().with_state_key(key), everything());
     let mut other = Client::modern(&server().with_state_key(key), everything());
@@ -266,12 +274,12 @@ async fn servers_with_one_key_take_each_others_states() {
 }
 
 #[tokio::test]
-async fn a_state_that_is_too_old_is_refused() {
+async fn expired_state_is_refused() {
     let server = server().with_state_ttl(Duration::ZERO);
     let mut client = Client::modern(&server, everything());
     let first = client.call("steps", json!({})).await;
     let responses = json!({ "name": accept(json!({ "name": "Ada" })) });
-    // Time is counted in milliseconds: within the first one it is not too old yet.
+    // The expiry has a resolution of one millisecond. Retry until the first millisecond is over.
     let end = std::time::Instant::now() + super::LIMIT;
     let response = loop {
         let response = client.next_round("steps", responses.clone(), &state(&first)).await;
@@ -285,7 +293,7 @@ async fn a_state_that_is_too_old_is_refused() {
 }
 
 #[tokio::test]
-async fn what_the_client_cannot_do_is_an_error_that_names_it() {
+async fn missing_client_capability_is_named_in_the_error() {
     let mut client = Client::modern(&server(), json!({ "sampling": {} }));
     let response = client.call("steps", json!({})).await;
     assert_eq!(code(&response), -32021);
@@ -293,7 +301,7 @@ async fn what_the_client_cannot_do_is_an_error_that_names_it() {
     let mut client = Client::modern(&server(), json!({}));
     let response = client.call("all", json!({})).await;
     assert_eq!(code(&response), -32021, "{response}");
-    // A tool that can do without does; one that fails otherwise fails so.
+    // A tool that ignores the missing capability succeeds. A tool that returns its own error fails with this error.
     assert_eq!(text(&client.call("chooses", json!({})).await), "never mind");
     assert_eq!(text(&client.call("swallows", json!({})).await), "did without: true");
     let response = client.call("fails_otherwise", json!({})).await;
@@ -301,13 +309,13 @@ async fn what_the_client_cannot_do_is_an_error_that_names_it() {
 }
 
 #[tokio::test]
-async fn a_tool_that_returns_a_result_has_answered() {
+async fn tool_result_wins_over_a_pending_question() {
     let response = client().call("swallows", json!({})).await;
     assert_eq!(text(&response), "did without: true");
 }
 
 #[tokio::test]
-async fn whatever_becomes_of_the_error_the_client_is_asked() {
+async fn client_is_asked_even_if_the_tool_replaces_the_error() {
     #[derive(Debug, thiserror::Error)]
     #[error("mine")]
     struct Mine;
@@ -347,7 +355,7 @@ async fn whatever_becomes_of_the_error_the_client_is_asked() {
 }
 
 #[tokio::test]
-async fn a_call_does_not_ask_for_ever() {
+async fn rounds_and_state_length_are_limited() {
     let mut client = client();
     let mut response = client.call("endless", json!({})).await;
     let mut rounds = 0;
@@ -359,7 +367,7 @@ async fn a_call_does_not_ask_for_ever() {
     }
     assert_eq!((rounds, &response["result"]["isError"]), (100, &json!(true)), "{response}");
 
-    // Nor does it let the client carry what is too long.
+    // A call also fails if its state becomes too long.
     let first = client.call("endless", json!({})).await;
     let responses = json!({ "q0": accept(json!({ "x": "y".repeat(1 << 20) })) });
     let response = client.next_round("endless", responses, &state(&first)).await;
@@ -368,7 +376,7 @@ async fn a_call_does_not_ask_for_ever() {
 }
 
 #[tokio::test]
-async fn a_tool_runs_from_its_start_in_each_round() {
+async fn tool_restarts_in_each_round() {
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = runs.clone();
     let tools = one("t", move |_, ctx| {

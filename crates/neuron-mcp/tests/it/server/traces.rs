@@ -1,4 +1,4 @@
-//! Trace contexts and progress, wherever the protocol has them, with a client of ours and in every version.
+//! Tests of trace contexts and progress in tools, resources, prompts and requests to the client, in every version.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -16,9 +16,10 @@ use super::{Client, add, one, peer};
 
 const TRACE: &str = "00-ab-cd-01";
 
-/// What a client was asked, and where that belongs.
+/// Kind of a request that the client received, and the request's trace context.
 type Question = (&'static str, Option<TraceContext>);
 
+/// Handler of sampling and elicitation requests. Records each request.
 #[derive(Clone, Default)]
 struct Asked(Arc<Mutex<Vec<Question>>>);
 
@@ -27,6 +28,7 @@ impl Asked {
         self.0.lock().unwrap().push((what, trace));
     }
 
+    /// Removes and returns the recorded requests, sorted by kind. Requests of one round may arrive in any order.
     fn take(&self) -> Vec<Question> {
         let mut asked = std::mem::take(&mut *self.0.lock().unwrap());
         asked.sort_by_key(|(what, _)| *what);
@@ -70,7 +72,7 @@ fn form() -> ElicitationRequest {
     ElicitationRequest::form("Well?", json!({ "type": "object", "properties": {} }))
 }
 
-/// Tells of progress, and says where the call belongs.
+/// Reports progress, and returns the `traceparent` of the request, or an empty string without a trace context.
 fn told(peer: &McpPeer) -> String {
     peer.report_progress(1.0, Some(2.0), None);
     peer.report_progress(1.0, Some(2.0), Some("the same again"));
@@ -118,7 +120,7 @@ async fn connect(version: McpVersion, asked: &Asked) -> McpClient {
 }
 
 #[tokio::test]
-async fn tools_resources_and_prompts_learn_where_they_belong_and_tell_of_progress() {
+async fn tools_resources_and_prompts_get_trace_context_and_progress() {
     for version in McpVersion::ALL {
         let client = connect(version, &Asked::default()).await;
         let progress = Arc::new(Progress::default());
@@ -137,7 +139,7 @@ async fn tools_resources_and_prompts_learn_where_they_belong_and_tell_of_progres
             (vec![McpPromptMessage::user(TRACE)], vec![1.0, 2.0]),
             "{version}"
         );
-        // Who says nothing of it has none.
+        // A request without a trace context has an empty `traceparent`.
         let contents = client.read_resource("x://1").await.unwrap();
         assert_eq!(contents[0].text.as_deref(), Some(""));
         client.close().await;
@@ -145,7 +147,7 @@ async fn tools_resources_and_prompts_learn_where_they_belong_and_tell_of_progres
 }
 
 #[tokio::test]
-async fn questions_belong_where_their_call_does() {
+async fn requests_to_the_client_carry_the_trace_context_of_the_call() {
     for version in McpVersion::ALL {
         let asked = Asked::default();
         let client = connect(version, &asked).await;
@@ -171,7 +173,7 @@ async fn questions_belong_where_their_call_does() {
     }
 }
 
-/// The methods of questions, and where these belong.
+/// Returns the method and the `traceparent` of each request, sorted by method.
 fn metas(questions: &[Value]) -> Vec<(&str, Option<&str>)> {
     let mut metas: Vec<_> = questions
         .iter()
@@ -187,7 +189,7 @@ fn metas(questions: &[Value]) -> Vec<(&str, Option<&str>)> {
 }
 
 #[tokio::test]
-async fn every_question_carries_the_trace_context_in_its_meta() {
+async fn trace_context_is_sent_in_meta_of_every_question() {
     let expected = [
         ("elicitation/create", Some(TRACE)),
         ("roots/list", Some(TRACE)),

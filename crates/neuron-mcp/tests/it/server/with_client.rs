@@ -1,4 +1,4 @@
-//! A server and a client of ours, in every version.
+//! Tests of this crate's server with this crate's client, in every version.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::{LIMIT, add, one, peer};
 
-/// Writes the question down.
+/// A sampling handler that responds with the text of the request.
 struct Parrot;
 
 impl SamplingHandler for Parrot {
@@ -29,7 +29,7 @@ impl SamplingHandler for Parrot {
     }
 }
 
-/// Fills every form in.
+/// An elicitation handler that accepts every form with the name Ada.
 struct Ada;
 
 impl ElicitationHandler for Ada {
@@ -38,6 +38,7 @@ impl ElicitationHandler for Ada {
     }
 }
 
+/// Records each reported progress value with its message.
 #[derive(Default)]
 struct Progress(Mutex<Vec<(f64, Option<String>)>>);
 
@@ -47,6 +48,7 @@ impl ProgressReporter for Progress {
     }
 }
 
+/// Creates a server whose tools ask the client, report progress, and return the trace context.
 fn server() -> McpServer {
     let mut tools = ToolRegistry::new();
     add(&mut tools, "ask", |_, ctx| async move {
@@ -105,7 +107,7 @@ async fn connect(server: &McpServer, version: McpVersion) -> McpClient {
 }
 
 #[tokio::test]
-async fn they_understand_each_other_in_every_version() {
+async fn client_and_server_work_together_in_every_version() {
     for version in McpVersion::ALL {
         let client = connect(&server(), version).await;
         assert_eq!((client.version(), client.server_info().name.as_str()), (version, "both"));
@@ -146,7 +148,7 @@ async fn they_understand_each_other_in_every_version() {
 }
 
 #[tokio::test]
-async fn a_client_learns_of_changes_in_every_version() {
+async fn client_receives_changes_in_every_version() {
     for version in McpVersion::ALL {
         let server = server();
         let client = connect(&server, version).await;

@@ -1,4 +1,4 @@
-//! The spans of requests that fail.
+//! Tests of the spans of failed requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::recorder::{Recorded, Recorder};
 use super::{SECRET, connect, older, server};
 use crate::client::connected;
 
-/// The fields that tell of a failure.
+/// Returns the values of the four error fields of a span, in the order of the array `fields`.
 fn failure(span: &Recorded) -> Value {
     let fields =
         ["error.type", "rpc.response.status_code", "otel.status_code", "otel.status_description"];
@@ -24,16 +24,18 @@ fn failure(span: &Recorded) -> Value {
     fields.collect()
 }
 
+/// Returns the expected error fields of a request that failed with a JSON-RPC error.
 fn refusal(code: &str, meaning: &str) -> Value {
     json!([code, code, "ERROR", meaning])
 }
 
+/// Returns the expected error fields of a request that failed without a JSON-RPC error.
 fn other(kind: &str, meaning: &str) -> Value {
     json!([kind, null, "ERROR", meaning])
 }
 
 #[tokio::test]
-async fn a_refusal_has_its_code_and_not_its_message() {
+async fn error_response_span_has_the_code_without_the_message() {
     let (recorder, _guard) = Recorder::start();
     let (client, mut script) = connected(McpClient::builder()).await;
     for (code, meaning) in [
@@ -60,7 +62,7 @@ async fn a_refusal_has_its_code_and_not_its_message() {
 }
 
 #[tokio::test]
-async fn a_tool_that_fails_is_an_error_of_its_kind() {
+async fn failed_tool_span_has_type_tool_error() {
     let (recorder, _guard) = Recorder::start();
     let client = older().await;
     let output = client.call_tool_json("fail", json!({ "text": SECRET })).await.unwrap();
@@ -74,7 +76,7 @@ async fn a_tool_that_fails_is_an_error_of_its_kind() {
 }
 
 #[tokio::test]
-async fn both_ends_tell_of_the_same_refusal() {
+async fn error_response_is_recorded_at_both_ends() {
     for version in [McpVersion::V2025_11_25, McpVersion::V2026_07_28] {
         let (recorder, _guard) = Recorder::start();
         let client = connect(server(), McpClient::builder().versions([version])).await;
@@ -87,7 +89,7 @@ async fn both_ends_tell_of_the_same_refusal() {
             assert_eq!(failure(&recorder.ended("resources/read", kind)), expected, "{kind}");
         }
 
-        // What a client made up is no name of the server's span.
+        // The client chose the name of this unknown tool, so the server does not use it in the span name.
         client.call_tool_json("made up", json!({})).await.unwrap_err();
         let span = recorder.ended("tools/call", "server");
         assert_eq!(failure(&span), refusal("-32602", "invalid params"));
@@ -97,7 +99,7 @@ async fn both_ends_tell_of_the_same_refusal() {
 }
 
 #[tokio::test]
-async fn what_a_client_makes_up_is_short_and_a_method_has_a_name_that_is_known() {
+async fn long_names_are_truncated_and_unknown_methods_are_other() {
     let (recorder, _guard) = Recorder::start();
     let client = older().await;
     let long = "é".repeat(10_000);
@@ -119,7 +121,7 @@ async fn what_a_client_makes_up_is_short_and_a_method_has_a_name_that_is_known()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_answer_is_a_timeout() {
+async fn unanswered_request_span_has_type_timeout() {
     let (recorder, _guard) = Recorder::start();
     let (client, mut script) =
         connected(McpClient::builder().request_timeout(Duration::from_secs(1))).await;
@@ -132,7 +134,7 @@ async fn a_server_that_does_not_answer_is_a_timeout() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_is_a_failure_of_the_transport() {
+async fn lost_connection_span_has_type_transport() {
     let (recorder, _guard) = Recorder::start();
     let (client, mut script) = connected(McpClient::builder()).await;
     let serving = async {
@@ -144,12 +146,12 @@ async fn a_server_that_dies_is_a_failure_of_the_transport() {
     let span = recorder.ended("tools/call die", "client");
     assert_eq!(failure(&span), other("transport", "the connection failed"));
 
-    // A request that cannot be sent at all is none.
+    // A request that cannot be sent has no span.
     client.call_tool_json("die again", json!({})).await.unwrap_err();
     assert_eq!(recorder.named("tools/call die again", "client"), []);
 }
 
-/// Waits for ever
+/// Notifies the test and never returns
 #[neuron_tool]
 async fn wait(ctx: &ToolContext) -> Result<String, ToolError> {
     ctx.extensions.get::<Arc<Notify>>().unwrap().notify_one();
@@ -157,7 +159,7 @@ async fn wait(ctx: &ToolContext) -> Result<String, ToolError> {
 }
 
 #[tokio::test]
-async fn a_call_that_is_cancelled_or_dropped_ends_both_spans() {
+async fn cancelled_or_dropped_call_ends_both_spans() {
     for is_dropped in [false, true] {
         let (recorder, _guard) = Recorder::start();
         let began = Arc::new(Notify::new());
@@ -192,7 +194,7 @@ fn form() -> ElicitationRequest {
     ElicitationRequest::form(SECRET, json!({ "type": "object", "properties": {} }))
 }
 
-/// Asks, and does not wait longer than until the question came
+/// Sends an elicitation to the client, and returns as soon as the client's handler has received the elicitation
 #[neuron_tool]
 async fn impatient(ctx: &ToolContext) -> Result<String, ToolError> {
     let came = ctx.extensions.get::<Arc<Notify>>().unwrap();
@@ -204,9 +206,9 @@ async fn impatient(ctx: &ToolContext) -> Result<String, ToolError> {
     }
 }
 
-/// Refuses to answer, or never does.
+/// An elicitation handler that fails or never returns.
 struct Handler {
-    /// What hears that the question came.
+    /// If set, the handler notifies this and never returns. Otherwise the handler fails.
     came: Option<Arc<Notify>>,
 }
 
@@ -223,7 +225,7 @@ impl ElicitationHandler for Handler {
 }
 
 #[tokio::test]
-async fn questions_that_fail_or_are_taken_back_end_both_spans() {
+async fn failed_or_cancelled_question_ends_both_spans() {
     for (came, expected) in [
         (None, refusal("-32603", "internal error")),
         (Some(Arc::default()), other("cancelled", "the request was cancelled")),

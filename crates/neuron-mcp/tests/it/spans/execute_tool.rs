@@ -1,4 +1,5 @@
-//! The span that neuron-otel makes for a call of a tool learns of the request, which then has none of its own.
+//! Tests of bridged tool calls inside an `execute_tool` span of neuron-otel. The client records the request's fields on
+//! this span and creates no span for the request.
 
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use super::recorder::{Recorded, Recorder};
 use super::{SECRET, older};
 use crate::client::connected;
 
+/// Creates a span with the same name and fields as the span of neuron-otel for a tool call.
 macro_rules! execute_tool {
     ($target:literal) => {
         tracing::info_span!(
@@ -32,10 +34,12 @@ macro_rules! execute_tool {
     };
 }
 
+/// Returns the span that neuron-otel creates for a tool call.
 fn outer() -> Span {
     execute_tool!("neuron_otel")
 }
 
+/// Returns the bridged tool with this name.
 async fn bridge(client: &Arc<McpClient>, tool: &str) -> Arc<dyn ToolDyn> {
     let mut tools = McpToolBridge::discover(client).await.unwrap();
     tools.retain(|found| found.name() == tool);
@@ -46,14 +50,14 @@ fn named(recorder: &Recorder, name: &str) -> Vec<Recorded> {
     recorder.spans().into_iter().filter(|span| span.name == name).collect()
 }
 
-/// The requests for tools that have a span of the client.
+/// Returns the number of client spans for tool calls.
 fn calls(recorder: &Recorder) -> usize {
     let spans = named(recorder, "mcp.client.request").into_iter();
     spans.filter(|span| span.get("mcp.method.name") == Some("tools/call")).count()
 }
 
 #[tokio::test]
-async fn the_span_of_a_bridged_tool_learns_of_the_request() {
+async fn bridged_call_records_the_request_on_the_outer_span() {
     let (recorder, _guard) = Recorder::start();
     let client = Arc::new(older().await);
     for (tool, args) in [("echo", json!({ "text": SECRET })), ("fail", json!({ "text": SECRET }))] {
@@ -62,7 +66,7 @@ async fn the_span_of_a_bridged_tool_learns_of_the_request() {
         bridge.call_dyn(args, &ToolContext::default()).instrument(outer()).await.unwrap();
         let span = named(&recorder, "execute_tool").remove(before);
         let id = recorder.ended(&format!("tools/call {tool}"), "server");
-        // Whether it failed is said by who made it.
+        // The creator of the span records whether the call failed.
         assert_eq!(
             span.fields,
             json!({
@@ -79,7 +83,7 @@ async fn the_span_of_a_bridged_tool_learns_of_the_request() {
 }
 
 #[tokio::test]
-async fn it_learns_the_code_of_a_refusal_and_of_a_call_that_is_dropped_the_id() {
+async fn outer_span_has_the_error_code_or_the_id_of_a_dropped_call() {
     let (recorder, _guard) = Recorder::start();
     let (client, mut script) = connected(McpClient::builder()).await;
     let client = Arc::new(client);
@@ -122,17 +126,17 @@ async fn it_learns_the_code_of_a_refusal_and_of_a_call_that_is_dropped_the_id() 
 }
 
 #[tokio::test]
-async fn what_is_no_tool_of_the_server_keeps_its_span_to_itself() {
+async fn unrelated_outer_span_gets_no_request_fields() {
     let (recorder, _guard) = Recorder::start();
     let client = Arc::new(older().await);
     let ctx = ToolContext::default();
-    // A tool of one's own that asks servers: its span is about that tool.
+    // A tool of the application that calls servers. Its span describes the application's tool, not the requests.
     let work = async {
         client.call_tool_in("echo", json!({ "text": "" }), &ctx).await.unwrap();
         client.read_resource_in("x://1", &ctx).await.unwrap();
     };
     work.instrument(outer()).await;
-    // A span of somebody else.
+    // A span with the name `execute_tool`, but with another target than the span of neuron-otel.
     let bridge = bridge(&client, "echo").await;
     let call = bridge.call_dyn(json!({ "text": "" }), &ctx);
     call.instrument(execute_tool!("somebody")).await.unwrap();

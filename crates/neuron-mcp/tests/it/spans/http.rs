@@ -1,4 +1,4 @@
-//! Over HTTP, spans tell where the server is and which session it is.
+//! Tests of the spans of requests over HTTP, which contain addresses and the session id.
 
 use std::net::SocketAddr;
 
@@ -20,7 +20,7 @@ async fn connect(version: McpVersion) -> (McpClient, SocketAddr, JoinSet<()>) {
     (client, addr, serving)
 }
 
-/// What is common to the spans of a side, with what only the span itself knows.
+/// Returns the expected common fields of a span, with the fields in `particular` added.
 fn common(span: &Recorded, version: McpVersion, particular: Value) -> Value {
     let mut common = json!({
         "otel.kind": span.fields["otel.kind"],
@@ -36,7 +36,7 @@ fn common(span: &Recorded, version: McpVersion, particular: Value) -> Value {
 }
 
 #[tokio::test]
-async fn both_ends_tell_of_addresses_and_of_the_session() {
+async fn http_spans_have_addresses_and_the_session_id() {
     for version in [McpVersion::V2025_11_25, McpVersion::V2026_07_28] {
         let (recorder, _guard) = Recorder::start();
         let (client, addr, _serving) = connect(version).await;
@@ -61,7 +61,7 @@ async fn both_ends_tell_of_addresses_and_of_the_session() {
 }
 
 #[tokio::test]
-async fn a_request_is_inside_the_span_of_its_http_request() {
+async fn request_span_is_a_child_of_its_http_span() {
     use http_body_util::{BodyExt, Full};
 
     let (recorder, _guard) = Recorder::start();

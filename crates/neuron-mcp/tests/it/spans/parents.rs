@@ -1,4 +1,4 @@
-//! Trace contexts go from spans into requests, and from requests to spans.
+//! Tests of the propagation of trace contexts from spans into requests, and from requests to spans.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,17 +14,17 @@ use tracing::Span;
 
 use super::recorder::Recorder;
 
-/// Where the current span is, as a tracing system would say it.
+/// Returns a trace context with the id of the current span. Stands in for the function of a tracing system.
 fn current() -> Option<TraceContext> {
     Some(TraceContext::new(format!("span {}", Span::current().id()?.into_u64())))
 }
 
-/// The parents that spans were given: span and parent.
+/// Records each span id for which a parent was set, with the `traceparent` of that parent.
 #[derive(Clone, Default)]
 struct Parents(Arc<Mutex<Vec<(u64, String)>>>);
 
 impl Parents {
-    /// What a tracing system would do.
+    /// Returns a function that records the parent of a span. Stands in for the function of a tracing system.
     fn set(&self, recorder: &Recorder) -> impl Fn(&Span, &TraceContext) + Send + Sync + 'static {
         let (parents, recorder) = (self.clone(), recorder.clone());
         move |span, parent| {
@@ -34,13 +34,14 @@ impl Parents {
         }
     }
 
+    /// Returns the recorded parent of a span, if any.
     fn of(&self, span: u64) -> Option<String> {
         let parents = self.0.lock().unwrap();
         parents.iter().find(|(id, _)| *id == span).map(|(_, parent)| parent.clone())
     }
 }
 
-/// Asks everything
+/// Sends the client an elicitation, a sampling and a roots request, and returns the trace context of the call
 #[neuron_tool]
 async fn ask(ctx: &ToolContext) -> Result<String, ToolError> {
     let peer = ctx.extensions.get::<McpPeer>().unwrap();
@@ -55,7 +56,7 @@ async fn ask(ctx: &ToolContext) -> Result<String, ToolError> {
     Ok(ctx.extensions.get::<TraceContext>().unwrap().traceparent.clone())
 }
 
-/// Where questions came from, as their handlers hear it.
+/// A handler that records the `traceparent` of each sampling and elicitation request.
 #[derive(Clone, Default)]
 struct Asked(Arc<Mutex<Vec<String>>>);
 
@@ -88,10 +89,11 @@ impl ElicitationHandler for Asked {
     }
 }
 
+/// A client connected to a server, and the records of both.
 struct Ends {
     client: McpClient,
     recorder: Recorder,
-    /// Of the spans of either end.
+    /// Parents of the spans of the client and of the server.
     parents: Parents,
     asked: Asked,
 }
@@ -114,14 +116,14 @@ async fn connect(version: McpVersion, recorder: Recorder) -> Ends {
 }
 
 #[tokio::test]
-async fn the_span_of_a_request_is_below_that_of_who_asked_and_so_are_questions_back() {
+async fn server_span_is_a_child_of_the_client_span_and_parent_of_questions() {
     let (recorder, _guard) = Recorder::start();
     let ends = connect(McpVersion::V2025_11_25, recorder).await;
     let output = ends.client.call_tool_json("ask", json!({})).await.unwrap();
     let ours = ends.recorder.ended("tools/call ask", "client");
     let theirs = ends.recorder.ended("tools/call ask", "server");
     assert_eq!(ends.parents.of(theirs.id), Some(format!("span {}", ours.id)));
-    // What a tool asks elsewhere belongs below the server's span.
+    // A tool finds the trace context of the server's span, for its own requests to other systems.
     assert_eq!(output.content[0].to_string(), format!("span {}", theirs.id));
 
     let mut questions = Vec::new();
@@ -154,12 +156,12 @@ async fn the_span_of_a_request_is_below_that_of_who_asked_and_so_are_questions_b
 }
 
 #[tokio::test]
-async fn questions_that_are_part_of_a_result_have_no_span_and_belong_below_the_servers() {
+async fn questions_in_a_result_have_no_span() {
     let (recorder, _guard) = Recorder::start();
     let ends = connect(McpVersion::V2026_07_28, recorder).await;
     ends.client.call_tool_json("ask", json!({})).await.unwrap();
     let ours = ends.recorder.ended("tools/call ask", "client");
-    // Two rounds, which are two requests for the server.
+    // The call has two rounds. The client has one span for both, and the server has one span for each.
     let theirs = ends.recorder.named("tools/call ask", "server");
     assert_eq!(theirs.len(), 2);
     for span in &theirs {
@@ -180,7 +182,7 @@ async fn questions_that_are_part_of_a_result_have_no_span_and_belong_below_the_s
 }
 
 #[tokio::test]
-async fn a_trace_context_of_the_caller_counts_before_that_of_the_span() {
+async fn trace_context_of_the_caller_overrides_the_span() {
     let (recorder, _guard) = Recorder::start();
     let ends = connect(McpVersion::V2025_11_25, recorder).await;
     let mut ctx = ToolContext::default();
@@ -192,7 +194,7 @@ async fn a_trace_context_of_the_caller_counts_before_that_of_the_span() {
 }
 
 #[tokio::test]
-async fn functions_that_panic_leave_no_request_without_an_answer() {
+async fn panicking_propagation_functions_do_not_fail_requests() {
     let (recorder, _guard) = Recorder::start();
     let server = super::server().with_trace_parent(|_, _| panic!("not today"));
     let builder = McpClient::builder().trace_context(|| panic!("nor tomorrow"));

@@ -1,4 +1,4 @@
-//! A subscriber that keeps the spans it is told of.
+//! A tracing layer that records spans for assertions.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -13,7 +13,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, Registry};
 
-/// A span, as it is now.
+/// The current state of a recorded span.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Recorded {
     pub(super) id: u64,
@@ -21,29 +21,31 @@ pub(super) struct Recorded {
     pub(super) target: String,
     pub(super) level: Level,
     pub(super) parent: Option<u64>,
-    /// With their types: what was recorded as `Debug` begins with `?`.
+    /// Recorded fields. A value recorded as `Debug` starts with `?`, and a `u64` starts with `u64 `.
     pub(super) fields: Value,
     pub(super) was_entered: bool,
     pub(super) has_ended: bool,
-    /// Fields that were recorded again.
+    /// Names of fields that were recorded more than once.
     pub(super) twice: Vec<&'static str>,
 }
 
 impl Recorded {
+    /// Returns a field of type string. Returns `None` if the field is missing or has another type.
     pub(super) fn get(&self, field: &str) -> Option<&str> {
         self.fields[field].as_str()
     }
 }
 
-/// The spans of this thread.
+/// Records the spans of one thread.
 #[derive(Clone, Default)]
 pub(super) struct Recorder(Arc<Mutex<Vec<Recorded>>>);
 
 impl Recorder {
-    /// Records as long as the guard lives.
+    /// Starts recording on this thread. Recording stops when the guard is dropped.
     pub(super) fn start() -> (Self, DefaultGuard) {
-        // With a single subscriber in the process, a thread without one would silence a line for all threads
-        // if it came there first.
+        // tracing caches for each span callsite whether any dispatcher is interested. With only one dispatcher in the
+        // process, a thread without a subscriber that reaches a callsite first disables the callsite for all threads. A
+        // second dispatcher prevents this.
         static ANOTHER: OnceLock<Dispatch> = OnceLock::new();
         ANOTHER.get_or_init(|| Dispatch::new(Registry::default()));
         let recorder = Self::default();
@@ -55,7 +57,8 @@ impl Recorder {
         self.0.lock().unwrap().clone()
     }
 
-    /// The spans of requests and of tests, in the order in which they began.
+    /// Returns the recorded spans in order of creation, without the spans of `rmcp`. Panics if a field was recorded
+    /// twice.
     pub(super) fn spans(&self) -> Vec<Recorded> {
         let all = self.all().into_iter();
         let spans: Vec<_> = all.filter(|span| !span.target.starts_with("rmcp")).collect();
@@ -65,11 +68,12 @@ impl Recorder {
         spans
     }
 
+    /// Returns the span with this id.
     pub(super) fn span(&self, id: u64) -> Recorded {
         self.all().into_iter().find(|span| span.id == id).unwrap()
     }
 
-    /// The spans of this name, in the conventions' sense, and kind.
+    /// Returns the spans whose fields `otel.name` and `otel.kind` have these values.
     pub(super) fn named(&self, name: &str, kind: &str) -> Vec<Recorded> {
         let spans = self.spans().into_iter();
         spans
@@ -79,7 +83,7 @@ impl Recorder {
             .collect()
     }
 
-    /// The only such span, which has ended.
+    /// Returns the span with this name and kind. Panics unless there is exactly one, and it has ended.
     #[track_caller]
     pub(super) fn ended(&self, name: &str, kind: &str) -> Recorded {
         let named = self.named(name, kind);
@@ -89,7 +93,7 @@ impl Recorder {
         }
     }
 
-    /// Waits until there is such a span, and until it has ended.
+    /// Waits until a span with this name and kind exists and has ended. Returns the span.
     pub(super) async fn until_ended(&self, name: &str, kind: &str) -> Recorded {
         let ended = async {
             while !self.named(name, kind).first().is_some_and(|span| span.has_ended) {
@@ -100,7 +104,7 @@ impl Recorder {
         self.ended(name, kind)
     }
 
-    /// Whether a text is anywhere.
+    /// Panics if a field of a recorded span contains `secret`.
     #[track_caller]
     pub(super) fn assert_silent_of(&self, secret: &str) {
         for span in self.spans() {
@@ -110,7 +114,7 @@ impl Recorder {
 
     fn with(&self, id: &Id, change: impl FnOnce(&mut Recorded)) {
         let mut spans = self.0.lock().unwrap();
-        // An id is used again once its span is gone.
+        // Search from the newest span, because the registry reuses the ids of closed spans.
         if let Some(span) = spans.iter_mut().rev().find(|span| span.id == id.into_u64()) {
             change(span);
         }
@@ -155,6 +159,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recorder {
     }
 }
 
+/// Adds the visited fields to a span.
 struct Visitor<'a>(&'a mut Recorded);
 
 impl Visitor<'_> {

@@ -1,11 +1,11 @@
-//! A server that is a program.
+//! Test of the span of a request to a server over stdio.
 
 use neuron_mcp::{McpClient, McpVersion, StdioConfig};
 use serde_json::json;
 
 use super::recorder::Recorder;
 
-/// Says hello, and answers one call.
+/// A shell script that completes the handshake and answers one tool call.
 const SERVER: &str = r#"
 read hello
 echo '{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}}'
@@ -16,7 +16,7 @@ read end
 "#;
 
 #[tokio::test]
-async fn a_program_is_spoken_to_over_a_pipe() {
+async fn stdio_request_span_has_pipe_transport() {
     let (recorder, _guard) = Recorder::start();
     let config = StdioConfig {
         command: "sh".to_owned(),

@@ -1,4 +1,5 @@
-// The client of the SDK for TypeScript, with its own flow of OAuth. Writes what came of it as JSON.
+// Client of the TypeScript SDK with its own OAuth flow. Prints a report of each step as JSON.
+// Arguments: the folder of the SDK, the URL of the MCP server, and the URL of the authorization server.
 import { pathToFileURL } from 'node:url';
 
 setTimeout(() => process.exit(1), 120_000);
@@ -7,7 +8,7 @@ const load = file => import(pathToFileURL(`${sdk}/dist/esm/client/${file}`));
 const { Client } = await load('index.js');
 const { StreamableHTTPClientTransport } = await load('streamableHttp.js');
 
-// A person who agrees at once.
+// Simulates a user who agrees immediately.
 class Provider {
   redirectUrl = 'http://127.0.0.1:9/callback';
   clientMetadata = {
@@ -74,5 +75,5 @@ await tell('audience', '');
 const again = await connect();
 told.again = await whoami(again.client);
 console.log(JSON.stringify(told));
-// Clients that are left listen on streams, which would keep this program.
+// Exit explicitly, because the open streams of the clients would keep the process alive.
 process.exit(0);

@@ -1,4 +1,4 @@
-//! An authorization server whose page agrees to everything.
+//! An authorization server that grants every request.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -23,29 +23,31 @@ use tokio::task::JoinSet;
 
 type Answer = Response<Full<Bytes>>;
 
-/// The authorization server, until it is dropped.
+/// A running authorization server. Stops when dropped.
 pub(super) struct Issuer {
     address: String,
     state: Arc<Mutex<State>>,
     _tasks: JoinSet<()>,
 }
 
-/// What a person agreed to.
+/// An authorization that a user has granted.
 #[derive(Clone)]
 struct Grant {
     resource: String,
     scope: String,
+    /// PKCE challenge of the authorization request.
     challenge: String,
 }
 
 #[derive(Default)]
 struct State {
-    /// What was asked, in order.
+    /// Log lines of registrations, authorizations and token requests, in order.
     log: Vec<String>,
-    /// By codes and by tokens to renew with.
+    /// Grants by unused authorization code or refresh token.
     grants: HashMap<String, Grant>,
+    /// Claims of each issued access token.
     tokens: HashMap<String, TokenClaims>,
-    /// The audience of tokens, if it is not the resource that was asked for.
+    /// Audience of new tokens. `None` for the requested resource.
     audience: Option<String>,
 }
 
@@ -67,7 +69,7 @@ impl Issuer {
         self.state.lock().unwrap().log.clone()
     }
 
-    /// Knows the claims of every token that was issued, whatever became of it.
+    /// Returns a token verifier. It returns the claims of every issued token, including expired tokens.
     pub(super) fn verifier(
         &self,
     ) -> impl Fn(String) -> Ready<Result<TokenClaims, HttpRefusal>> + Send + Sync + 'static {
@@ -78,7 +80,8 @@ impl Issuer {
         }
     }
 
-    /// The authorization page: returns where a person goes from there.
+    /// Returns a function that simulates a user who agrees. It maps an authorization URL to the callback URL with a
+    /// code.
     #[cfg(feature = "oauth")]
     pub(super) fn page(&self) -> impl Fn(&str) -> String + Send + Sync + 'static {
         let state = Arc::clone(&self.state);
@@ -88,19 +91,19 @@ impl Issuer {
         }
     }
 
-    /// Lets all tokens expire.
+    /// Makes all issued access tokens expired.
     #[cfg(feature = "oauth")]
     pub(super) fn expire(&self) {
         self.state.lock().unwrap().expire();
     }
 
-    /// Takes all scopes from the tokens.
+    /// Removes all scopes from the issued access tokens.
     #[cfg(feature = "oauth")]
     pub(super) fn narrow(&self) {
         self.state.lock().unwrap().narrow();
     }
 
-    /// Issues tokens for another resource from now on.
+    /// Sets the audience of all tokens that are issued from now on.
     #[cfg(feature = "oauth")]
     pub(super) fn set_audience(&self, audience: &str) {
         self.state.lock().unwrap().audience = Some(audience.to_owned());
@@ -176,7 +179,7 @@ impl State {
         }
     }
 
-    /// Returns the redirect URI with a code.
+    /// Grants an authorization request. Returns the redirect URI with a code.
     fn agree(&mut self, asked: &HashMap<String, String>) -> String {
         assert_eq!((&*asked["response_type"], &*asked["code_challenge_method"]), ("code", "S256"));
         let grant = Grant {
@@ -195,6 +198,7 @@ impl State {
         location.into()
     }
 
+    /// Responds to a token request with a code or a refresh token.
     fn token(&mut self, asked: &HashMap<String, String>) -> Answer {
         let kind = asked["grant_type"].as_str();
         self.log.push(format!("{kind} resource={}", asked["resource"]));
@@ -217,7 +221,8 @@ impl State {
         let answer = json_answer(&json!({
             "access_token": token,
             "token_type": "Bearer",
-            // The client learns of an end before this only by the server's response.
+            // A test may let the token expire earlier than announced here. The client then learns of the expiry only
+            // from a 401 response.
             "expires_in": 3600,
             "scope": grant.scope,
             "refresh_token": renewal,
@@ -256,7 +261,7 @@ fn status(status: StatusCode) -> Answer {
     answer
 }
 
-/// A query or a form.
+/// Parses a URL query or a form body.
 fn query(text: &str) -> HashMap<String, String> {
     let url = reqwest::Url::parse(&format!("http://query/?{text}")).unwrap();
     url.query_pairs().into_owned().collect()

@@ -1,4 +1,4 @@
-//! The server that the client talks to.
+//! The server for the Python client. Its features are listed in the expected report of the client.
 
 use neuron_mcp::{
     ElicitationRequest, ElicitationResponse, LogLevel, McpPeer, McpPrompt, McpPromptArgument,
@@ -40,7 +40,7 @@ async fn work(ctx: &ToolContext) -> Result<String, ToolError> {
     Ok("worked".to_owned())
 }
 
-/// Asks the person at the client.
+/// Sends an elicitation request to the client.
 #[neuron_tool]
 async fn ask(ctx: &ToolContext) -> Result<String, ToolError> {
     let fields = json!({"name": {"type": "string"}, "age": {"type": "integer"}});
@@ -53,7 +53,7 @@ async fn ask(ctx: &ToolContext) -> Result<String, ToolError> {
     }
 }
 
-/// Asks the client's model.
+/// Sends a sampling request to the client.
 #[neuron_tool]
 async fn think(ctx: &ToolContext) -> Result<String, ToolError> {
     let request = SamplingRequest {
@@ -70,6 +70,7 @@ fn peer(ctx: &ToolContext) -> &McpPeer {
     ctx.extensions.get().unwrap()
 }
 
+/// Creates the server.
 pub(super) fn new() -> McpServer {
     let mut tools = ToolRegistry::new();
     tools.register(AddTool);

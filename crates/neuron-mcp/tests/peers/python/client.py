@@ -1,6 +1,7 @@
-"""A client of a server of neuron, by the SDK for Python: uses all of it, and prints what it saw as JSON.
+"""Client of the Python SDK for a server of neuron. Uses every feature of the server, and prints a report as JSON.
 
-Arguments: how to connect (`legacy` or `auto`), and the server as JSON: its address, or how it is started.
+Arguments: the mode of the connection (`legacy` or `auto`), and the server as JSON. The server is a string with a URL,
+or an object with the command that starts the server over stdio.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""A server with the HTTP of MCP 2024-11-05, by the SDK for Python. Prints the URL of its event stream, and ends with its input."""
+"""Server of the Python SDK with the two-endpoint HTTP transport of MCP 2024-11-05.
+
+Prints the URL of its event stream to standard output. Stops at the end of its standard input.
+"""
 
 import asyncio
 import socket
@@ -18,7 +21,7 @@ def add(a: int, b: int) -> int:
 
 @server.tool()
 async def sleep() -> str:
-    """Never ends by itself."""
+    """Sleeps for an hour."""
     await asyncio.sleep(3600)
     return "awake"
 

@@ -1,4 +1,4 @@
-//! Servers that seem to have only the HTTP of MCP 2024-11-05, and attack the client.
+//! Tests with hostile servers that appear to support only the two-endpoint HTTP transport of MCP 2024-11-05.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,15 +9,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// A server whose event stream the test writes, byte for byte.
+/// A server that sends the bytes given by the test as its event stream.
 struct Server {
     url: String,
-    /// The paths and bodies of all POSTs.
+    /// Path and body of each received POST.
     posts: Arc<Mutex<Vec<(String, String)>>>,
     _tasks: JoinSet<()>,
 }
 
-/// Serves an event stream with these bytes, which then ends or stays open. A POST elsewhere than to `/sse` gets this status.
+/// Starts a server whose event stream consists of these bytes. With `stays_open`, the stream stays open after them.
+///
+/// A POST to `/sse` is answered with 405, and a POST to any other path with `status`.
 async fn serve(events: String, stays_open: bool, status: u16) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/sse", listener.local_addr().unwrap());
@@ -36,6 +38,7 @@ async fn serve(events: String, stays_open: bool, status: u16) -> Server {
     Server { url, posts, _tasks: tasks }
 }
 
+/// Reads one HTTP request and responds to it.
 async fn answer(
     mut stream: TcpStream,
     events: &str,
@@ -89,7 +92,8 @@ async fn connect(server: &Server) -> Result<McpClient, McpError> {
     builder.max_message_bytes(100_000).connect_http(config).await
 }
 
-/// A whole beginning: the URL for messages, a notification, and the response to `initialize`.
+/// Returns the events of a complete handshake. They contain the URL for messages, a notification, and the response to
+/// `initialize`.
 fn whole(endpoint: &str, id: u32) -> String {
     let result = json!({
         "protocolVersion": "2024-11-05",
@@ -104,7 +108,7 @@ fn whole(endpoint: &str, id: u32) -> String {
     )
 }
 
-/// The id of `initialize`: the client counts its requests.
+/// Returns the request id that the client uses for `initialize`. Found by connecting to a probe server.
 async fn initialize_id() -> u32 {
     let probe = serve("event: endpoint\ndata: /m\n\n".into(), true, 202).await;
     let config = HttpConfig { url: probe.url.clone(), ..HttpConfig::default() };
@@ -129,11 +133,11 @@ async fn server_is_recognised_by_its_endpoint_event() {
 }
 
 #[tokio::test]
-async fn event_stream_that_is_cut_anywhere_is_an_error_and_no_wait() {
+async fn truncated_event_stream_is_an_error() {
     let id = initialize_id().await;
     let events = whole("/m", id);
     let needed = events.rfind("\n\n").unwrap();
-    // Each byte of the beginning, and then every seventh.
+    // Cut at each of the first 60 bytes, and then at every seventh byte.
     for cut in (0..60).chain((60..needed).step_by(7)) {
         let server = serve(events[..cut].to_owned(), false, 202).await;
         let result = connect(&server).await;
@@ -142,7 +146,7 @@ async fn event_stream_that_is_cut_anywhere_is_an_error_and_no_wait() {
 }
 
 #[tokio::test]
-async fn nothing_is_sent_to_another_server() {
+async fn message_url_of_another_server_is_refused() {
     let other = serve(String::new(), true, 202).await;
     let id = initialize_id().await;
     let elsewhere = other.url.replace("/sse", "/m");
@@ -155,7 +159,7 @@ async fn nothing_is_sent_to_another_server() {
 }
 
 #[tokio::test]
-async fn server_that_is_no_such_server_keeps_its_own_error() {
+async fn server_without_endpoint_event_keeps_its_first_error() {
     for events in ["", "event: message\ndata: {}\n\n", "event: endpoint", "x", "data: /m\n\n"] {
         let server = serve(events.to_owned(), false, 202).await;
         let error = connect(&server).await.unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Sessions that the server forgets.
+//! Tests with servers that forget their sessions.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,11 +13,11 @@ use tokio::sync::Barrier;
 use super::{Asked, Server, config, greet, serve, serve_slowly, status};
 use crate::script::{said, text};
 
-/// A server that knows only its newest session.
+/// A server that accepts only its newest session. Increment `newest` to make it forget the client's session.
 #[derive(Default)]
 struct Sessions {
     newest: usize,
-    /// How often each session was asked for something.
+    /// Number of received requests by session id and method, for example `1 tools/call`.
     asked: BTreeMap<String, usize>,
 }
 
@@ -50,6 +50,7 @@ impl Sessions {
         }
     }
 
+    /// Returns how many requests were received. `what` is a session id and a method, for example `1 tools/call`.
     fn asked(&self, what: &str) -> usize {
         self.asked.get(what).copied().unwrap_or_default()
     }
@@ -62,14 +63,14 @@ async fn serve_sessions() -> (Server, Arc<Mutex<Sessions>>) {
 }
 
 #[tokio::test]
-async fn a_session_that_the_server_forgot_is_begun_again_with_all_that_was_wanted() {
+async fn forgotten_session_is_restored_with_subscriptions_and_log_level() {
     let (server, sessions) = serve_sessions().await;
     let client = McpClient::connect_http(config(&server.url)).await.unwrap();
     client.subscribe("file:///a").await.unwrap();
     client.set_log_level(LogLevel::Warning).await.unwrap();
     let mut events = client.events();
 
-    // The server restarts.
+    // Simulate a restart of the server, which makes the client's session unknown.
     sessions.lock().unwrap().newest += 1;
     assert_eq!(greet(&client).await.unwrap(), "hello");
     {
@@ -86,7 +87,7 @@ async fn a_session_that_the_server_forgot_is_begun_again_with_all_that_was_wante
 }
 
 #[tokio::test]
-async fn a_server_that_forgets_every_session_is_asked_twice() {
+async fn session_forgotten_twice_is_an_error() {
     let server = serve(|asked| {
         let mut response = asked.served();
         if asked.is("initialize") {
@@ -101,7 +102,7 @@ async fn a_server_that_forgets_every_session_is_asked_twice() {
 }
 
 #[tokio::test]
-async fn a_forgotten_session_is_not_begun_again_if_that_is_not_wanted() {
+async fn forgotten_session_closes_the_client_without_reconnect() {
     let (server, sessions) = serve_sessions().await;
     let builder = McpClient::builder().reconnect(false);
     let client = builder.connect_http(config(&server.url)).await.unwrap();
@@ -115,9 +116,9 @@ async fn a_forgotten_session_is_not_begun_again_if_that_is_not_wanted() {
 }
 
 #[tokio::test]
-async fn what_is_on_its_way_in_a_forgotten_session_is_still_answered() {
+async fn pending_call_of_a_forgotten_session_still_gets_its_response() {
     let sessions = Arc::new(Mutex::new(Sessions::default()));
-    // The slow call begins before the server forgets, and ends after the next session has begun.
+    // The slow call starts before the server forgets the session, and ends after the next session has started.
     let (begun, go_on) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
     let server = serve_slowly({
         let (sessions, begun, go_on) =
@@ -148,7 +149,7 @@ async fn what_is_on_its_way_in_a_forgotten_session_is_still_answered() {
     assert_eq!(text(&output.unwrap()), "at last");
     assert_eq!(sessions.lock().unwrap().newest, 3, "both share the next session");
 
-    // Closing does not wait for what is on its way in a session before.
+    // Closing does not wait for pending calls of an earlier session.
     let meanwhile = async {
         begun.wait().await;
         sessions.lock().unwrap().newest += 1;
@@ -160,7 +161,7 @@ async fn what_is_on_its_way_in_a_forgotten_session_is_still_answered() {
 }
 
 #[tokio::test]
-async fn a_server_that_begins_no_session_now_may_do_so_later() {
+async fn failed_reconnect_is_tried_again_with_the_next_request() {
     let initialized = Arc::new(Mutex::new(0));
     let server = serve({
         let initialized = Arc::clone(&initialized);
@@ -168,7 +169,8 @@ async fn a_server_that_begins_no_session_now_may_do_so_later() {
             let mut initialized = initialized.lock().unwrap();
             if asked.is("initialize") {
                 *initialized += 1;
-                // Nobody gets in for a while: neither the session nor another one.
+                // The second `initialize` fails. The old session is already forgotten, so the client has no session
+                // now.
                 if *initialized == 2 {
                     return status(503);
                 }

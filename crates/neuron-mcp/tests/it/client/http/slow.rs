@@ -1,4 +1,4 @@
-//! Servers that are slow, or never answer.
+//! Tests with HTTP servers that respond slowly or never.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::{config, greet, serve_slowly};
 use crate::script::{said, text};
 
 #[tokio::test]
-async fn nothing_stays_of_an_attempt_to_connect_to_a_server_that_is_silent() {
+async fn failed_connect_to_a_silent_server_closes_its_connections() {
     for versions in [&McpVersion::ALL[..], &[McpVersion::V2025_11_25]] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -43,7 +43,7 @@ async fn nothing_stays_of_an_attempt_to_connect_to_a_server_that_is_silent() {
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_at_what_it_does_not_know_gets_a_handshake() {
+async fn server_that_hangs_on_discover_gets_a_handshake() {
     let server = serve_slowly(async |asked| match asked.is("server/discover") {
         true => pending().await,
         false => asked.served(),
@@ -56,7 +56,7 @@ async fn a_server_that_hangs_at_what_it_does_not_know_gets_a_handshake() {
 }
 
 #[tokio::test]
-async fn a_sign_of_life_waits_for_nobody_and_nobody_for_it() {
+async fn ping_and_calls_run_concurrently() {
     let (called, finish) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let server = serve_slowly({
         let (called, finish) = (Arc::clone(&called), Arc::clone(&finish));
