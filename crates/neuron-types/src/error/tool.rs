@@ -87,7 +87,7 @@ impl ToolError {
     }
 }
 
-/// The reason why a tool could not be registered.
+/// The reason why a tool cannot be registered, or why an agent with the tool cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {
