@@ -47,7 +47,7 @@ pub(crate) fn exchanges(messages: &[Message]) -> Vec<Range<usize>> {
     exchanges
 }
 
-/// Returns the indices of the messages that no strategy may drop, without system messages:
+/// Returns the indices of the messages that no strategy may drop. System messages are not included.
 ///
 /// - Pinned messages, with the messages of the matching tool calls or results. If the next assistant message continues
 ///   a pinned assistant message, it is included too. Otherwise the paused response would look like a final response.

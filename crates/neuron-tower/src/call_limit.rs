@@ -35,7 +35,7 @@ use crate::{ModelCall, ModelResponseFuture};
 /// ```
 #[derive(Debug, Clone)]
 pub struct CallLimitLayer {
-    /// One permit for each call that may be open.
+    /// The permits, one for each call that may be open.
     permits: Arc<Semaphore>,
 }
 

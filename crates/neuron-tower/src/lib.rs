@@ -36,7 +36,8 @@
 //! tower layers wrap a provider. They apply to all agents that share the provider, and do not know the run that makes a
 //! call. They are inside the call that a durable engine journals. A [`ModelLayer`](neuron_types::ModelLayer) of the
 //! agent loop wraps each model call of one agent. It receives the conversation, and may change the request or reject
-//! the response. An agent can retry calls too (`LoopConfig::retries`). Enable retries in only one of the two places.
+//! the response. An agent also retries calls by default. If a tower layer retries, disable the retries of the agent
+//! (`LoopConfig::retries`).
 //!
 //! # Overview
 //!

@@ -71,7 +71,7 @@ pub struct CompletionRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum SystemPrompt {
-    /// One text.
+    /// A single text.
     #[serde(with = "text_field")]
     Text(String),
     /// Several texts, each with an optional cache breakpoint.

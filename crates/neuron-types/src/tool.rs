@@ -387,7 +387,7 @@ pub struct ToolDefinition {
     /// Display name for people. `None` means the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Description for the model of what the tool does and when to use it.
+    /// Description of the tool and its purpose, for the model.
     pub description: String,
     /// JSON Schema of the arguments.
     pub input_schema: Value,

@@ -66,7 +66,7 @@ impl AddAssign<&TokenUsage> for TokenUsage {
     }
 }
 
-/// One pass of the model within a call. See [`TokenUsage::iterations`].
+/// A pass of the model within one call. See [`TokenUsage::iterations`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UsageIteration {

@@ -25,7 +25,7 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// ```
 #[derive(Debug)]
 pub struct ConcurrencyLimit {
-    /// One permit for each call that may run.
+    /// The permits, one for each call that may run.
     permits: Semaphore,
 }
 
