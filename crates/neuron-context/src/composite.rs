@@ -157,7 +157,7 @@ impl ContextStrategy for CompositeStrategy {
             }
         }
         match failure {
-            // The error reports the usage of all strategies.
+            // Report the tokens that all strategies used in the error.
             Some(ContextError::InvalidSummary { reason, .. }) if !had_effect => {
                 Err(ContextError::InvalidSummary { reason, usage })
             }

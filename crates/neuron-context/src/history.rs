@@ -36,6 +36,7 @@ pub(crate) fn has_result(message: &Message) -> bool {
 pub(crate) fn exchanges(messages: &[Message]) -> Vec<Range<usize>> {
     let mut exchanges: Vec<Range<usize>> = Vec::new();
     for (index, message) in messages.iter().enumerate() {
+        // System messages belong to no exchange and are always kept.
         if message.role == Role::System {
             continue;
         }
@@ -67,6 +68,7 @@ pub(crate) fn protected(messages: &[Message], exchanges: &[Range<usize>]) -> BTr
         if stays {
             protected.extend(exchange.clone());
         }
+        // A summary may be between a paused response and its continuation.
         if !messages.first().is_some_and(is_summary) {
             paused = stays && by_assistant && !messages.iter().any(has_result);
         }
@@ -105,6 +107,7 @@ fn goal(messages: &[Message]) -> BTreeSet<usize> {
 /// follows it, the provider paused the response.
 fn last_final_response(messages: &[Message]) -> Option<usize> {
     let newest = messages.iter().rposition(is_plain_user)?;
+    // Role of the message after the current one, without system messages and summaries.
     let mut next = Role::User;
     for (index, message) in messages.get(..newest)?.iter().enumerate().rev() {
         let is_assistant = message.role == Role::Assistant;

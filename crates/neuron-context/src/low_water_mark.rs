@@ -32,7 +32,7 @@ pub(crate) fn choose_within(
     if fits(&keep) {
         return keep;
     }
-    // Binary search between a number that fits and a number that does not.
+    // Binary search for the largest number that fits. `fitting` fits or is zero, and `too_many` does not fit.
     let (mut fitting, mut too_many) = (0, most);
     while too_many - fitting > 1 {
         let middle = fitting.midpoint(too_many);

@@ -124,6 +124,7 @@ impl<P: Provider> SummarizationStrategy<P> {
         let (mark, recent) = (self.low_water_mark, self.preserve_recent);
         let keep = choose_within(mark, recent, &messages, &size, choose);
         let old = || messages.iter().zip(&keep).filter(|(_, keep)| !**keep);
+        // There is nothing new to summarise, so do not call the model.
         if old().all(|(message, _)| is_summary(message)) {
             return Ok((messages, TokenUsage::default()));
         }

@@ -110,6 +110,7 @@ impl TokenCounter {
     #[must_use]
     pub fn estimate_tools(&self, tools: &[ToolDefinition]) -> usize {
         total(tools.iter().map(|tool| {
+            // Vendors do not receive the title and the options in the schema.
             let texts = tool.name.len() + tool.description.len();
             self.tokens(texts + json_len(&tool.plain_schema()))
         }))

@@ -111,6 +111,7 @@ impl ToolResultClearingStrategy {
     /// Returns the results to clear, each as the index of the message and the index of the block in the message.
     fn old_results(&self, messages: &[Message]) -> Vec<(usize, usize)> {
         let last_answer = messages.iter().rposition(|message| message.role == Role::Assistant);
+        // Number of results that are still to be kept. Iterate from the newest result.
         let mut keep = self.keep;
         let mut old = Vec::new();
         for (index, message) in messages.iter().enumerate().rev() {

@@ -49,6 +49,7 @@ pub(crate) fn take<'a>(
                 }
                 has_context = true;
                 for attribute in split_attributes(typed, diagnostics) {
+                    // A doc comment on the context is allowed and ignored. Other attributes would have no field.
                     if !attribute.path().is_ident("doc") {
                         let message = "the context is no argument of the model's";
                         diagnostics.add(attribute.path(), message);

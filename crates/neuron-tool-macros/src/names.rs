@@ -37,6 +37,7 @@ pub(crate) fn snake_case(name: &Ident) -> String {
     let is_upper = |index: usize| chars.get(index).is_some_and(|char| char.is_uppercase());
     let mut snake = String::new();
     for (index, char) in chars.iter().enumerate() {
+        // A word starts at a capital letter after a small letter, or before one, as the `G` in `HTTPGet`.
         let follows_lower = index > 0 && !is_upper(index - 1);
         let precedes_lower = chars.get(index + 1).is_some_and(|next| next.is_lowercase());
         if is_upper(index) && index > 0 && (follows_lower || precedes_lower) {

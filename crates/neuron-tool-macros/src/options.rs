@@ -49,7 +49,7 @@ fn unknown(meta: &ParseNestedMeta<'_>) -> Error {
     )
 }
 
-/// Parses the value of `name`. Returns an error if vendors would reject the name.
+/// Parses the value of the option `name`. Returns an error if vendors would reject the name.
 fn name(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
     let name: LitStr = meta.value()?.parse()?;
     match names::problem(&name.value()) {
@@ -58,7 +58,7 @@ fn name(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
     }
 }
 
-/// Parses the value of `title` or `description`, which is any expression of type `&str`.
+/// Parses the value of the option `title` or `description`, which is any expression of type `&str`.
 ///
 /// Returns an error for an empty literal. The compiler later checks the type of the expression.
 fn text(meta: &ParseNestedMeta<'_>) -> Result<Expr> {
@@ -71,7 +71,8 @@ fn text(meta: &ParseNestedMeta<'_>) -> Result<Expr> {
     }
 }
 
-/// Parses the value of `effect`, which is `Pure`, `ToolEffect::Pure` or a longer path. Returns the last segment.
+/// Parses the value of the option `effect`, which is `Pure`, `ToolEffect::Pure` or a longer path. Returns the last
+/// segment of the path.
 fn effect(meta: &ParseNestedMeta<'_>) -> Result<Ident> {
     let value = meta.value()?;
     let span = value.span();

@@ -30,6 +30,7 @@ impl Description {
         attributes: &[Attribute],
     ) -> syn::Result<Self> {
         let name = match options.name {
+            // `Options` has checked this name already.
             Some(name) => name,
             None => match crate::names::problem(&name.value()) {
                 Some(problem) => {
@@ -124,6 +125,7 @@ impl ToolImpl<'_> {
                 }
             }
         });
+        // With this span, the compiler reports a future that is not `Send` at the user's item.
         let call = quote_spanned! {*span=>
             async fn call(
                 &self,

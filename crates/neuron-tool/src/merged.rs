@@ -61,6 +61,7 @@ impl Merged {
     ) -> Result<ToolOutput, ToolError> {
         let name = self.original.name.clone();
         let call = ToolCall { id: ctx.call_id.clone(), name, input };
+        // The original registry's own sandbox takes precedence.
         let sandbox = self.registry.sandbox().or(sandbox);
         self.registry.execute_call_in(&call, ctx, sandbox, nested).await
     }

@@ -150,7 +150,7 @@ pub struct MemoryOutputStore {
     state: Mutex<State>,
 }
 
-/// The stored texts.
+/// The stored texts of a [`MemoryOutputStore`], with their total size.
 #[derive(Debug, Default)]
 struct State {
     /// The texts by handle, oldest first.
@@ -161,7 +161,7 @@ struct State {
     count: u64,
 }
 
-/// A stored text.
+/// A stored text and the session that stored it.
 #[derive(Debug)]
 struct Stored {
     text: String,

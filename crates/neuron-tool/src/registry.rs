@@ -221,6 +221,7 @@ impl ToolRegistry {
     ///
     /// Middleware that was added for the name is kept. It applies to a tool that is later registered with this name.
     pub fn remove(&mut self, name: &str) -> Option<Arc<dyn ToolDyn>> {
+        // `shift_remove` keeps the order of the other tools.
         self.tools.shift_remove(name).map(|registered| registered.tool)
     }
 
@@ -261,6 +262,7 @@ impl ToolRegistry {
     /// # }
     /// ```
     pub fn merge_prefixed(&mut self, prefix: &str, other: Self) -> Result<(), RegistryError> {
+        // Check all names before the first insertion, because an error must leave the registry unchanged.
         for name in other.names() {
             let name = format!("{prefix}{name}");
             self.check_name_is_free(&name)?;
@@ -484,6 +486,7 @@ impl ToolRegistry {
         input: Value,
         ctx: &'a ToolContext,
     ) -> impl Future<Output = Result<ToolOutput, ToolError>> + WasmCompatSend + use<'a> {
+        // Create the call outside of the future, which must not borrow `name`.
         let call = ToolCall { id: ctx.call_id.clone(), name: name.to_owned(), input };
         async move { self.execute_call(&call, ctx).await }
     }

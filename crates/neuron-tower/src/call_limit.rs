@@ -74,6 +74,7 @@ where
     type Future = CallLimitFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        // `poll_ready` may be called several times before `call`. Acquire only one permit.
         if self.permit.is_none() {
             self.permit = ready!(self.permits.poll_acquire(cx));
         }

@@ -70,6 +70,7 @@ impl<P: EmbeddingProvider + 'static> Service<Arc<EmbeddingRequest>> for Embeddin
 
     fn call(&mut self, request: Arc<EmbeddingRequest>) -> Self::Future {
         let provider = Arc::clone(&self.provider);
+        // `unwrap_or_clone` copies the request only if a layer holds another clone of the `Arc`.
         Box::pin(async move { provider.embed(Arc::unwrap_or_clone(request)).await })
     }
 }

@@ -23,7 +23,7 @@ impl<P> ProviderService<P> {
         Self { provider: Arc::new(provider) }
     }
 
-    /// Returns the provider.
+    /// Returns the wrapped provider.
     #[must_use]
     pub fn provider(&self) -> &P {
         &self.provider

@@ -122,6 +122,7 @@ impl RetryTransient {
         let factor = 1_u32.checked_shl(self.retries).unwrap_or(u32::MAX);
         let bound = self.base_delay.saturating_mul(factor).min(self.max_delay);
         match self.jitter {
+            // `RandomState` hashes with random keys, which is random enough for jitter.
             true => fraction_of(bound, RandomState::new().hash_one(self.retries)),
             false => bound,
         }

@@ -145,6 +145,7 @@ where
         &self,
         request: CompletionRequest,
     ) -> impl Future<Output = Result<CompletionResponse, ProviderError>> + WasmCompatSend {
+        // The layers share the owned request, so a retry does not copy it.
         let call = ModelCall::owned_whole(Arc::new(request));
         async move { self.send_call(call).await?.into_response().await }
     }

@@ -54,7 +54,7 @@ pub struct SharedService<S> {
 }
 
 impl<S> SharedService<S> {
-    /// Creates the first clone of a shared service.
+    /// Wraps a service. All clones of the result share the wrapped service.
     pub fn new(service: S) -> Self {
         Self {
             service: Arc::new(Mutex::new(service)),
@@ -75,6 +75,7 @@ impl<S: Service<R>, R> Service<R> for SharedService<S> {
     type Future = S::Future;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        // `poll_ready` may be called several times before `call`. Acquire only one permit.
         if self.permit.is_none() {
             self.permit = ready!(self.permits.poll_acquire(cx));
         }

@@ -158,12 +158,14 @@ impl PendingApproval {
         }
         transcript::validate(&self.messages)
             .map_err(|violation| malformed(violation.to_string()))?;
+        // The response that made the calls directly precedes their results.
         let answer =
             transcript::place_of_results(&self.messages).and_then(|place| place.checked_sub(1));
         let answer = answer.and_then(|index| self.messages.get(index));
         for PendingCall { call, nested, .. } in &self.calls {
             let mut made = answer.into_iter().flat_map(Message::tool_uses);
-            // A call with a nested run has started already. A person may have edited its arguments before.
+            // A call with a nested run has started already, maybe with arguments that a person edited. They may differ
+            // from the arguments in the response.
             let is_made = made.any(|made| {
                 (made.id, made.name) == (&*call.id, &*call.name)
                     && (nested.is_some() || *made.input == call.input)
@@ -340,7 +342,7 @@ impl ApprovalDecisions {
         })
     }
 
-    /// Approves a call.
+    /// Approves a call, which then runs with its own arguments.
     #[must_use]
     pub fn approve(self, id: &str) -> Self {
         self.with(id, ApprovalDecision::Approve)
@@ -403,7 +405,7 @@ impl ApprovalDecisions {
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ApprovalDecision {
-    /// Run the call.
+    /// Run the call with its own arguments.
     Approve,
     /// Run the call with other arguments.
     ApproveEdited {

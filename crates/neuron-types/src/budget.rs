@@ -89,6 +89,7 @@ impl Budget {
     /// Creates a sub-budget with its own limits. Usage of the sub-budget also counts for this budget.
     #[must_use]
     pub fn part(&self, limits: UsageLimits) -> Self {
+        // The own account must be first, because the getters report the first account.
         let whole = self.accounts.iter().cloned();
         Self { accounts: std::iter::once(Account::new(limits)).chain(whole).collect() }
     }

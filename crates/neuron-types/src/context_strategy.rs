@@ -130,7 +130,7 @@ pub trait ContextStrategy: WasmCompatSend + WasmCompatSync {
 pub struct BoxedStrategy(Arc<dyn ContextStrategyDyn>);
 
 impl BoxedStrategy {
-    /// Boxes a strategy.
+    /// Creates a box for a strategy of any type.
     pub fn new(strategy: impl ContextStrategy + 'static) -> Self {
         Self(Arc::new(strategy))
     }

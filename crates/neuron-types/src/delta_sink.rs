@@ -180,6 +180,7 @@ impl<'s> BufferedDeltas<'s> {
     ///
     /// If the future is dropped, the deltas that were not yet sent are lost.
     pub async fn release(&self) {
+        // Do not hold the lock while a send waits for the reader.
         let deltas = std::mem::take(&mut *self.lock());
         for delta in deltas {
             self.sink.send(delta).await;

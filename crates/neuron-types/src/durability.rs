@@ -22,7 +22,7 @@ use crate::{
 pub struct Durability<'d>(Arc<dyn DurableDyn + 'd>);
 
 impl<'d> Durability<'d> {
-    /// Boxes a durable context.
+    /// Creates a box for a durable context of any type.
     pub fn new(context: impl DurableContext + 'd) -> Self {
         Self(Arc::new(context))
     }
@@ -34,6 +34,7 @@ impl fmt::Debug for Durability<'_> {
     }
 }
 
+// Forward every method, because a default method would bypass an override of the inner context.
 impl DurableContext for Durability<'_> {
     async fn execute_llm_call(
         &self,

@@ -106,7 +106,7 @@ pub struct EmbeddingUsage {
 pub struct BoxedEmbeddingProvider(Arc<dyn EmbeddingDyn>);
 
 impl BoxedEmbeddingProvider {
-    /// Boxes an embedding provider.
+    /// Creates a box for an embedding provider of any type.
     pub fn new(provider: impl EmbeddingProvider + 'static) -> Self {
         Self(Arc::new(provider))
     }
@@ -118,6 +118,7 @@ impl fmt::Debug for BoxedEmbeddingProvider {
     }
 }
 
+// Forward every method, because a default method would bypass an override of the inner type.
 impl EmbeddingProvider for BoxedEmbeddingProvider {
     async fn embed(&self, request: EmbeddingRequest) -> Result<EmbeddingResponse, EmbeddingError> {
         self.0.embed_dyn(request).await

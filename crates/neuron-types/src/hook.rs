@@ -65,12 +65,12 @@ pub enum HookEvent<'a> {
         /// Id of the session, from [`ToolContext::session_id`](crate::ToolContext::session_id).
         session_id: &'a str,
     },
-    /// The run starts.
+    /// A run starts.
     RunStart {
         /// Id of the run.
         run_id: &'a str,
     },
-    /// The run ended.
+    /// A run ended, with a result or an error.
     RunEnd {
         /// The result of the run.
         result: Result<&'a AgentResult, &'a LoopError>,
@@ -267,12 +267,12 @@ pub trait ObservabilityHook: WasmCompatSend + WasmCompatSync {
     }
 }
 
-/// A boxed hook. Clones share the hook.
+/// A boxed hook of any type. Clones of the box share the hook.
 #[derive(Clone)]
 pub struct BoxedHook(Arc<dyn HookDyn>);
 
 impl BoxedHook {
-    /// Boxes a hook.
+    /// Creates a box for a hook of any type.
     pub fn new(hook: impl ObservabilityHook + 'static) -> Self {
         Self(Arc::new(hook))
     }

@@ -182,12 +182,12 @@ pub trait ModelLayer: WasmCompatSend + WasmCompatSync {
 /// The boxed future of a model's response.
 pub type ModelResponseFuture<'a> = WasmBoxedFuture<'a, Result<CompletionResponse, LoopError>>;
 
-/// A boxed [`ModelLayer`]. Clones share the layer.
+/// A boxed [`ModelLayer`] of any type. Clones of the box share the layer.
 #[derive(Clone)]
 pub struct BoxedLayer(Arc<dyn LayerDyn>);
 
 impl BoxedLayer {
-    /// Boxes a layer.
+    /// Creates a box for a layer of any type.
     pub fn new(layer: impl ModelLayer + 'static) -> Self {
         Self(Arc::new(layer))
     }

@@ -227,6 +227,7 @@ impl fmt::Display for ContentBlock {
             Self::Document { .. } => f.write_str("[document]"),
             Self::Compaction { .. } => f.write_str("[summary of the conversation so far]"),
             Self::Raw { portable: Some(block), .. } => block.fmt(f),
+            // Marker blocks are not content, so they have no text form.
             block if block.is_mark() => Ok(()),
             Self::Raw { provider, portable: None, .. } => write!(f, "[{provider} block]"),
         }
@@ -240,7 +241,7 @@ pub struct ToolUseRef<'a> {
     pub id: &'a str,
     /// Name of the tool.
     pub name: &'a str,
-    /// The arguments.
+    /// The arguments of the call.
     pub input: &'a Value,
 }
 

@@ -9,7 +9,7 @@ use crate::{ContentItem, EmbeddedResource, ImageSource};
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum ModelContent<'a> {
-    /// Text.
+    /// Plain text.
     Text(&'a str),
     /// An image of a type that the models of all vendors accept.
     Image {

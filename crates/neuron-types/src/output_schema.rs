@@ -49,6 +49,7 @@ impl OutputSchema {
         }
         let mut generator = SchemaGenerator::default();
         let value = generator.subschema_for::<T>();
+        // The references in the schema point to the root, so the definitions must be in the wrapping object.
         let definitions = generator.take_definitions(true);
         let mut schema = json!({
             "type": "object",

@@ -38,6 +38,7 @@ pub trait PermissionPolicy: WasmCompatSend + WasmCompatSync {
     }
 }
 
+// Forward every method, because a default method would bypass an override of the inner type.
 impl<P: PermissionPolicy + ?Sized> PermissionPolicy for std::sync::Arc<P> {
     fn check(&self, tool_name: &str, input: &Value) -> PermissionDecision {
         (**self).check(tool_name, input)

@@ -195,6 +195,7 @@ impl<'a> ProviderInfo<'a> {
     #[must_use]
     pub fn can_force_call(&self, request: RequestRef<'_>) -> bool {
         use crate::ThinkingConfig::{Adaptive, Enabled};
+        // A request without a model uses the default model.
         let model = if request.model.is_empty() { self.default_model } else { request.model };
         match self.forced_calls {
             ForcedCalls::Accepted => true,
@@ -238,7 +239,7 @@ impl<'a> ProviderInfo<'a> {
 pub struct BoxedProvider(Arc<dyn ProviderDyn>);
 
 impl BoxedProvider {
-    /// Boxes a provider.
+    /// Creates a box for a provider of any type.
     pub fn new(provider: impl Provider + 'static) -> Self {
         Self(Arc::new(provider))
     }

@@ -141,7 +141,7 @@ impl From<Vec<SystemBlock>> for SystemPrompt {
 /// A text of a [`SystemPrompt`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SystemBlock {
-    /// The text.
+    /// The instructions of this block.
     pub text: String,
     /// Cache breakpoint after this text. `None` means no breakpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -197,7 +197,7 @@ pub enum ResponseFormat {
     JsonSchema {
         /// Name of the schema.
         name: String,
-        /// The JSON Schema.
+        /// The JSON Schema that the response must match.
         schema: Value,
         /// Set if the provider must enforce the schema.
         strict: bool,

@@ -23,7 +23,7 @@ pub struct RunSnapshot {
     /// Id of the run.
     #[serde(default)]
     pub run_id: String,
-    /// The conversation.
+    /// The whole conversation.
     pub messages: Vec<Message>,
     /// Tokens that the run has used so far. For display only. The loop continues with the counters in `loop_state`.
     #[serde(default)]

@@ -79,7 +79,7 @@ pub trait Sandbox: WasmCompatSend + WasmCompatSync {
 pub struct BoxedSandbox(Arc<dyn SandboxDyn>);
 
 impl BoxedSandbox {
-    /// Boxes a sandbox.
+    /// Creates a box for a sandbox of any type.
     pub fn new(sandbox: impl Sandbox + 'static) -> Self {
         Self(Arc::new(sandbox))
     }
@@ -91,6 +91,7 @@ impl fmt::Debug for BoxedSandbox {
     }
 }
 
+// Forward every method, because a default method would bypass an override of the inner type.
 impl Sandbox for BoxedSandbox {
     fn execute_tool(
         &self,

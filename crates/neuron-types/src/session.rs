@@ -132,7 +132,7 @@ fn begins_turn(message: &Message) -> bool {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SessionState {
-    /// The working directory.
+    /// The working directory of the session's tools.
     pub cwd: PathBuf,
     /// Tokens that the session has used.
     pub token_usage: TokenUsage,

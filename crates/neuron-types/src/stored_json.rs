@@ -57,7 +57,7 @@ pub fn to_string(value: &impl Serialize) -> Result<String, Error> {
 pub fn read<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
     check_depth(json)?;
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    // serde_json allows only 127 levels. The depth was checked above.
+    // Disable the limit of serde_json, which is only 127 levels. The depth was checked above.
     deserializer.disable_recursion_limit();
     let value = T::deserialize(&mut deserializer)?;
     deserializer.end()?;

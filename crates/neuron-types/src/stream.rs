@@ -58,7 +58,7 @@ pub enum StreamEvent {
         id: String,
         /// Name of the tool.
         name: String,
-        /// The arguments.
+        /// The arguments of the call.
         input: Value,
     },
     /// The tokens of the model call, as reported by the provider. All counters are zero if nothing was reported.
@@ -114,7 +114,7 @@ impl StreamEvent {
 /// A response in progress. Returned by [`Provider::complete_stream`](crate::Provider::complete_stream).
 #[derive(Debug)]
 pub struct StreamHandle {
-    /// The events.
+    /// The events of the response.
     pub receiver: StreamReceiver,
 }
 
@@ -210,6 +210,7 @@ impl Stream for StreamReceiver {
     type Item = StreamEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
+        // `get_mut` does not lock the mutex, because the receiver is borrowed mutably.
         self.events.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut().poll_next(cx)
     }
 }
@@ -337,6 +338,7 @@ impl ResponseEnd {
 pub fn message_events(message: &Message) -> impl Iterator<Item = StreamEvent> {
     message.content.iter().filter_map(ContentBlock::portable).filter_map(|block| match block {
         ContentBlock::Text(text) => Some(StreamEvent::TextDelta(text.clone())),
+        // Reasoning without a text consists of a signature, which a reader cannot show.
         ContentBlock::Thinking { thinking, .. } if !thinking.is_empty() => {
             Some(StreamEvent::ThinkingDelta(thinking.clone()))
         }

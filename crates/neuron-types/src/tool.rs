@@ -155,6 +155,7 @@ pub trait Tool: WasmCompatSend + WasmCompatSync {
         let value = serde_json::to_value(output)
             .map_err(|error| ToolError::ExecutionFailed(Box::new(error)))?;
         Ok(match value {
+            // As JSON, the text would have quotes and escape sequences.
             Value::String(text) => ToolOutput::text(text),
             Value::Object(_) | Value::Array(_) => ToolOutput {
                 structured_content: Some(value.clone()),
@@ -458,7 +459,7 @@ pub struct ToolCall {
     pub id: String,
     /// Name of the tool.
     pub name: String,
-    /// The arguments.
+    /// The arguments of the call.
     pub input: Value,
 }
 

@@ -27,7 +27,7 @@ use crate::{UsageMeter, WasmCompatSend, WasmCompatSync};
 /// ```
 #[derive(Clone)]
 pub struct ToolContext {
-    /// The working directory.
+    /// The working directory of tools.
     pub cwd: PathBuf,
     /// Id of the session. Empty if the run has no session.
     pub session_id: String,

@@ -47,6 +47,7 @@ impl ToolFailure {
     /// Errors of I/O and JSON, which are `Sync`, become the source directly. All other errors are wrapped in a
     /// `ToolFailure`.
     pub fn tool_error<E: Error + WasmCompatSend + 'static>(error: E) -> ToolError {
+        // Do not wrap a `ToolError`, because the loop must recognise its variant.
         let error = match take_as::<E, ToolError>(error) {
             Ok(error) => return error,
             Err(error) => error,

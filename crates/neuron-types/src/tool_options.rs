@@ -43,6 +43,7 @@ impl ToolDefinition {
     /// ```
     #[must_use]
     pub fn strict(mut self) -> Self {
+        // Store the enforceable form next to the original schema, because local validators need the original.
         if let Some(strict) = enforceable(&self.plain_schema())
             && let Value::Object(schema) = &mut self.input_schema
             && let Value::Object(options) =

@@ -123,6 +123,7 @@ pub fn check_answer(answer: &Message) -> Result<(), ProviderError> {
     if let Some(call) = answer.tool_uses().find(|call| call.id.is_empty()) {
         return Err(malformed(format!("a call of the tool `{}` has no id", call.name)));
     }
+    // With fewer than two calls there cannot be a duplicate id.
     if answer.tool_uses().nth(1).is_none() {
         return Ok(());
     }
@@ -200,7 +201,7 @@ pub fn repair(mut messages: Vec<Message>) -> Vec<Message> {
             let results = std::mem::take(&mut results);
             match role {
                 Role::User => drop(content.splice(..0, results)),
-                // Only a user message can hold results, so insert one.
+                // Results must be in a user message, so insert a user message.
                 _ => repaired.push(Message { role: Role::User, content: results }),
             }
         }

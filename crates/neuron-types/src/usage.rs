@@ -55,6 +55,7 @@ impl AddAssign<&TokenUsage> for TokenUsage {
                 *a = Some(a.unwrap_or(0).saturating_add(b));
             }
         };
+        // The counters come from providers, so a sum may overflow.
         self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
         self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
         add(&mut self.cache_read_tokens, other.cache_read_tokens);

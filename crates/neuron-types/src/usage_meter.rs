@@ -51,6 +51,7 @@ impl UsageMeter {
     /// Moves the counted tokens to the meter `to` and resets this counter.
     pub fn hand_on(&self, to: &Self) {
         let usage = self.take();
+        // Adding zero would allocate the counter of `to` for nothing.
         if usage != TokenUsage::default() {
             to.add(&usage);
         }
@@ -68,6 +69,7 @@ fn locked(count: &Mutex<TokenUsage>) -> MutexGuard<'_, TokenUsage> {
 /// Creates a meter that shares the counter.
 impl Clone for UsageMeter {
     fn clone(&self) -> Self {
+        // Create the counter now, because the clones could not share it later.
         Self(OnceLock::from(self.0.get_or_init(Arc::default).clone()))
     }
 }

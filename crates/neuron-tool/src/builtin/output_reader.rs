@@ -49,6 +49,7 @@ impl OutputReader {
                 "`$.handle`: there is no output `{handle}` any more, or there never was"
             ));
         };
+        // The model chooses the offset, so the sum could overflow.
         let end = offset.saturating_add(piece.text.chars().count());
         let total = piece.total;
         // At least one character was requested. An empty piece means that the offset is not before the end.

@@ -126,6 +126,7 @@ impl ToolMiddleware for RetryLimit {
 
 /// Returns the key of the counter for a call.
 fn key(call: &ToolCall, ctx: &ToolContext) -> Key {
+    // Without a session, each run is a conversation of its own.
     let conversation = match ctx.session_id.as_str() {
         "" => &ctx.run_id,
         session_id => session_id,

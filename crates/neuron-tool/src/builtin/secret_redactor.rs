@@ -107,6 +107,7 @@ impl fmt::Debug for SecretRedactor {
 
 /// Adds a secret and its escaped form inside a JSON string. Keeps the longest secrets first.
 fn add(secrets: &mut Vec<String>, secret: &str) {
+    // In JSON text, some characters of the secret are escaped.
     let json = Value::from(secret).to_string();
     let inside_json = json.trim_start_matches('"').strip_suffix('"').unwrap_or_default();
     for form in [secret, inside_json] {

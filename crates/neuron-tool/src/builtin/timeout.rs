@@ -74,6 +74,7 @@ impl ToolMiddleware for TimeoutMiddleware {
                 return Err(failed(io::Error::other("time limits need a tokio runtime")));
             }
             let limit = self.limit(&call.name);
+            // A child token is also cancelled with the run, but does not cancel the run.
             let token = ctx.cancellation_token.child_token();
             // The guard cancels the token when it is dropped, also if the future of the call is dropped.
             let guard = token.clone().drop_guard();

@@ -97,7 +97,8 @@ impl Hash for Identity {
 }
 
 impl ToolCache {
-    /// Creates a cache that uses an output for the time `keep`. It contains at most 1,000 outputs of all runs together.
+    /// Creates a cache in which an output is valid for the duration `keep`. The cache contains at most 1,000 outputs of
+    /// all runs together.
     #[must_use]
     pub fn new(keep: Duration) -> Self {
         Self { keep, max_entries: 1000, state: Mutex::default(), in_flight: KeyedMutex::default() }

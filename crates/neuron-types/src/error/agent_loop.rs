@@ -222,7 +222,7 @@ impl ContextError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HookError {
-    /// The hook failed.
+    /// The hook could not handle the event. The text is the reason.
     #[error("hook failed: {0}")]
     Failed(String),
     /// Any other error.

@@ -55,7 +55,7 @@ pub enum ApprovalError {
     /// made the pending calls.
     #[error("the pending state is not whole: {reason}")]
     Malformed {
-        /// The inconsistency.
+        /// Description of the inconsistency.
         reason: String,
     },
     /// The agent signs its approval requests, and the signature of a pending call is missing, invalid or expired.
