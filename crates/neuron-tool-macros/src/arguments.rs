@@ -10,7 +10,7 @@ use crate::diagnostics::Diagnostics;
 pub(crate) enum Parameter {
     /// The context, `&ToolContext`.
     Context,
-    /// An argument, which the model supplies.
+    /// An argument of the tool, which the model supplies.
     Argument(Box<Argument>),
 }
 

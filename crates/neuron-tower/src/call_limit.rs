@@ -61,7 +61,7 @@ impl<S> Layer<S> for CallLimitLayer {
 pub struct CallLimit<S> {
     service: S,
     permits: PollSemaphore,
-    /// The permit for the next call, from `poll_ready` until `call`.
+    /// The permit for the next call. Acquired by `poll_ready` and moved to the future by `call`.
     permit: Option<OwnedSemaphorePermit>,
 }
 

@@ -23,7 +23,7 @@ use std::time::Duration;
 /// ```
 #[cfg(not(target_family = "wasm"))]
 pub async fn sleep(duration: Duration) -> bool {
-    // tokio's timer panics outside of a runtime.
+    // Check for a runtime, because tokio's timer panics outside of a runtime.
     let has_clock = !duration.is_zero() && tokio::runtime::Handle::try_current().is_ok();
     if has_clock {
         tokio::time::sleep(duration).await;

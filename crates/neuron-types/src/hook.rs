@@ -168,7 +168,7 @@ impl<'a> HookScope<'a> {
         Self { run_id, turn, provider, model, ..Self::default() }
     }
 
-    /// Returns the scope of a tool call.
+    /// Returns the scope for events about the tool call `call_id`.
     #[must_use]
     pub fn in_call(self, call_id: &'a str) -> Self {
         Self { call_id: Some(call_id), ..self }

@@ -71,7 +71,8 @@ pub struct ModelCall<'a> {
 }
 
 impl<'a> ModelCall<'a> {
-    /// Creates a call. All other fields are empty or not set.
+    /// Creates a call from its request, the state of the run, and the cancellation token. All other fields are empty or
+    /// not set.
     #[must_use]
     pub fn new(
         request: RequestRef<'a>,

@@ -2,7 +2,7 @@
 
 use crate::{LoopError, RegistryError, ToolError};
 
-/// The error of a sub-agent.
+/// The error of registering, starting or running a sub-agent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubAgentError {
