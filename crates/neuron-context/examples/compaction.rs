@@ -10,7 +10,7 @@ use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{ContentBlock, ContentItem, ContextError, ContextStrategy, Message, Role};
 use serde_json::json;
 
-/// The budget. Small, so that a short conversation exceeds it.
+/// The budget in tokens. It is so small that a short conversation exceeds it.
 const MAX_TOKENS: usize = 250;
 
 #[tokio::main(flavor = "current_thread")]
@@ -24,7 +24,7 @@ async fn main() -> Result<(), ContextError> {
     let clearing = ToolResultClearingStrategy::new(1, MAX_TOKENS);
     show("ToolResultClearingStrategy: the newest result stays", &clearing, work()).await?;
 
-    // Any provider works. This one returns a scripted summary.
+    // Any provider can write summaries. This provider returns a scripted summary, without a network.
     let model = || {
         ScriptedProvider::new([Reply::text(
             "The user asked for the cause of a failing build. Two logs were read; the first showed \
@@ -80,7 +80,7 @@ fn print(messages: &[Message]) {
     }
 }
 
-/// A conversation without tools.
+/// Creates a conversation without tools.
 fn talk() -> Vec<Message> {
     vec![
         Message::system("You are a helpful assistant."),
@@ -93,7 +93,7 @@ fn talk() -> Vec<Message> {
     ]
 }
 
-/// An agent's conversation, with tool calls and long results.
+/// Creates the conversation of an agent, with tool calls and long results.
 fn work() -> Vec<Message> {
     let call = |id: &str, path: &str| Message {
         role: Role::Assistant,

@@ -1,26 +1,29 @@
-//! Token estimates that are calibrated with the known size of a request.
+//! Token estimates that are corrected with the known size of a request.
 
 use neuron_types::{Message, RequestRef};
 
 use crate::TokenCounter;
 use crate::token_counter::total;
 
-/// Estimates the tokens of a request with other messages.
+/// Estimates the tokens that a request would have with other messages.
+///
+/// The actual size of the request is known. Each estimate is multiplied by the ratio of the actual size to the
+/// estimated size of the request.
 pub(crate) struct CalibratedEstimate<'a> {
     counter: &'a TokenCounter,
-    /// Estimated tokens of the request outside of its messages.
+    /// Estimated number of tokens of the system prompt and the tool definitions.
     overhead: usize,
-    /// The ratio of actual to estimated tokens.
+    /// The ratio of actual tokens to estimated tokens.
     factor: f64,
 }
 
 impl<'a> CalibratedEstimate<'a> {
-    /// Creates an estimate of messages without calibration.
+    /// Creates an estimate without correction, of messages without a system prompt and tools.
     pub(crate) fn uncalibrated(counter: &'a TokenCounter) -> Self {
         Self { counter, overhead: 0, factor: 1.0 }
     }
 
-    /// Creates an estimate from a request with `token_count` actual tokens.
+    /// Creates an estimate from a request whose actual size is `token_count` tokens.
     pub(crate) fn new(
         counter: &'a TokenCounter,
         request: RequestRef<'_>,
@@ -31,7 +34,7 @@ impl<'a> CalibratedEstimate<'a> {
         Self::calibrated(counter, overhead, messages, token_count)
     }
 
-    /// Creates an estimate from messages with `token_count` actual tokens.
+    /// Creates an estimate from messages whose actual size is `token_count` tokens, without a system prompt and tools.
     pub(crate) fn of_messages(
         counter: &'a TokenCounter,
         messages: &[Message],
@@ -40,6 +43,7 @@ impl<'a> CalibratedEstimate<'a> {
         Self::calibrated(counter, 0, counter.estimate_messages(messages), token_count)
     }
 
+    /// Creates an estimate from the estimated sizes of a request's parts and its actual size, `token_count`.
     fn calibrated(
         counter: &'a TokenCounter,
         overhead: usize,
@@ -47,29 +51,29 @@ impl<'a> CalibratedEstimate<'a> {
         token_count: usize,
     ) -> Self {
         let factor = match overhead.saturating_add(messages) {
-            // Nothing was estimated, so there is nothing to calibrate.
+            // The request is empty, so there is no ratio.
             0 => 1.0,
             estimate => token_count as f64 / estimate as f64,
         };
         Self { counter, overhead, factor }
     }
 
-    /// Returns the tokens of the request with these messages.
+    /// Returns the number of tokens that the request would have with these messages.
     pub(crate) fn tokens<'m>(&self, messages: impl IntoIterator<Item = &'m Message>) -> usize {
         self.with(messages.into_iter().map(|message| self.estimate(message)))
     }
 
-    /// Returns the uncalibrated estimate of a message, for [`with`](Self::with).
+    /// Returns the uncorrected estimate of a message, as input of [`with`](Self::with).
     pub(crate) fn estimate(&self, message: &Message) -> usize {
         self.counter.estimate_message(message)
     }
 
-    /// Returns the tokens of the request with messages of these estimates.
+    /// Returns the number of tokens that the request would have with messages of these uncorrected estimates.
     pub(crate) fn with(&self, estimates: impl Iterator<Item = usize>) -> usize {
         self.scaled(self.overhead.saturating_add(total(estimates)))
     }
 
-    /// Returns the actual tokens for an estimate.
+    /// Corrects an estimate with the ratio of actual to estimated tokens.
     pub(crate) fn scaled(&self, estimate: usize) -> usize {
         (estimate as f64 * self.factor).round() as usize
     }

@@ -1,4 +1,4 @@
-//! A strategy that applies several strategies in order.
+//! A context strategy that applies several strategies in order.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -11,14 +11,16 @@ use neuron_types::{
 use crate::TokenCounter;
 use crate::calibrated_estimate::CalibratedEstimate;
 
-/// Applies several strategies in order, each to the result of the previous one, until the conversation is within the
-/// budget. If all together do not reach it, they are applied again, as long as one of them has an effect.
+/// A context strategy that applies several strategies until the conversation is within its budget.
 ///
-/// Put cheap strategies first, because clearing old results is often enough. Only the budget of the composite is used,
-/// not the budgets of its strategies.
+/// The strategies are applied in order, each to the result of the preceding strategy. If the conversation still exceeds
+/// the budget after the last strategy, they are applied again, as long as one of them has an effect. Only the budget of
+/// the composite is used. The budgets of its strategies are ignored.
 ///
-/// A strategy that does not shorten the conversation is skipped. A strategy that fails is also skipped, because the
-/// next one may succeed. Its error is logged, and returned if no strategy had an effect.
+/// Put cheap strategies first. For example, it is often enough to clear old tool results.
+///
+/// The result of a strategy that does not shorten the conversation is discarded. If a strategy fails, its error is
+/// logged and the next strategy is applied. The first error is returned only if no strategy had an effect.
 ///
 /// # Example
 ///
@@ -42,8 +44,11 @@ use crate::calibrated_estimate::CalibratedEstimate;
 /// ```
 #[derive(Debug, Clone)]
 pub struct CompositeStrategy {
+    /// The strategies in the order in which they are applied.
     strategies: Vec<BoxedStrategy>,
+    /// Size of a request in tokens above which a compaction is due.
     max_tokens: usize,
+    /// Size of a request in tokens at which a compaction stops. `None` means `max_tokens`.
     low_water_mark: Option<usize>,
     counter: TokenCounter,
 }
@@ -55,7 +60,7 @@ impl CompositeStrategy {
         Self::with_counter(strategies, max_tokens, TokenCounter::new())
     }
 
-    /// Like [`new`](Self::new), with a custom counter.
+    /// Creates a strategy that compacts when the conversation exceeds `max_tokens`, with a custom token counter.
     #[must_use]
     pub fn with_counter(
         strategies: Vec<BoxedStrategy>,
@@ -65,8 +70,8 @@ impl CompositeStrategy {
         Self { strategies, max_tokens, low_water_mark: None, counter }
     }
 
-    /// Applies strategies until the conversation has at most this number of tokens. The default is the budget, which
-    /// also applies if it is lower.
+    /// Sets the low-water mark. A compaction applies strategies until the conversation has at most this number of
+    /// tokens. The default is the budget. A mark above the budget has no effect.
     #[must_use]
     pub fn with_low_water_mark(mut self, tokens: usize) -> Self {
         self.low_water_mark = Some(tokens);
@@ -108,12 +113,13 @@ impl ContextStrategy for CompositeStrategy {
         request: RequestRef<'_>,
         token_count: usize,
     ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
-        // A mark above the budget would make every turn compact again.
+        // With a mark above the budget, the next turn would compact again.
         let target = self.low_water_mark.map_or(self.max_tokens, |mark| mark.min(self.max_tokens));
         let size = CalibratedEstimate::new(&self.counter, request, token_count);
         let (mut messages, mut tokens) = (Cow::Borrowed(request.messages), token_count);
         let mut usage = TokenUsage::default();
         let (mut failure, mut had_effect) = (None, false);
+        // The strategies in the order of their next application. A strategy that was applied moves to the end.
         let mut turns: VecDeque<&BoxedStrategy> = self.strategies.iter().collect();
         // Number of consecutive strategies without an effect on the current messages.
         let mut idle = 0;
@@ -129,7 +135,8 @@ impl ContextStrategy for CompositeStrategy {
                 }
                 Err(error) if is_engine_error(&error) => return Err(error),
                 Err(error) => {
-                    // Without a parent span, because exporters of spans also export their logs, with the error's text.
+                    // Log without a parent span. An exporter of spans also exports their log events, and the error's
+                    // text may quote the conversation.
                     tracing::warn!(parent: None, %error, "a strategy failed; the next is tried");
                     if let Some(used) = error.usage() {
                         usage += used;
@@ -144,12 +151,13 @@ impl ContextStrategy for CompositeStrategy {
             let left = size.tokens(&compacted);
             if left < tokens || (left == tokens && compacted.len() < messages.len()) {
                 (messages, tokens, had_effect) = (Cow::Owned(compacted), left, true);
-                // The strategy that was just applied would not change its own result.
+                // The strategies before this one may have an effect on the new messages. This strategy would not change
+                // its own result again.
                 idle = 1;
             }
         }
         match failure {
-            // The error reports the usage of all strategies.
+            // Report the tokens that all strategies used in the error.
             Some(ContextError::InvalidSummary { reason, .. }) if !had_effect => {
                 Err(ContextError::InvalidSummary { reason, usage })
             }
@@ -159,7 +167,7 @@ impl ContextStrategy for CompositeStrategy {
     }
 }
 
-/// Returns `true` if the durable engine ended the run. Then no other strategy may be tried.
+/// Returns `true` if the durable engine ended the run. Then no other strategy may be applied.
 fn is_engine_error(error: &ContextError) -> bool {
     match error {
         ContextError::Provider(ProviderError::Other(error)) => error.is::<DurableError>(),

@@ -1,38 +1,42 @@
-//! The structure of a history, with messages that belong together and protected messages.
+//! Functions that find out which messages of a history a compaction must keep, and which must be kept together.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 use neuron_types::{Message, Role, transcript};
 
-/// The prefix of this crate's summaries.
+/// The prefix of the summaries that [`SummarizationStrategy`](crate::SummarizationStrategy) writes.
 pub(crate) const SUMMARY_PREFIX: &str = "[Summary of earlier conversation]";
 
-/// Returns `true` if the message is a summary of this crate.
+/// Returns `true` if the message is a summary, which is a user message that starts with [`SUMMARY_PREFIX`].
 pub(crate) fn is_summary(message: &Message) -> bool {
     let first = message.content.first().and_then(|block| block.as_text());
     message.role == Role::User && first.is_some_and(|text| text.starts_with(SUMMARY_PREFIX))
 }
 
-/// Returns `true` for a user message that is neither a tool result nor a summary.
+/// Returns `true` for a user message that has no tool results and is not a summary.
 pub(crate) fn is_plain_user(message: &Message) -> bool {
     may_begin(message) && !is_summary(message)
 }
 
-/// Returns `true` if a history may start with the message.
+/// Returns `true` if a history may start with the message, which is a user message without tool results.
 pub(crate) fn may_begin(message: &Message) -> bool {
     message.role == Role::User && !has_result(message)
 }
 
+/// Returns `true` if the message has tool results.
 pub(crate) fn has_result(message: &Message) -> bool {
     message.content.iter().any(|block| block.as_tool_result_id().is_some())
 }
 
-/// Splits the history into exchanges, which are kept or dropped as a whole. An exchange is a single message, or calls
-/// with their results. Its range may contain system messages, which do not belong to it.
+/// Splits a history into exchanges, each of which is kept or dropped as a whole.
+///
+/// An exchange is a single message, or a message with tool calls and the message with their results. The returned range
+/// of indices may also contain system messages, which do not belong to the exchange.
 pub(crate) fn exchanges(messages: &[Message]) -> Vec<Range<usize>> {
     let mut exchanges: Vec<Range<usize>> = Vec::new();
     for (index, message) in messages.iter().enumerate() {
+        // System messages belong to no exchange and are always kept.
         if message.role == Role::System {
             continue;
         }
@@ -44,15 +48,16 @@ pub(crate) fn exchanges(messages: &[Message]) -> Vec<Range<usize>> {
     exchanges
 }
 
-/// Returns the indices of messages that no strategy may drop, besides system messages:
+/// Returns the indices of the messages that no strategy may drop. System messages are not included.
 ///
-/// - Pinned messages, with the calls or results that belong to them. If the assistant continued its own pinned message,
-///   the continuation is included. Without it, a paused turn would look like a final response.
+/// - Pinned messages, with the messages of the matching tool calls or results. If the next assistant message continues
+///   a pinned assistant message, it is included too. Otherwise the paused response would look like a final response.
 /// - The user message that started the run.
-/// - The newest user message, if it was added during the run, and the results before it, which show that the run had
-///   started.
+/// - The newest user message, if it was added during the run. The tool results before it and their calls are included,
+///   because they show that the run had started.
 pub(crate) fn protected(messages: &[Message], exchanges: &[Range<usize>]) -> BTreeSet<usize> {
     let mut protected = goal(messages);
+    // Set while the last exchange is a protected assistant message, which the next assistant message continues.
     let mut paused = false;
     for exchange in exchanges {
         let messages = messages.get(exchange.clone()).unwrap_or_default();
@@ -63,6 +68,7 @@ pub(crate) fn protected(messages: &[Message], exchanges: &[Range<usize>]) -> BTr
         if stays {
             protected.extend(exchange.clone());
         }
+        // A summary may be between a paused response and its continuation.
         if !messages.first().is_some_and(is_summary) {
             paused = stays && by_assistant && !messages.iter().any(has_result);
         }
@@ -70,8 +76,12 @@ pub(crate) fn protected(messages: &[Message], exchanges: &[Range<usize>]) -> BTr
     protected
 }
 
-/// Returns the user message that started the run, which is the first after the last final response. Without results
-/// after it, it could also be a message without a response. Then the newest message counts.
+/// Returns the indices of the messages that show the goal of the run.
+///
+/// The first user message after the last final response started the run if tool results follow it. The result then
+/// contains this message, the last tool results before the newest user message with their calls, and the newest user
+/// message. Without such results, the first message may be a message that never got a response. The result then
+/// contains only the newest user message.
 fn goal(messages: &[Message]) -> BTreeSet<usize> {
     let Some(newest) = messages.iter().rposition(is_plain_user) else {
         return BTreeSet::new();
@@ -84,16 +94,20 @@ fn goal(messages: &[Message]) -> BTreeSet<usize> {
     if let (Some(first), Some(results)) = (first, results)
         && first < results
     {
-        // The calls directly precede their results.
+        // The message with the calls directly precedes the message with their results.
         goal.extend([start + first, start + results - 1, start + results]);
     }
     goal
 }
 
-/// Returns the last final response before the newest user message. A message that the assistant itself continued is not
-/// final, because the provider paused the turn.
+/// Returns the index of the last final response before the newest user message. Returns `None` if there is no such
+/// response.
+///
+/// An assistant message is final if it has no tool calls and a user message follows it. If another assistant message
+/// follows it, the provider paused the response.
 fn last_final_response(messages: &[Message]) -> Option<usize> {
     let newest = messages.iter().rposition(is_plain_user)?;
+    // Role of the message after the current one, without system messages and summaries.
     let mut next = Role::User;
     for (index, message) in messages.get(..newest)?.iter().enumerate().rev() {
         let is_assistant = message.role == Role::Assistant;
@@ -107,11 +121,12 @@ fn last_final_response(messages: &[Message]) -> Option<usize> {
     None
 }
 
-/// Extends a selection to a valid history with the same protected messages:
+/// Extends the selection `keep` to a valid history with the same protected messages.
 ///
-/// - It starts with the user. If the first kept message is a pinned response, its question is kept too.
-/// - If a message before the run is kept, the response before the run is kept too. Otherwise the kept results would
-///   make both look like one run.
+/// - The history must start with a user message. If the first kept message is a pinned response, the user message
+///   before it is kept too.
+/// - If a message from before the run is kept, the last final response is kept too. Otherwise that message would look
+///   like a part of the run.
 pub(crate) fn complete(messages: &[Message], keep: &mut [bool]) {
     let first_kept = |keep: &[bool]| {
         let is_kept = |(message, keep): (&Message, &bool)| *keep && message.role != Role::System;
@@ -139,8 +154,10 @@ pub(crate) fn complete(messages: &[Message], keep: &mut [bool]) {
     }
 }
 
-/// Repairs an invalid history, so that an old fault does not block every compaction. Pending calls at the end and a
-/// conversation that starts with the assistant are left unchanged.
+/// Repairs an invalid history, because otherwise an old fault would block every compaction.
+///
+/// Calls at the end without results are kept, because they may be pending. A conversation that starts with an assistant
+/// message still starts with this message.
 pub(crate) fn repaired(mut messages: Vec<Message>) -> Vec<Message> {
     if transcript::validate(&messages).is_ok() {
         return messages;
@@ -153,7 +170,7 @@ pub(crate) fn repaired(mut messages: Vec<Message>) -> Vec<Message> {
         .iter()
         .find(|message| message.role != Role::System)
         .is_some_and(|message| message.role == Role::Assistant);
-    // `transcript::repair` would add a text about a missing beginning. A placeholder prevents it.
+    // `transcript::repair` would insert a user message about a missing beginning. A placeholder prevents the insertion.
     if begins_with_assistant {
         messages.insert(0, Message::user(String::new()));
     }

@@ -24,16 +24,16 @@
 //! # }
 //! ```
 //!
-//! An agent's builder takes a strategy (`context`). The agent calls it before each model call.
+//! Pass a strategy to the method `context` of an agent's builder. The agent calls the strategy before each model call.
 //!
 //! # Which strategy
 //!
 //! | strategy | effect | cost | for |
 //! |---|---|---|---|
-//! | [`SlidingWindowStrategy`] | drops the oldest messages | their content | short conversations |
-//! | [`ToolResultClearingStrategy`] | clears old tool results | their content; calls and responses stay | agents with long tool results |
-//! | [`SummarizationStrategy`] | replaces old messages by a model's summary | a model call | long conversations |
-//! | [`CompositeStrategy`] | applies several strategies until the conversation is short enough | the costs of these | production, with cheap strategies first |
+//! | [`SlidingWindowStrategy`] | drops the oldest messages | the content of the dropped messages | short conversations |
+//! | [`ToolResultClearingStrategy`] | clears old tool results | the content of the results; calls and responses stay | agents with long tool results |
+//! | [`SummarizationStrategy`] | replaces old messages with a model's summary | a model call | long conversations |
+//! | [`CompositeStrategy`] | applies several strategies until the conversation is short enough | the costs of the applied strategies | production, with cheap strategies first |
 //!
 //! A provider may also compact by itself. See [`ContextManagement`](neuron_types::ContextManagement).
 //!
@@ -43,22 +43,24 @@
 //! - System messages, the message that started the run, and [pinned](neuron_types::Message::pinned) messages are kept.
 //! - If a strategy fails, the history does not change. The agent's run ends with the error, unless another strategy of
 //!   a [`CompositeStrategy`] succeeds.
-//! - A repeated compaction changes nothing.
+//! - If a compaction is repeated, it does not change the history again.
 //!
 //! # Sizes
 //!
-//! Budgets are in tokens of a whole request, with system prompt, tool definitions and conversation. A compaction is due
-//! when the size exceeds the budget. In an agent the size is the usage that the provider reported last, plus a
-//! [`TokenCounter`]'s estimate of later messages. Leave room for the response and for estimates that are too low. A
-//! budget that cannot be reached is logged once, and the run continues.
+//! A budget is a number of tokens of a whole request, which consists of system prompt, tool definitions and
+//! conversation. A compaction is due when the size of the request exceeds the budget. An agent computes the size as the
+//! usage that the provider reported last, plus a [`TokenCounter`]'s estimate of the later messages. Leave room for the
+//! response and for estimates that are too low. If a compaction does not reach the budget, a warning is logged once,
+//! and the run continues.
 //!
-//! A compaction rewrites the conversation, which invalidates the provider's cache. Make each compaction free enough
-//! tokens for many turns, with a low-water mark or a minimum number of tokens to free.
+//! A compaction rewrites the conversation, which invalidates the provider's cache. Use a low-water mark, or a minimum
+//! number of tokens to free, so that one compaction frees enough tokens for many turns.
 //!
 //! # Prompts and reminders
 //!
-//! A [`PersistentContext`] assembles a system prompt from sections. A [`SystemInjector`] reminds the model of its
-//! instructions in a long conversation. An agent's builder takes both (`system_prompt`, `injector`).
+//! A [`PersistentContext`] assembles a system prompt from sections. Pass it to the method `system_prompt` of an agent's
+//! builder. A [`SystemInjector`] reminds the model of its instructions in a long conversation. Pass it to the method
+//! `injector`.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -1,15 +1,16 @@
-//! The low-water mark, which makes one compaction free space for many turns.
+//! The low-water mark of a compaction. With a mark well below the budget, one compaction frees space for many turns.
 
 use neuron_types::Message;
 
 use crate::calibrated_estimate::CalibratedEstimate;
 
-/// Chooses the messages to keep, so that they have at most `mark` tokens.
+/// Returns one flag per message, set if the message is kept. The kept messages have at most `mark` tokens if possible.
 ///
-/// `choose` returns one flag per message for a number of newest messages. This function uses the largest number up to
-/// `most` whose messages fit into `mark`, or zero if none fits. Without a mark it uses `most`.
+/// `choose(messages, n)` returns the flags for keeping the newest `n` messages. It may keep further messages that
+/// cannot be dropped. This function calls `choose` with the largest `n` up to `most` for which the kept messages fit
+/// into `mark`. If no number fits, it uses zero. Without a mark, it uses `most`.
 ///
-/// `choose` must be monotonic: for a larger number it keeps at least the same messages.
+/// `choose` must be monotonic. For a larger `n`, it must keep at least the same messages.
 pub(crate) fn choose_within(
     mark: Option<usize>,
     most: usize,
@@ -22,7 +23,7 @@ pub(crate) fn choose_within(
     let Some(mark) = mark else {
         return keep;
     };
-    // Estimate each message once, because the search looks at all of them several times.
+    // Estimate each message once, because the search sums the estimates several times.
     let sizes: Vec<usize> = messages.iter().map(|message| size.estimate(message)).collect();
     let fits = |keep: &[bool]| {
         let kept = sizes.iter().zip(keep).filter(|(_, keep)| **keep);
@@ -31,7 +32,7 @@ pub(crate) fn choose_within(
     if fits(&keep) {
         return keep;
     }
-    // Binary search between a number that fits and a number that does not.
+    // Binary search for the largest number that fits. `fitting` fits or is zero, and `too_many` does not fit.
     let (mut fitting, mut too_many) = (0, most);
     while too_many - fitting > 1 {
         let middle = fitting.midpoint(too_many);

@@ -1,4 +1,4 @@
-//! A system prompt from several sections.
+//! A system prompt that is assembled from sections.
 
 use neuron_types::SystemPrompt;
 
@@ -9,12 +9,11 @@ pub struct ContextSection {
     pub label: String,
     /// Text of the section.
     pub content: String,
-    /// Position of the section. Lower values come first.
+    /// Sort key of the section. Sections with lower values come first.
     pub priority: usize,
 }
 
-/// Sections that are rendered as one text, for the system prompt of a whole conversation. Compaction does not affect
-/// it.
+/// A system prompt that is assembled from sections. Compactions do not change the system prompt of a conversation.
 ///
 /// # Example
 ///
@@ -39,6 +38,7 @@ pub struct ContextSection {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PersistentContext {
+    /// The sections in the order in which they were added.
     sections: Vec<ContextSection>,
 }
 
@@ -49,12 +49,13 @@ impl PersistentContext {
         Self::default()
     }
 
-    /// Adds a section after the sections with the same priority.
+    /// Adds a section. It comes after earlier sections with the same priority.
     pub fn add_section(&mut self, section: ContextSection) {
         self.sections.push(section);
     }
 
-    /// Renders the sections in order. Each has a heading and its content, with an empty line between sections.
+    /// Renders the sections as one text, sorted by priority. Each section is a Markdown heading and the content, and an
+    /// empty line separates two sections.
     #[must_use]
     pub fn render(&self) -> String {
         let mut sections: Vec<_> = self.sections.iter().collect();

@@ -1,4 +1,4 @@
-//! The sliding window, which keeps the newest messages.
+//! A context strategy that keeps only the newest messages.
 
 use neuron_types::{ContextError, ContextStrategy, Message, RequestRef, Role, TokenUsage};
 
@@ -7,23 +7,24 @@ use crate::calibrated_estimate::CalibratedEstimate;
 use crate::history::{complete, exchanges, is_plain_user, may_begin, protected, repaired};
 use crate::low_water_mark::choose_within;
 
-/// Drops the oldest messages, and keeps system messages and the last `window` other messages.
+/// A context strategy that drops the oldest messages. It keeps all system messages and the last `window` other
+/// messages.
 ///
-/// The result is always a valid history:
+/// The result is always a valid history. Therefore the number of kept messages may differ from `window`:
 ///
-/// - A tool call and its results are kept or dropped together. Therefore fewer than `window` messages may be kept. More
-///   are kept only if the newest exchange and the messages below exceed the window.
+/// - A tool call and its results are kept or dropped together. The newest message, or the newest calls with their
+///   results, are always kept.
 /// - The user message that started the run is kept and counts for the window. If the newest user message was added
-///   during the run, it is kept too, with the results before it.
-/// - [Pinned](Message::pinned) messages are kept and do not count, like system messages. If the history requires it,
-///   the question before a pinned response and the response before the run are kept with them.
-/// - The result starts with the user or with a summary. A conversation without a user message does not change.
+///   during the run, this message and the tool results before it are kept too.
+/// - [Pinned](Message::pinned) messages are kept and do not count for the window. If necessary for a valid history, the
+///   user message before a pinned response and the last response before the run are kept too.
+/// - The result starts with a user message or a summary. A conversation without a user message does not change.
 ///
 /// # Prompt caches
 ///
 /// A compaction rewrites the conversation, which invalidates the provider's cache. If the last `window` messages almost
-/// fill the budget, the next compaction follows soon. Use [`with_low_water_mark`](Self::with_low_water_mark) to free
-/// space for many turns.
+/// fill the budget, the next compaction is due soon. With [`with_low_water_mark`](Self::with_low_water_mark), one
+/// compaction frees space for many turns.
 ///
 /// # Example
 ///
@@ -39,8 +40,11 @@ use crate::low_water_mark::choose_within;
 /// ```
 #[derive(Debug, Clone)]
 pub struct SlidingWindowStrategy {
+    /// Number of newest messages to keep.
     window: usize,
+    /// Size of a request in tokens above which a compaction is due.
     max_tokens: usize,
+    /// Maximum size of the request in tokens after a compaction. `None` means that only `window` applies.
     low_water_mark: Option<usize>,
     counter: TokenCounter,
 }
@@ -52,20 +56,22 @@ impl SlidingWindowStrategy {
         Self::with_counter(window, max_tokens, TokenCounter::new())
     }
 
-    /// Like [`new`](Self::new), with a custom counter.
+    /// Creates a strategy that keeps the last `window` messages when the conversation exceeds `max_tokens`, with a
+    /// custom token counter.
     #[must_use]
     pub fn with_counter(window: usize, max_tokens: usize, counter: TokenCounter) -> Self {
         Self { window, max_tokens, low_water_mark: None, counter }
     }
 
-    /// Keeps fewer messages if necessary, until they have at most this number of tokens. By default only the window
-    /// applies.
+    /// Sets the low-water mark. A compaction keeps fewer than `window` messages if the request would otherwise have
+    /// more than this number of tokens. By default only the window applies.
     #[must_use]
     pub fn with_low_water_mark(mut self, tokens: usize) -> Self {
         self.low_water_mark = Some(tokens);
         self
     }
 
+    /// Returns the messages to keep.
     fn compacted(&self, messages: Vec<Message>, size: &CalibratedEstimate<'_>) -> Vec<Message> {
         let messages = repaired(messages);
         let keep = choose_within(self.low_water_mark, self.window, &messages, size, choose);
@@ -105,7 +111,7 @@ impl ContextStrategy for SlidingWindowStrategy {
     }
 }
 
-/// Returns one flag per message, set if the message is kept.
+/// Returns one flag per message, set if a window of this number of messages keeps the message.
 fn choose(messages: &[Message], window: usize) -> Vec<bool> {
     let all = || vec![true; messages.len()];
     let Some(newest_user) = messages.iter().rposition(is_plain_user) else {
@@ -116,6 +122,7 @@ fn choose(messages: &[Message], window: usize) -> Vec<bool> {
     // Protected user messages count for the window, but pinned messages do not.
     let is_counted =
         |index: &&usize| messages.get(**index).is_some_and(|m| is_plain_user(m) && !m.is_pinned());
+    // Number of further messages that fit into the window.
     let mut room = window.saturating_sub(protected.iter().filter(is_counted).count());
     let mut newest = true;
     let mut first_kept = messages.len();
@@ -130,12 +137,12 @@ fn choose(messages: &[Message], window: usize) -> Vec<bool> {
         newest = false;
         first_kept = exchange.start;
     }
-    // Every exchange fits.
+    // If every exchange fits, keep the whole history, even if it starts with an assistant message.
     if exchanges.first().is_some_and(|oldest| oldest.start == first_kept) {
         return all();
     }
     let may_come_first = |index: &usize| messages.get(*index).is_some_and(may_begin);
-    // A valid history starts with the user.
+    // A valid history starts with a user message. Drop assistant messages and results before the first kept one.
     let first_kept = (first_kept..=newest_user).find(may_come_first).unwrap_or(first_kept);
     let mut keep: Vec<bool> = messages
         .iter()

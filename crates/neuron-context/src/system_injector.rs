@@ -1,21 +1,22 @@
-//! Reminders for the model, triggered by rules.
+//! An injector that reminds the model of its instructions, by rules.
 
 use std::fmt;
 
 use neuron_types::{InjectionPoint, Injector, Message, SessionState};
 
-/// The condition of a reminder.
+/// The condition under which a [`SystemInjector`] adds a reminder.
 #[non_exhaustive]
 pub enum InjectionTrigger {
-    /// After every `n` turns. Zero means never.
+    /// The reminder is due after every `n` turns. Zero means never.
     EveryNTurns(usize),
-    /// While the conversation has at least this number of tokens.
+    /// The reminder is due while the conversation has at least this number of tokens.
     OnTokenThreshold(usize),
-    /// While a function of the session's state returns `true`.
+    /// The reminder is due while the function returns `true` for the state of the session.
     Custom(Box<dyn Fn(&SessionState) -> bool + Send + Sync>),
 }
 
 impl InjectionTrigger {
+    /// Returns `true` if the condition is met. `turn` is the number of model calls that returned a response.
     fn is_due(&self, turn: usize, token_count: usize, state: &SessionState) -> bool {
         match self {
             // Before the first turn there is no conversation yet.
@@ -38,10 +39,10 @@ impl fmt::Debug for InjectionTrigger {
     }
 }
 
-/// Injects reminders for the model by rules.
+/// Reminds the model of its instructions, by rules.
 ///
-/// Use [`check`](Self::check) in a custom loop. As the [`Injector`] of an agent it appends its reminders to the
-/// conversation. Reminders with a token or custom trigger are repeated only after a compaction has dropped them.
+/// As the [`Injector`] of an agent, it appends the due reminders to the conversation. A reminder with a token or custom
+/// trigger is not repeated while the conversation contains it. In a custom loop, call [`check`](Self::check).
 ///
 /// # Example
 ///
@@ -59,9 +60,11 @@ pub struct SystemInjector {
     rules: Vec<Rule>,
 }
 
+/// A reminder and its condition.
 #[derive(Debug)]
 struct Rule {
     trigger: InjectionTrigger,
+    /// The text of the reminder.
     content: String,
 }
 
@@ -72,19 +75,19 @@ impl SystemInjector {
         Self::default()
     }
 
-    /// Adds a rule after the existing rules.
+    /// Adds a rule after the existing rules. `content` is the text of the reminder.
     pub fn add_rule(&mut self, trigger: InjectionTrigger, content: String) {
         self.rules.push(Rule { trigger, content });
     }
 
-    /// Returns the reminders that are due, in the order of the rules. Custom triggers receive an empty session state.
-    /// Use [`check_in`](Self::check_in) for another state.
+    /// Returns the texts of the reminders that are due, in the order of the rules. Custom triggers receive a default
+    /// [`SessionState`]. For another state, call [`check_in`](Self::check_in).
     #[must_use]
     pub fn check(&self, turn: usize, token_count: usize) -> Vec<String> {
         self.check_in(turn, token_count, &SessionState::default())
     }
 
-    /// Like [`check`](Self::check), with the state of a session.
+    /// Returns the texts of the reminders that are due, in the order of the rules. Custom triggers receive `state`.
     #[must_use]
     pub fn check_in(&self, turn: usize, token_count: usize, state: &SessionState) -> Vec<String> {
         let due = self.rules.iter().filter(|rule| rule.trigger.is_due(turn, token_count, state));
@@ -96,7 +99,7 @@ impl Injector for SystemInjector {
     fn injections(&self, point: &InjectionPoint<'_>) -> Vec<String> {
         let is_due = |rule: &&Rule| {
             rule.trigger.is_due(point.turn, point.token_count, point.state)
-                // Other triggers are due on many turns in a row.
+                // Other triggers are due on many consecutive turns. Do not repeat their reminders.
                 && (matches!(rule.trigger, InjectionTrigger::EveryNTurns(_))
                     || !point.messages.contains(&Message::system(rule.content.as_str())))
         };

@@ -1,4 +1,4 @@
-//! Histories for tests from a short notation.
+//! A short notation for the histories in tests.
 
 use neuron_types::{ContentBlock, ContentItem, Message, Role};
 use proptest::prelude::*;
@@ -6,8 +6,8 @@ use serde_json::json;
 
 use crate::history::SUMMARY_PREFIX;
 
-/// Builds a history from a notation with one letter per message. `s` is system, `u` user, `a` assistant, `c` a tool
-/// call, `r` its result, `z` a summary. Capital letters are pinned.
+/// Builds a history from a text with one letter per message. `s` is a system message, `u` a user message, `a` an
+/// assistant message, `c` a tool call, `r` a tool result, and `z` a summary. The message of a capital letter is pinned.
 pub(crate) fn history(letters: &str) -> Vec<Message> {
     let message = |(index, letter): (usize, char)| {
         let message = plain(index, letter.to_ascii_lowercase());
@@ -16,6 +16,7 @@ pub(crate) fn history(letters: &str) -> Vec<Message> {
     letters.chars().enumerate().map(message).collect()
 }
 
+/// Builds the unpinned message of a letter. Its text contains the index, so that all messages differ.
 fn plain(index: usize, letter: char) -> Message {
     let text =
         |role| Message { role, content: vec![ContentBlock::Text(format!("{letter}{index}"))] };
@@ -43,7 +44,7 @@ fn plain(index: usize, letter: char) -> Message {
     }
 }
 
-/// Generates any valid history in the notation of [`history`].
+/// Generates valid histories in the notation of [`history`].
 pub(crate) fn letters() -> impl Strategy<Value = String> {
     prop::collection::vec(
         prop::sample::select(vec![

@@ -1,4 +1,4 @@
-//! Token estimates from the length of texts.
+//! Estimates of the number of tokens, from the length of texts.
 
 use std::io;
 
@@ -8,22 +8,23 @@ use neuron_types::{
 };
 use serde_json::Value;
 
-/// Default number of characters per token, which fits English text and the GPT and Claude families.
+/// Default number of characters per token. The value fits English text with GPT and Claude models.
 const DEFAULT_CHARS_PER_TOKEN: f64 = 4.0;
 
-/// Estimated tokens for the role markers of a message.
+/// Estimated number of tokens with which a vendor marks the role of a message.
 const TOKENS_PER_MESSAGE: usize = 4;
 
-/// Estimated tokens of an image of any size.
+/// Estimated number of tokens of an image of any size.
 const TOKENS_PER_IMAGE: usize = 300;
 
-/// Estimated tokens of a document of any size.
+/// Estimated number of tokens of a document of any size.
 const TOKENS_PER_DOCUMENT: usize = 500;
 
-/// Estimates tokens without a tokenizer, as the length of a text divided by a number of characters per token.
+/// Estimates the number of tokens without a tokenizer, as the length of a text divided by a number of characters per
+/// token.
 ///
-/// Lengths are in UTF-8 bytes. In English they equal characters. In scripts with one or more tokens per character they
-/// are more accurate than characters.
+/// The length is in UTF-8 bytes. For English text this is the number of characters. Some scripts have one or more
+/// tokens per character. For these, bytes give a better estimate than characters.
 ///
 /// # Example
 ///
@@ -35,6 +36,7 @@ const TOKENS_PER_DOCUMENT: usize = 500;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct TokenCounter {
+    /// Number of UTF-8 bytes per token. Positive and finite.
     chars_per_token: f64,
 }
 
@@ -47,8 +49,8 @@ impl TokenCounter {
 
     /// Creates a counter with this number of characters per token.
     ///
-    /// If the ratio is not a positive number, a warning is logged and the default is used. For a ratio from a
-    /// configuration, use [`try_with_ratio`](Self::try_with_ratio).
+    /// If `chars_per_token` is not a positive number, a warning is logged and the default of four is used. For a ratio
+    /// from a configuration, use [`try_with_ratio`](Self::try_with_ratio).
     #[must_use]
     pub fn with_ratio(chars_per_token: f32) -> Self {
         Self::try_with_ratio(chars_per_token).unwrap_or_else(|error| {
@@ -85,35 +87,36 @@ impl TokenCounter {
         }
     }
 
-    /// Estimates the tokens of a text, rounded up.
+    /// Estimates the number of tokens of a text, rounded up.
     #[must_use]
     pub fn estimate_text(&self, text: &str) -> usize {
         self.tokens(text.len())
     }
 
-    /// Estimates the tokens of a conversation.
+    /// Estimates the number of tokens of a conversation.
     #[must_use]
     pub fn estimate_messages(&self, messages: &[Message]) -> usize {
         total(messages.iter().map(|message| self.estimate_message(message)))
     }
 
-    /// Estimates the tokens of one message, which are four for its role plus its content.
+    /// Estimates the number of tokens of one message, which is four for its role plus the tokens of its content.
     #[must_use]
     pub fn estimate_message(&self, message: &Message) -> usize {
         let content = total(message.content.iter().map(|block| self.estimate_block(block)));
         TOKENS_PER_MESSAGE.saturating_add(content)
     }
 
-    /// Estimates the tokens of tool definitions.
+    /// Estimates the number of tokens of tool definitions.
     #[must_use]
     pub fn estimate_tools(&self, tools: &[ToolDefinition]) -> usize {
         total(tools.iter().map(|tool| {
+            // Vendors do not receive the title and the options in the schema.
             let texts = tool.name.len() + tool.description.len();
             self.tokens(texts + json_len(&tool.plain_schema()))
         }))
     }
 
-    /// Estimates the tokens of a system prompt.
+    /// Estimates the number of tokens of a system prompt.
     #[must_use]
     pub fn estimate_system(&self, prompt: &SystemPrompt) -> usize {
         match prompt {
@@ -124,19 +127,20 @@ impl TokenCounter {
         }
     }
 
-    /// Estimates the tokens of a whole request, with system prompt, tool definitions and conversation.
+    /// Estimates the number of tokens of a whole request, with system prompt, tool definitions and conversation.
     #[must_use]
     pub fn estimate_request(&self, request: RequestRef<'_>) -> usize {
         let messages = self.estimate_messages(request.messages);
         self.estimate_overhead(request).saturating_add(messages)
     }
 
-    /// Estimates the tokens of a request outside of its conversation.
+    /// Estimates the number of tokens of a request's system prompt and tool definitions.
     pub(crate) fn estimate_overhead(&self, request: RequestRef<'_>) -> usize {
         let system = request.system.map_or(0, |prompt| self.estimate_system(prompt));
         system.saturating_add(self.estimate_tools(request.tools))
     }
 
+    /// Estimates the number of tokens of a content block.
     pub(crate) fn estimate_block(&self, block: &ContentBlock) -> usize {
         match block {
             ContentBlock::Text(text) => self.estimate_text(text),
@@ -149,24 +153,26 @@ impl TokenCounter {
             ContentBlock::Image { .. } => TOKENS_PER_IMAGE,
             ContentBlock::Document { .. } => TOKENS_PER_DOCUMENT,
             ContentBlock::Compaction { content } => self.estimate_text(content),
-            // A marker block is not sent.
+            // A marker block is never sent to a model.
             block if block.is_mark() => 0,
             ContentBlock::Raw { json, .. } => self.tokens(json_len(json)),
-            // A variant of a newer neuron-types, whose text form is the best guess.
+            // The variant is from a newer version of neuron-types. Its text form is the best guess.
             other => self.estimate_text(&other.to_string()),
         }
     }
 
+    /// Estimates the number of tokens of an item in the form in which the model receives it.
     fn item(&self, item: &ContentItem) -> usize {
         match item.for_model() {
             ModelContent::Text(text) => self.estimate_text(text),
             ModelContent::Image { .. } | ModelContent::ImageUrl { .. } => TOKENS_PER_IMAGE,
             ModelContent::Pdf { .. } => TOKENS_PER_DOCUMENT,
-            // Audio, for example, is sent as a text, because no provider accepts it.
+            // Other items are sent as text. An example is audio, which no provider accepts in tool results.
             _ => self.estimate_text(&item.to_string()),
         }
     }
 
+    /// Converts a length in bytes to tokens, rounded up.
     fn tokens(&self, chars: usize) -> usize {
         (chars as f64 / self.chars_per_token).ceil() as usize
     }
@@ -178,12 +184,13 @@ impl Default for TokenCounter {
     }
 }
 
-/// Sums estimates, saturating, because with a tiny ratio each may be `usize::MAX`.
+/// Sums estimates. The sum saturates, because with a tiny number of characters per token each estimate may be
+/// `usize::MAX`.
 pub(crate) fn total(estimates: impl Iterator<Item = usize>) -> usize {
     estimates.fold(0, usize::saturating_add)
 }
 
-/// Returns the length of a value as JSON, without allocating the text.
+/// Returns the length of a value as JSON in bytes, without allocating the JSON text.
 fn json_len(value: &Value) -> usize {
     struct Length(usize);
 

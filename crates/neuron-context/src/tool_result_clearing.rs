@@ -1,4 +1,4 @@
-//! Clearing, which removes the content of old tool results.
+//! A context strategy that removes the content of old tool results.
 
 use neuron_types::{
     ContentBlock, ContentItem, ContextError, ContextStrategy, Message, RequestRef, Role, TokenUsage,
@@ -9,19 +9,19 @@ use crate::calibrated_estimate::CalibratedEstimate;
 use crate::history::repaired;
 use crate::token_counter::total;
 
-/// The replacement of a cleared result.
+/// The text that replaces the content of a cleared tool result.
 const CLEARED: &str = "[tool result cleared]";
 
-/// Replaces the content of old tool results by `[tool result cleared]`, and keeps the newest.
+/// A context strategy that replaces the content of old tool results with `[tool result cleared]`.
 ///
-/// All messages stay, and each result keeps its id and its error flag. These results are not cleared:
+/// No message is dropped. Each cleared result keeps its id and its error flag. These results are not cleared:
 ///
 /// - The newest `keep` results.
-/// - Results that the model has not seen, which are those after its last response.
+/// - Results after the model's last response, because the model has not seen them.
 /// - Results in [pinned](Message::pinned) messages.
 ///
-/// All other results are cleared together, so that the provider's cache of the conversation is invalidated once and not
-/// on every turn. With [`with_at_least`](Self::with_at_least) a compaction waits until it frees enough tokens.
+/// All other results are cleared in one compaction, because each compaction invalidates the provider's cache of the
+/// conversation. With [`with_at_least`](Self::with_at_least), a compaction is made only if it frees enough tokens.
 ///
 /// # Example
 ///
@@ -35,8 +35,11 @@ const CLEARED: &str = "[tool result cleared]";
 /// ```
 #[derive(Debug, Clone)]
 pub struct ToolResultClearingStrategy {
+    /// Number of newest results to keep.
     keep: usize,
+    /// Size of a request in tokens above which a compaction is due.
     max_tokens: usize,
+    /// Minimum number of tokens that a compaction must free.
     at_least: usize,
     counter: TokenCounter,
 }
@@ -48,31 +51,35 @@ impl ToolResultClearingStrategy {
         Self::with_counter(keep, max_tokens, TokenCounter::new())
     }
 
-    /// Like [`new`](Self::new), with a custom counter.
+    /// Creates a strategy that keeps the newest `keep` results when the conversation exceeds `max_tokens`, with a
+    /// custom token counter.
     #[must_use]
     pub fn with_counter(keep: usize, max_tokens: usize, counter: TokenCounter) -> Self {
         Self { keep, max_tokens, at_least: 0, counter }
     }
 
-    /// Sets the minimum number of tokens to free. Below it the conversation does not change. The default is zero.
+    /// Sets the minimum number of tokens that a compaction must free. If clearing would free fewer tokens, the
+    /// conversation does not change. The default is zero.
     #[must_use]
     pub fn with_at_least(mut self, tokens: usize) -> Self {
         self.at_least = tokens;
         self
     }
 
-    /// Returns `true` if a conversation of this size exceeds the limit and clearing frees enough tokens.
+    /// Returns `true` if `token_count` exceeds the limit and clearing would free enough tokens. `size` creates the
+    /// estimate, which is only needed for the second condition.
     fn is_due<'a>(
         &self,
         messages: &[Message],
         token_count: usize,
         size: impl FnOnce() -> CalibratedEstimate<'a>,
     ) -> bool {
-        // Check the limit first. An estimate reads the whole history, which is below the limit on most turns.
+        // Check the limit first. On most turns the history is below the limit, and an estimate reads the whole history.
         token_count > self.max_tokens
             && (self.at_least == 0 || self.frees_enough(messages, &size()))
     }
 
+    /// Clears the old results if this frees enough tokens.
     fn compacted(&self, messages: Vec<Message>, size: &CalibratedEstimate<'_>) -> Vec<Message> {
         let mut messages = repaired(messages);
         if self.frees_enough(&messages, size) {
@@ -86,11 +93,12 @@ impl ToolResultClearingStrategy {
         messages
     }
 
+    /// Returns `true` if clearing the old results would free at least the minimum number of tokens.
     fn frees_enough(&self, messages: &[Message], size: &CalibratedEstimate<'_>) -> bool {
         self.at_least == 0 || size.scaled(self.freed(messages)) >= self.at_least
     }
 
-    /// Estimates the tokens that clearing frees.
+    /// Estimates the number of tokens that clearing the old results would free, without correction.
     fn freed(&self, messages: &[Message]) -> usize {
         let old = self.old_results(messages);
         let after = self.counter.estimate_text(CLEARED).saturating_mul(old.len());
@@ -100,9 +108,10 @@ impl ToolResultClearingStrategy {
         total(blocks.map(|block| self.counter.estimate_block(block))).saturating_sub(after)
     }
 
-    /// Returns the results that may be cleared, as indices of the message and of the block.
+    /// Returns the results to clear, each as the index of the message and the index of the block in the message.
     fn old_results(&self, messages: &[Message]) -> Vec<(usize, usize)> {
         let last_answer = messages.iter().rposition(|message| message.role == Role::Assistant);
+        // Number of results that are still to be kept. Iterate from the newest result.
         let mut keep = self.keep;
         let mut old = Vec::new();
         for (index, message) in messages.iter().enumerate().rev() {
@@ -115,7 +124,7 @@ impl ToolResultClearingStrategy {
                 if keep == 0 && !stays_whole {
                     old.push((index, place));
                 }
-                // Unseen and pinned results also count for `keep`.
+                // Results that must not be cleared also count for `keep`.
                 keep = keep.saturating_sub(1);
             }
         }
@@ -160,7 +169,8 @@ impl ContextStrategy for ToolResultClearingStrategy {
     }
 }
 
-/// Clears the content of a result. The vendor's own form is removed too, because it contains the content.
+/// Clears the content of a tool result. A result in the vendor's own form (`ContentBlock::Raw`) becomes a portable
+/// result, because the vendor's form contains the content too.
 fn clear(block: &mut ContentBlock) {
     let Some(ContentBlock::ToolResult { tool_use_id, is_error, .. }) = block.portable() else {
         return;

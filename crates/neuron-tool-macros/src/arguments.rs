@@ -1,4 +1,4 @@
-//! The parameters of a function, which are arguments or the context.
+//! Parsing of a tool function's parameters, which are arguments or the context.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
@@ -6,29 +6,29 @@ use syn::{Attribute, FnArg, Ident, Pat, PatType, Type, TypeReference};
 
 use crate::diagnostics::Diagnostics;
 
-/// A parameter of the function.
+/// A parameter of a tool function.
 pub(crate) enum Parameter {
-    /// `&ToolContext`.
+    /// The context, `&ToolContext`.
     Context,
-    /// An argument from the model.
+    /// An argument of the tool, which the model supplies.
     Argument(Box<Argument>),
 }
 
-/// A field of the generated struct of arguments.
+/// An argument of a tool function, which becomes a field of the generated struct of arguments.
 pub(crate) struct Argument {
     pub(crate) name: Ident,
     pub(crate) ty: Type,
-    /// The doc comment, and the attributes for serde, schemars and validation.
+    /// The attributes of the field, which are the doc comment and the attributes for serde, schemars and validation.
     pub(crate) attributes: Vec<Attribute>,
 }
 
-/// Attributes that move to the field. Schemars reads `validate` and `garde`.
+/// Names of the attributes that move from a parameter to its field. schemars reads `validate` and `garde`.
 const FIELD: [&str; 5] = ["doc", "serde", "schemars", "validate", "garde"];
 
-/// Attributes that the compiler accepts on a parameter.
+/// Names of the attributes that stay on a parameter, because the compiler accepts them there.
 const LINTS: [&str; 5] = ["allow", "deny", "expect", "forbid", "warn"];
 
-/// Parses the parameters, and leaves only the attributes for parameters in the function.
+/// Parses the parameters of a function. Attributes that move to a field are removed from the function.
 pub(crate) fn take<'a>(
     parameters: impl Iterator<Item = &'a mut FnArg>,
     diagnostics: &mut Diagnostics,
@@ -49,6 +49,7 @@ pub(crate) fn take<'a>(
                 }
                 has_context = true;
                 for attribute in split_attributes(typed, diagnostics) {
+                    // A doc comment on the context is allowed and ignored. Other attributes would have no field.
                     if !attribute.path().is_ident("doc") {
                         let message = "the context is no argument of the model's";
                         diagnostics.add(attribute.path(), message);
@@ -70,7 +71,8 @@ pub(crate) fn take<'a>(
     taken
 }
 
-/// Removes the attributes for the field and returns them. Lints stay on the parameter.
+/// Removes the attributes that move to the field from the parameter, and returns them. Reports attributes that are not
+/// allowed. Lint attributes stay on the parameter.
 fn split_attributes(parameter: &mut PatType, diagnostics: &mut Diagnostics) -> Vec<Attribute> {
     let is_one_of = |attribute: &Attribute, names: &[&str]| {
         names.iter().any(|name| attribute.path().is_ident(name))
@@ -90,7 +92,7 @@ fn split_attributes(parameter: &mut PatType, diagnostics: &mut Diagnostics) -> V
     field
 }
 
-/// Returns the name of an argument.
+/// Returns the name of an argument. Reports an error and returns `None` for a pattern that is not a plain name.
 fn name(pattern: &Pat, diagnostics: &mut Diagnostics) -> Option<Ident> {
     match pattern {
         Pat::Ident(pattern) if pattern.by_ref.is_none() && pattern.subpat.is_none() => {
@@ -104,6 +106,7 @@ fn name(pattern: &Pat, diagnostics: &mut Diagnostics) -> Option<Ident> {
     }
 }
 
+/// Returns `true` for a reference to a `ToolContext`, without a lifetime or with the lifetime `'_`.
 fn is_context(ty: &Type) -> bool {
     match ungroup(ty) {
         Type::Reference(TypeReference { lifetime: None, mutability: None, elem, .. }) => {
@@ -116,17 +119,18 @@ fn is_context(ty: &Type) -> bool {
     }
 }
 
+/// Returns `true` for a type whose last path segment is `ToolContext`.
 fn is_context_type(ty: &Type) -> bool {
     match ungroup(ty) {
         Type::Path(path) => {
-            // A macro sees tokens and no types, so the context is recognised by its name.
+            // A macro receives only tokens, not types. Therefore the context is recognised by its name.
             path.path.segments.last().is_some_and(|last| last.ident == "ToolContext")
         }
         _ => false,
     }
 }
 
-/// Removes the invisible group that a `macro_rules` puts around a type.
+/// Removes parentheses around a type, and the invisible group that a `macro_rules` puts around a type.
 fn ungroup(ty: &Type) -> &Type {
     match ty {
         Type::Group(group) => ungroup(&group.elem),
@@ -135,6 +139,7 @@ fn ungroup(ty: &Type) -> &Type {
     }
 }
 
+/// Reports an error for the type of an argument that is not owned or has no name, or for a wrong form of the context.
 fn check_type(ty: &Type, diagnostics: &mut Diagnostics) {
     let referred = match ungroup(ty) {
         Type::Reference(reference) => &reference.elem,
@@ -151,16 +156,17 @@ fn check_type(ty: &Type, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// The use of `'static` that a type may have.
+/// The places where a type may use the lifetime `'static`.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Static {
-    /// `Cow<'static, str>`, which can be deserialised from JSON.
+    /// As a parameter of a type, such as `Cow<'static, str>`, which can be deserialised from JSON.
     Lifetime,
-    /// `&'static str` too.
+    /// As a parameter of a type and in a reference, such as `&'static str`.
     Reference,
 }
 
-/// Finds the first token that cannot occur in an associated type without generics.
+/// Returns the first token of a type that cannot be used in an associated type without generics, and its description
+/// for an error. Returns `None` if the type can be used.
 pub(crate) fn unnameable(
     tokens: TokenStream,
     allowed: Static,
@@ -172,7 +178,7 @@ pub(crate) fn unnameable(
                 let is_lifetime = matches!(
                     tokens.peek(), Some(TokenTree::Punct(next)) if next.as_char() == '\''
                 );
-                // A result may be a `&'static`, but an argument is owned.
+                // A result may be a `&'static`. An argument must be owned.
                 if allowed == Static::Lifetime || !is_lifetime {
                     return Some((token, "a reference"));
                 }

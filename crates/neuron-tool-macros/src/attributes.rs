@@ -1,23 +1,24 @@
-//! Attributes of a function or struct that also apply to the generated items. `#[cfg(…)]` is not among them, because
-//! the compiler evaluates it before it calls the macros.
+//! Attributes of a function or struct that are copied to the generated items.
+//!
+//! `#[cfg(…)]` need not be copied, because the compiler evaluates it before it calls the macros.
 
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Meta, Token};
 
-/// The attributes by purpose.
+/// The attributes to copy to the generated items, by purpose.
 pub(crate) struct Attributes<'a> {
-    /// `#[doc(hidden)]`, for every generated item with a name.
+    /// The attribute `#[doc(hidden)]`, for every generated item with a name.
     pub(crate) hidden: Vec<&'a Attribute>,
-    /// `#[deprecated]`, for the tool, which is the item that other code uses.
+    /// The attribute `#[deprecated]`, for the generated tool. Other code uses only this item.
     pub(crate) deprecated: Vec<&'a Attribute>,
-    /// The allowed or expected lints, as a list.
+    /// The lints that the original item allows or expects, as a comma-separated list for `#[allow(…)]`.
     pub(crate) lints: TokenStream,
 }
 
 impl<'a> Attributes<'a> {
-    /// Collects the attributes. They also stay on the original item.
+    /// Collects the attributes of the original item, and leaves them there.
     pub(crate) fn of(attributes: &'a [Attribute]) -> Self {
         let is = |name| move |attribute: &&Attribute| attribute.path().is_ident(name);
         let mut lints = TokenStream::new();
@@ -25,7 +26,7 @@ impl<'a> Attributes<'a> {
             attributes.iter().filter(is("allow")).chain(attributes.iter().filter(is("expect")))
         {
             let parser = Punctuated::<Meta, Token![,]>::parse_terminated;
-            // The compiler reports an attribute that is not a list, on the function.
+            // Ignore an attribute that is not a list. The compiler reports it on the original item.
             for lint in attribute.parse_args_with(parser).unwrap_or_default() {
                 if let Meta::Path(lint) = lint {
                     lints.extend(quote!(#lint,));
@@ -40,6 +41,7 @@ impl<'a> Attributes<'a> {
     }
 }
 
+/// Returns `true` for `#[doc(hidden)]`.
 fn is_hidden(attribute: &&Attribute) -> bool {
     attribute.path().is_ident("doc")
         && attribute.parse_args::<syn::Ident>().is_ok_and(|word| word == "hidden")

@@ -5,7 +5,8 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Ident, Path};
 
-/// Returns the given path of `neuron-tool`, or looks it up in the manifest.
+/// Returns the path of `neuron-tool` for the generated code. If no path is given, the path is derived from the manifest
+/// of the user's crate.
 pub(crate) fn neuron_tool(given: Option<&Path>) -> TokenStream {
     if let Some(path) = given {
         return quote!(#path);
@@ -16,15 +17,17 @@ pub(crate) fn neuron_tool(given: Option<&Path>) -> TokenStream {
     if let Some(umbrella) = name_of("neuron") {
         return quote!(::#umbrella::tool);
     }
-    // There is no manifest (with other build systems) or no entry, so let the compiler report the missing crate.
+    // The manifest has no entry, or there is no manifest, as with other build systems. Let the compiler report the
+    // missing crate.
     quote!(::neuron_tool)
 }
 
+/// Returns the name by which the user's crate refers to a package. Returns `None` if it does not depend on the package.
 fn name_of(package: &str) -> Option<Ident> {
     let name = match crate_name(package).ok()? {
         FoundCrate::Name(name) => name,
-        // Tests, examples and doctests of a crate are also `Itself` and use its name. The library `neuron-tool` itself
-        // defines no tools.
+        // `Itself` also stands for tests, examples and doctests of the package, which refer to it by its name. The
+        // library `neuron-tool` itself defines no tools.
         FoundCrate::Itself => package.replace('-', "_"),
     };
     syn::parse_str(&name).ok()

@@ -1,20 +1,20 @@
-//! Collected errors about the input, reported together.
+//! A collection of errors about the macro's input, so that the compiler reports all of them together.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::Error;
 
-/// The errors so far.
+/// The errors that have been found so far.
 #[derive(Default)]
 pub(crate) struct Diagnostics(Option<Error>);
 
 impl Diagnostics {
-    /// Adds an error at these tokens.
+    /// Adds an error with a message at the position of these tokens.
     pub(crate) fn add(&mut self, tokens: impl ToTokens, message: impl std::fmt::Display) {
         self.push(Error::new_spanned(tokens, message));
     }
 
-    /// Adds an error.
+    /// Adds an existing error.
     pub(crate) fn push(&mut self, error: Error) {
         match &mut self.0 {
             Some(first) => first.combine(error),
@@ -22,7 +22,7 @@ impl Diagnostics {
         }
     }
 
-    /// Returns the value if there are no errors. Otherwise returns all errors.
+    /// Evaluates `value` if there are no errors. Otherwise returns all errors as one.
     pub(crate) fn or(
         self,
         value: impl FnOnce() -> syn::Result<TokenStream>,

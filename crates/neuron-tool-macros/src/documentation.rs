@@ -1,11 +1,11 @@
-//! Doc comments as descriptions.
+//! Conversion of doc comments to descriptions for the model.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{Attribute, Expr, ExprLit, Lit, Meta};
 
-/// Returns an expression for the text of the doc comments, or `None` without a text. Line breaks are kept, as schemars
-/// does for fields.
+/// Returns an expression for the text of the doc comments. Returns `None` if there is no text. Line breaks are kept, as
+/// schemars does for fields.
 pub(crate) fn description(attributes: &[Attribute]) -> Option<TokenStream> {
     let lines: Vec<&Expr> = attributes.iter().filter_map(line).collect();
     let texts: Option<Vec<String>> = lines.iter().map(|line| text(line)).collect();
@@ -14,7 +14,8 @@ pub(crate) fn description(attributes: &[Attribute]) -> Option<TokenStream> {
         let text = text.trim();
         return (!text.is_empty()).then(|| quote!(#text));
     }
-    // The text of `#[doc = include_str!("…")]` is only known after expansion of the inner macro.
+    // A line is not a literal, as in `#[doc = include_str!("…")]`. Its text is only known after the expansion of the
+    // inner macro, so generate code that joins the lines.
     let lines = lines.iter().map(|line| match text(line) {
         Some(text) => quote!(#text),
         None => quote!(#line),
@@ -22,8 +23,10 @@ pub(crate) fn description(attributes: &[Attribute]) -> Option<TokenStream> {
     Some(quote!(::core::concat!(#(#lines, "\n"),*).trim()))
 }
 
-/// Returns a doc comment for a field without one, which is not part of the schema. The alternative,
-/// `allow(missing_docs)`, is an error in a crate that forbids the lint.
+/// Returns attributes with a doc comment for a field. Returns `None` if the field has a doc comment.
+///
+/// The doc comment satisfies the lint `missing_docs`. The generated code cannot allow the lint, because a crate may
+/// forbid it. An empty description keeps the text out of the schema.
 pub(crate) fn field_doc(attributes: &[Attribute], text: &str) -> Option<TokenStream> {
     if attributes.iter().any(|attribute| line(attribute).is_some()) {
         return None;
@@ -37,7 +40,8 @@ pub(crate) fn field_doc(attributes: &[Attribute], text: &str) -> Option<TokenStr
     Some(quote!(#[doc = #text] #description))
 }
 
-/// Returns the value of `#[doc = …]`, the form of each line of a doc comment.
+/// Returns the value of an attribute `#[doc = …]`, which is the form of each line of a doc comment. Returns `None` for
+/// any other attribute.
 fn line(attribute: &Attribute) -> Option<&Expr> {
     match &attribute.meta {
         Meta::NameValue(meta) if meta.path.is_ident("doc") => Some(&meta.value),
@@ -45,7 +49,7 @@ fn line(attribute: &Attribute) -> Option<&Expr> {
     }
 }
 
-/// Returns the text of a line, without the space after `///`.
+/// Returns the text of a line, without the space after `///`. Returns `None` if the value is not a string literal.
 fn text(line: &Expr) -> Option<String> {
     match line {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {

@@ -1,4 +1,4 @@
-//! `#[neuron_tool]`, which turns an async function into a tool.
+//! The macro `#[neuron_tool]`, which turns an async function into a tool.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
@@ -13,7 +13,7 @@ use crate::options::Options;
 use crate::tool::{self, Description, ToolImpl};
 use crate::{crate_path, documentation, names};
 
-/// Returns the function and its tool, or the function and the errors.
+/// Expands `#[neuron_tool]`. Returns the function followed by its tool, or by compile errors.
 pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     let mut function = match syn::parse2::<Item>(item.clone()) {
         Ok(Item::Fn(function)) => function,
@@ -28,10 +28,10 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     check_signature(&function.sig, &mut diagnostics);
     let parameters = arguments::take(function.sig.inputs.iter_mut(), &mut diagnostics);
     let tool = diagnostics.or(|| expand_tool(read, &function, &container, &parameters));
-    // Keep the function in any case, so that its callers do not fail to compile too.
+    // After an error, still return the function. Otherwise its callers would also fail to compile.
     let tool = tool.unwrap_or_else(|error| error.to_compile_error());
-    // The author cannot follow these lints. A tool is `async` and has no generics, and its documentation is for the
-    // model.
+    // The author of a tool cannot comply with these lints. A tool must be `async` without generics, and its
+    // documentation is for the model.
     quote! {
         #[allow(clippy::implicit_hasher, clippy::missing_errors_doc, clippy::unused_async)]
         #function
@@ -39,6 +39,7 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
+/// Returns the item followed by the error that it is not a function.
 fn not_a_function(item: &TokenStream) -> TokenStream {
     let message = "`#[neuron_tool]` stands before an `async fn`; for a struct there is \
                    `#[derive(Tool)]`";
@@ -46,7 +47,7 @@ fn not_a_function(item: &TokenStream) -> TokenStream {
     quote!(#error #item)
 }
 
-/// Removes attributes such as `#[serde(rename_all = "…")]`, which belong to the struct of arguments.
+/// Removes the serde and schemars attributes from a function and returns them. They apply to the struct of arguments.
 fn take_container_attributes(attributes: &mut Vec<Attribute>) -> Vec<Attribute> {
     let is_container = |attribute: &mut Attribute| {
         ["serde", "schemars"].iter().any(|name| attribute.path().is_ident(name))
@@ -54,6 +55,7 @@ fn take_container_attributes(attributes: &mut Vec<Attribute>) -> Vec<Attribute> 
     attributes.extract_if(.., is_container).collect()
 }
 
+/// Reports all parts of a signature that a tool cannot have.
 fn check_signature(signature: &Signature, diagnostics: &mut Diagnostics) {
     if signature.asyncness.is_none() {
         diagnostics.add(signature.fn_token, "a tool is an `async fn`");
@@ -91,6 +93,7 @@ fn check_signature(signature: &Signature, diagnostics: &mut Diagnostics) {
     }
 }
 
+/// Generates the struct of arguments, the tool and its implementation.
 fn expand_tool(
     options: Options,
     function: &ItemFn,
@@ -126,7 +129,7 @@ fn expand_tool(
         ReturnType::Default => quote!(()),
         ReturnType::Type(_, ty) => ty.to_token_stream(),
     };
-    // The span of errors about a type that is not a `Result`, or about missing implementations.
+    // The compiler reports errors about the result type at this span, for example that it is not a `Result`.
     let span = result.span();
     let as_result = quote_spanned!(span=> <#result as #support::ToolResult>);
     let implementation = ToolImpl {
@@ -154,7 +157,7 @@ fn expand_tool(
         #(#hidden)*
         #[doc = #args_doc]
         #[derive(#support::serde::Deserialize, #support::schemars::JsonSchema)]
-        // Keep the generated comment above out of the schema.
+        // The empty description keeps the generated doc comment out of the schema.
         #[serde(crate = #serde)]
         #[schemars(crate = #schemars, description = "")]
         #(#container)*
@@ -173,8 +176,10 @@ fn expand_tool(
     })
 }
 
-/// Generates a check of each argument's type, whose error message explains the fix, unlike the bounds of serde and
-/// schemars. Arguments with attributes are not checked, because they may need fewer bounds.
+/// Generates code that checks the type of each argument.
+///
+/// Unlike the bounds of serde and schemars, the error message of a check explains the fix. Arguments with attributes
+/// are not checked, because their types may need fewer bounds.
 fn argument_checks(
     support: &TokenStream,
     container: &[Attribute],

@@ -52,9 +52,9 @@
 //!
 //! # How the macros find `neuron-tool`
 //!
-//! They look into the manifest of the crate that uses them, for `neuron-tool` (even if it is renamed) and then for the
-//! umbrella crate `neuron`. If the crate gets `neuron-tool` through another crate, set the path: `crate =
-//! other::neuron_tool`. The arguments need no dependency on serde and schemars.
+//! The macros read the manifest of the crate that uses them. They look for a dependency on `neuron-tool`, which may be
+//! renamed, and then for the umbrella crate `neuron`. If the crate gets `neuron-tool` through another crate, set the
+//! path with the option `crate = other::neuron_tool`. The generated code needs no dependency on serde and schemars.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -90,29 +90,32 @@ use proc_macro::TokenStream;
 /// }
 /// ```
 ///
-/// For a function `search` there are, with the function's visibility:
+/// For a function `search`, the macro generates these items with the function's visibility:
 ///
-/// - `SearchTool`, a unit struct that implements `Tool`, to register.
+/// - `SearchTool`, a unit struct that implements `Tool`. Register it in a registry.
 /// - `SearchArgs`, a struct with the parameters as its fields.
-/// - `search`, the unchanged function.
+/// - `search`, the function itself, which can still be called.
 ///
 /// # Parameters
 ///
-/// Each parameter is an argument with its name. Its type implements serde's `Deserialize` and schemars' `JsonSchema`.
-/// Your own types derive both, with `serde` (feature `derive`) and `schemars` 1 as dependencies. The doc comment of a
-/// parameter is its description. Attributes of serde, schemars, validator and garde move to the field and keep their
-/// meaning, for example `#[serde(rename = "…")]`, `default`, `skip` and `flatten`. Attributes of serde and schemars on
-/// the function move to the struct, for example `#[serde(rename_all = "camelCase")]` and
-/// `#[serde(deny_unknown_fields)]`.
+/// Each parameter is an argument of the tool with the same name. Its type must implement serde's `Deserialize` and
+/// schemars' `JsonSchema`. Your own types can derive both traits. They need `serde` (feature `derive`) and `schemars` 1
+/// as dependencies.
+///
+/// The doc comment of a parameter becomes its description. Attributes of serde, schemars, validator and garde move from
+/// the parameter to the generated field, for example `#[serde(rename = "…")]`, `default`, `skip` and `flatten`.
+/// Attributes of serde and schemars on the function move to the generated struct, for example
+/// `#[serde(rename_all = "camelCase")]` and `#[serde(deny_unknown_fields)]`.
 ///
 /// One parameter may be the context, `&ToolContext`, at any position and with any name.
 ///
 /// # Result
 ///
-/// A `Result`, or any alias of it. The value implements `Serialize`, and the error implements [`std::error::Error`].
-/// The future must be `Send` (except on wasm).
+/// The function returns a `Result` or an alias of a `Result`. The value must implement `Serialize`, and the error must
+/// implement [`std::error::Error`]. The future must be `Send`, except on wasm.
 ///
-/// `ToolError` is such an error. It also wraps errors that do not implement `std::error::Error`, such as boxed errors.
+/// The error may be a `ToolError`. Use `ToolError::ExecutionFailed` for errors that do not implement
+/// `std::error::Error`, such as boxed errors.
 ///
 /// # Example: a custom type, and errors of several kinds
 ///
@@ -155,7 +158,7 @@ use proc_macro::TokenStream;
 ///
 /// # Expansion
 ///
-/// The first item below expands to the items after it, except for the paths.
+/// The first item below expands to the items after it. Only the paths in the generated code are different.
 ///
 /// ```
 /// # mod written {
@@ -230,10 +233,12 @@ use proc_macro::TokenStream;
 ///
 /// # Attributes
 ///
-/// Attributes on the function stay there. `#[cfg(…)]`, `#[deprecated]` and `#[doc(hidden)]` also apply to the generated
-/// items, and a lint that the function allows or expects is also allowed there. Other attribute macros, such as
-/// `#[tracing::instrument]`, only see the function. The macro allows the lints of clippy that a tool cannot follow,
-/// because it must be `async` and its documentation is for the model.
+/// Attributes on the function stay on the function. `#[cfg(…)]`, `#[deprecated]` and `#[doc(hidden)]` also apply to the
+/// generated items. A lint that the function allows or expects is allowed for the generated items too. Other attribute
+/// macros, such as `#[tracing::instrument]`, apply only to the function.
+///
+/// The macro allows some lints of clippy for the function. A tool cannot comply with them, because it must be `async`
+/// and its documentation is for the model.
 #[proc_macro_attribute]
 pub fn neuron_tool(options: TokenStream, function: TokenStream) -> TokenStream {
     function::expand(options.into(), function.into()).into()
@@ -241,7 +246,7 @@ pub fn neuron_tool(options: TokenStream, function: TokenStream) -> TokenStream {
 
 /// Turns a struct into a tool whose arguments are the fields.
 ///
-/// The struct also implements `RunTool`, which runs the tool.
+/// You implement `RunTool` for the struct, which runs the tool.
 ///
 /// ```
 /// use neuron_tool::{RunTool, Tool, ToolRegistry};
@@ -282,13 +287,13 @@ pub fn neuron_tool(options: TokenStream, function: TokenStream) -> TokenStream {
 /// # }
 /// ```
 ///
-/// For a struct `Repeat` the macro generates `RepeatTool`, a unit struct to register. It also implements `Tool` for
-/// `Repeat` itself, for generic code. The values in that instance are ignored, because each call has arguments of its
-/// own.
+/// For a struct `Repeat`, the macro generates `RepeatTool`, a unit struct that implements `Tool`. Register it in a
+/// registry. The macro also implements `Tool` for `Repeat` itself, for generic code. If an instance of `Repeat` is
+/// registered, its field values are ignored, because each call has its own arguments.
 ///
-/// The struct derives or implements `JsonSchema` for the schema of the input. The macro generates the deserialisation
-/// of the arguments with serde's attributes. `Deserialize` may be derived as well, but is not required. To deserialise
-/// the arguments with your own code, implement `Tool` instead.
+/// The struct must derive or implement `JsonSchema`, which describes the arguments. The macro generates the
+/// deserialisation of the arguments, and respects serde's attributes. The struct may also derive `Deserialize`, but
+/// need not. To deserialise the arguments with your own code, implement `Tool` instead of deriving it.
 #[proc_macro_derive(Tool, attributes(tool, serde, schemars))]
 pub fn derive_tool(structure: TokenStream) -> TokenStream {
     structure::expand(structure.into()).into()

@@ -3,10 +3,10 @@
 use syn::Ident;
 use syn::ext::IdentExt;
 
-/// Maximum length of a name that every vendor accepts.
+/// Maximum length of a tool name in bytes. Every vendor accepts names of this length.
 const MAX_LENGTH: usize = 64;
 
-/// Returns the reason why a tool name is invalid for vendors.
+/// Returns the reason why vendors would reject a tool name. Returns `None` for a valid name.
 pub(crate) fn problem(name: &str) -> Option<&'static str> {
     let is_allowed = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
     if name.is_empty() || name.len() > MAX_LENGTH || !name.chars().all(is_allowed) {
@@ -16,7 +16,7 @@ pub(crate) fn problem(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Creates an item name. `get_weather` and `Tool` become `GetWeatherTool`.
+/// Creates the name of a generated item in camel case. `get_weather` and `Tool` become `GetWeatherTool`.
 pub(crate) fn item(name: &Ident, suffix: &str) -> Ident {
     let mut camel = String::new();
     for word in name.unraw().to_string().split('_') {
@@ -24,19 +24,20 @@ pub(crate) fn item(name: &Ident, suffix: &str) -> Ident {
         camel.extend(chars.next().into_iter().flat_map(char::to_uppercase));
         camel.push_str(chars.as_str());
     }
-    // An identifier cannot start with a digit.
+    // The name may start with a digit after leading underscores were removed. An identifier must not.
     if camel.starts_with(|first: char| first.is_ascii_digit()) {
         camel.insert(0, '_');
     }
     Ident::new(&format!("{camel}{suffix}"), name.span())
 }
 
-/// Converts to snake case. `ReadFile` becomes `read_file`, and `HTTPGet` becomes `http_get`.
+/// Converts the name of a struct to snake case. `ReadFile` becomes `read_file`, and `HTTPGet` becomes `http_get`.
 pub(crate) fn snake_case(name: &Ident) -> String {
     let chars: Vec<char> = name.unraw().to_string().chars().collect();
     let is_upper = |index: usize| chars.get(index).is_some_and(|char| char.is_uppercase());
     let mut snake = String::new();
     for (index, char) in chars.iter().enumerate() {
+        // A word starts at a capital letter after a small letter, or before one, as the `G` in `HTTPGet`.
         let follows_lower = index > 0 && !is_upper(index - 1);
         let precedes_lower = chars.get(index + 1).is_some_and(|next| next.is_lowercase());
         if is_upper(index) && index > 0 && (follows_lower || precedes_lower) {

@@ -1,11 +1,11 @@
-//! The options of `#[neuron_tool(…)]` and `#[tool(…)]`.
+//! Parsing of the options of `#[neuron_tool(…)]` and `#[tool(…)]`.
 
 use syn::meta::ParseNestedMeta;
 use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path, Result};
 
 use crate::names;
 
-/// The options as written. `None` if not given.
+/// The options of a tool. An option that is not given is `None` or `false`.
 #[derive(Default)]
 pub(crate) struct Options {
     pub(crate) name: Option<LitStr>,
@@ -15,13 +15,15 @@ pub(crate) struct Options {
     pub(crate) effect: Option<Ident>,
     pub(crate) runs_alone: bool,
     pub(crate) strict: bool,
+    /// Path of `neuron-tool`, from the option `crate`.
     pub(crate) crate_path: Option<Path>,
 }
 
+/// Names of the variants of `ToolEffect`.
 const EFFECTS: [&str; 3] = ["Pure", "Idempotent", "AtMostOnce"];
 
 impl Options {
-    /// Parses one option.
+    /// Parses one option and stores its value. Returns an error if the option is unknown, invalid or given twice.
     pub(crate) fn read(&mut self, meta: ParseNestedMeta<'_>) -> Result<()> {
         let Some(key) = meta.path.get_ident().map(Ident::to_string) else {
             return Err(unknown(&meta));
@@ -40,12 +42,14 @@ impl Options {
     }
 }
 
+/// Creates the error of an unknown option, which lists the known options.
 fn unknown(meta: &ParseNestedMeta<'_>) -> Error {
     meta.error(
         "the options are `name`, `title`, `description`, `effect`, `runs_alone`, `strict` and `crate`",
     )
 }
 
+/// Parses the value of the option `name`. Returns an error if vendors would reject the name.
 fn name(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
     let name: LitStr = meta.value()?.parse()?;
     match names::problem(&name.value()) {
@@ -54,7 +58,9 @@ fn name(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
     }
 }
 
-/// Parses an expression of type `&str`. The compiler checks the type. Only an empty literal is an error here.
+/// Parses the value of the option `title` or `description`, which is any expression of type `&str`.
+///
+/// Returns an error for an empty literal. The compiler later checks the type of the expression.
 fn text(meta: &ParseNestedMeta<'_>) -> Result<Expr> {
     let text: Expr = meta.value()?.parse()?;
     match &text {
@@ -65,7 +71,8 @@ fn text(meta: &ParseNestedMeta<'_>) -> Result<Expr> {
     }
 }
 
-/// Parses `Pure`, `ToolEffect::Pure` or a longer path.
+/// Parses the value of the option `effect`, which is `Pure`, `ToolEffect::Pure` or a longer path. Returns the last
+/// segment of the path.
 fn effect(meta: &ParseNestedMeta<'_>) -> Result<Ident> {
     let value = meta.value()?;
     let span = value.span();

@@ -1,4 +1,4 @@
-//! `#[derive(Tool)]`, which turns a struct of arguments into a tool.
+//! The macro `#[derive(Tool)]`, which turns a struct of arguments into a tool.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
@@ -12,7 +12,7 @@ use crate::options::Options;
 use crate::tool::{self, Description, ToolImpl};
 use crate::{crate_path, names};
 
-/// Returns the tool, or the errors.
+/// Expands `#[derive(Tool)]`. Returns the tool, or compile errors.
 pub(crate) fn expand(item: TokenStream) -> TokenStream {
     let input = match syn::parse2::<DeriveInput>(item) {
         Ok(input) => input,
@@ -31,6 +31,7 @@ pub(crate) fn expand(item: TokenStream) -> TokenStream {
     tool.unwrap_or_else(|error| error.to_compile_error())
 }
 
+/// Reports generic parameters and `where` clauses, which a struct of arguments cannot have.
 fn check_generics(input: &DeriveInput, diagnostics: &mut Diagnostics) {
     if !input.generics.params.is_empty() {
         let message = "a tool's arguments have no generics: they are described to the model, so \
@@ -42,11 +43,12 @@ fn check_generics(input: &DeriveInput, diagnostics: &mut Diagnostics) {
     }
 }
 
+/// Reports fields whose types are not owned.
 fn check_fields(input: &DeriveInput, diagnostics: &mut Diagnostics) {
     let Data::Struct(data) = &input.data else {
         return;
     };
-    // Serde attributes may skip the field or deserialise it in another way.
+    // Do not check a field with a serde attribute, which may skip the field or deserialise it in another way.
     let plain = data.fields.iter().filter(|field| !field.attrs.iter().any(is_serde));
     for field in plain {
         if let Some((tokens, what)) =
@@ -60,6 +62,7 @@ fn check_fields(input: &DeriveInput, diagnostics: &mut Diagnostics) {
     }
 }
 
+/// Returns the named fields of a struct. Returns an error for any other item.
 fn named_fields(input: &DeriveInput) -> syn::Result<&FieldsNamed> {
     let (tokens, hint) = match &input.data {
         Data::Struct(data) => match &data.fields {
@@ -76,6 +79,7 @@ fn named_fields(input: &DeriveInput) -> syn::Result<&FieldsNamed> {
     Err(syn::Error::new_spanned(tokens, message))
 }
 
+/// Generates the tool, the implementations of `Tool` for the tool and for the struct, and the deserialisation.
 fn expand_tool(
     options: Options,
     input: &DeriveInput,
@@ -105,7 +109,7 @@ fn expand_tool(
         span,
     }
     .expand();
-    // The struct itself delegates to the unit struct.
+    // The struct of arguments implements `Tool` too. All its methods call the unit struct.
     let same = quote_spanned! {span=>
         #[allow(deprecated, #lints)]
         #[automatically_derived]
@@ -162,8 +166,10 @@ fn expand_tool(
     })
 }
 
-/// Generates the deserialisation with serde's derive on a remote copy of the struct. The author can then decide whether
-/// the struct itself derives `Deserialize`.
+/// Generates the deserialisation of the struct, as an implementation of `Parse`.
+///
+/// The code derives serde's `Deserialize` for a remote copy of the struct. Therefore the struct itself may derive
+/// `Deserialize`, but need not.
 fn parse(support: &TokenStream, input: &DeriveInput, fields: &FieldsNamed) -> TokenStream {
     let name = &input.ident;
     let remote = name.to_string();
@@ -182,7 +188,8 @@ fn parse(support: &TokenStream, input: &DeriveInput, fields: &FieldsNamed) -> To
         const _: () = {
             #[derive(#support::serde::Deserialize)]
             #serde
-            // Without `bound`, serde requires `Default` for the copy if the struct has `#[serde(default)]`.
+            // If the struct has `#[serde(default)]`, serde would require `Default` for the copy. The empty `bound`
+            // removes this requirement.
             #[serde(remote = #remote, bound(deserialize = ""))]
             #(#container)*
             #[allow(dead_code, deprecated, non_snake_case)]
@@ -201,14 +208,15 @@ fn parse(support: &TokenStream, input: &DeriveInput, fields: &FieldsNamed) -> To
     }
 }
 
+/// Returns `true` for an attribute `#[serde(…)]`.
 fn is_serde(attribute: &Attribute) -> bool {
     attribute.path().is_ident("serde")
 }
 
-/// Returns `true` if `#[serde(…)]` already has a `crate = …`.
+/// Returns `true` if an attribute `#[serde(…)]` contains `crate = …`.
 fn names_crate(attribute: &Attribute) -> bool {
     let parser = Punctuated::<Meta, Token![,]>::parse_terminated;
-    // Serde reports invalid attributes.
+    // Ignore an invalid attribute, which serde reports.
     let metas = attribute.parse_args_with(parser).unwrap_or_default();
     metas.iter().any(|meta| meta.path().is_ident("crate"))
 }

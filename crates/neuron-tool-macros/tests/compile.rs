@@ -1,13 +1,14 @@
-//! Compile tests. Programs in `pass` compile and run. Programs in `fail` are rejected with the errors in the files next
-//! to them. To update the files, run `TRYBUILD=overwrite cargo test -p neuron-tool-macros --test compile`.
+//! Compile tests. The programs in `pass` must compile and run. The programs in `fail` must be rejected with the errors
+//! in their `.stderr` files. To update these files, run `TRYBUILD=overwrite cargo test -p neuron-tool-macros --test
+//! compile`.
 
 use std::process::Command;
 
-/// The compiler version of `fail/*.stderr`. The messages of other versions differ.
+/// The compiler version with which the `.stderr` files were written. Other versions have different messages.
 const PINNED: &str = "rustc 1.95.";
 
 #[test]
-fn programs_compile_or_are_refused_at_the_right_place() {
+fn programs_compile_or_fail_with_the_expected_errors() {
     let programs = trybuild::TestCases::new();
     programs.pass("tests/pass/*.rs");
     let compiler = compiler();

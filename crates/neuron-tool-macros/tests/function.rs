@@ -1,4 +1,4 @@
-//! Tests of `#[neuron_tool]`, with the definition, the arguments and the function itself.
+//! Tests of `#[neuron_tool]`. They check the definition, the arguments and the function itself.
 
 use neuron_tool::{ToolRegistry, neuron_tool};
 use neuron_types::{Tool, ToolContext, ToolDyn, ToolEffect, ToolError, ToolFailure, ToolOutput};

@@ -1,5 +1,5 @@
-//! Test of generated code in a crate with forbidden lints and clippy's pedantic lints. Clippy checks this file like all
-//! others.
+//! Test of generated code in a crate with forbidden lints and clippy's pedantic lints. Clippy checks this file when it
+//! runs for the workspace.
 
 #![deny(warnings, clippy::pedantic, clippy::nursery)]
 #![forbid(missing_docs, unsafe_code)]
@@ -48,9 +48,9 @@ impl RunTool for Repeat {
     }
 }
 
-/// Regression test. A crate that forbids `missing_docs` could not define tools.
+/// Regression test. Tools could not be defined in a crate that forbids `missing_docs`.
 #[test]
-fn schema_has_only_the_authors_comments() {
+fn schema_contains_only_doc_comments_of_the_author() {
     let mut registry = ToolRegistry::new();
     registry.register(CountTool);
     registry.register(TurnTool);

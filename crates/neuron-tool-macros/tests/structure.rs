@@ -1,4 +1,4 @@
-//! Tests of `#[derive(Tool)]`, with the definition, the arguments and the run.
+//! Tests of `#[derive(Tool)]`. They check the definition, the arguments and the run.
 
 use neuron_tool::{RunTool, Tool, ToolRegistry};
 use neuron_types::{ToolContext, ToolDyn, ToolEffect, ToolError, ToolOutput};
@@ -80,15 +80,15 @@ async fn arguments_are_deserialised_with_serde_attributes() {
 }
 
 #[tokio::test]
-async fn struct_itself_is_the_same_tool() {
+async fn struct_of_arguments_is_the_same_tool() {
     let instance = || ReadPage { page_url: "instance".into(), count: 9, hidden: 9, r#type: None };
     assert_eq!(ReadPage::NAME, "read_page");
     assert_eq!(Tool::definition(&instance()), Tool::definition(&ReadPageTool));
     assert_eq!(ToolDyn::effect(&instance()), ToolEffect::Pure);
     assert!(ToolDyn::runs_alone(&instance()) && ToolDyn::runs_alone(&ReadPageTool));
-    // The arguments of the call are used, not the instance.
+    // A call uses its arguments, not the field values of the registered instance.
     assert_eq!(text(instance(), json!({ "pageUrl": "u" })).await, "s u 1 0 None");
-    // Typed calls need no JSON.
+    // A typed call takes the struct directly, without JSON.
     let output = ReadPageTool.call(instance().into(), &ToolContext::default()).await;
     assert_eq!(output.unwrap(), " instance 9 9 None");
 }
@@ -117,7 +117,7 @@ async fn effect_key_of_a_struct_is_the_idempotency_key() {
     let key = |invoice: Value| ToolDyn::effect_key(&PayTool, &json!({ "invoice": invoice }));
     assert_eq!(key(json!(17)).as_deref(), Some("invoice 17"));
     assert_eq!(ToolDyn::effect_key(&Pay { invoice: 1 }, &json!({ "invoice": 17 })), key(json!(17)));
-    // Invalid arguments have no effect key.
+    // A call with invalid arguments has no effect key.
     assert_eq!((key(json!(0)), key(json!("x"))), (None, None));
     assert_eq!(text(PayTool, json!({ "invoice": 17 })).await, "paid as \"invoice 17\"");
     assert_eq!(text(PayTool, json!({ "invoice": 0 })).await, "paid as \"\"");

@@ -10,25 +10,27 @@
 //! | [`TimeoutMiddleware`] | limits the duration of calls |
 //! | [`ConcurrencyLimit`] | limits the number of concurrent calls |
 //! | [`RateLimit`] | limits the number of calls per period |
-//! | [`RetryLimit`] | ends the run after too many invalid calls in a row |
+//! | [`RetryLimit`] | ends the run after too many consecutive invalid calls |
 //! | [`ArgumentLimits`] | rejects arguments that are nested too deeply or too large |
 //! | [`RetryInvalidInput`] | lets the model correct invalid arguments |
 //! | `SchemaValidator` | validates arguments against the tools' schemas |
 //! | `StructuredOutputValidator` | validates arguments against one schema, and lets the model retry |
-//! | `RetryLimitedValidator` | the same with a limit on retries |
+//! | `RetryLimitedValidator` | like `StructuredOutputValidator`, with a limit on retries |
 //!
-//! The validators need the feature `validation`. Middleware that needs a clock is not available on wasm.
+//! The validators need the feature `validation`. [`ToolCache`], [`TimeoutMiddleware`] and [`RateLimit`] are not
+//! available on wasm, because they need a clock.
 //!
 //! # Recommended order
 //!
 //! The middleware that is added first is outermost. Add the middleware that you need in this order:
 //!
-//! 1. [`OutputSpiller`] or [`OutputFormatter`], because they shorten the results of everything else.
-//! 2. [`SecretRedactor`], inside these, because it does not find a secret that was cut in two.
+//! 1. [`OutputSpiller`] or [`OutputFormatter`], so that the results of all other middleware are shortened too.
+//! 2. [`SecretRedactor`], so that secrets are redacted before an output is shortened. A secret that was cut in two is
+//!    not found.
 //! 3. [`RetryInvalidInput`], around all validation of arguments.
-//! 4. [`ArgumentLimits`], then `SchemaValidator`, because the former is the cheaper check.
-//! 5. [`PermissionChecker`], which then only decides on valid calls.
-//! 6. [`ToolCache`], before the limits, because a cached output does not count for them.
+//! 4. [`ArgumentLimits`], then `SchemaValidator`, because `ArgumentLimits` is the cheaper check.
+//! 5. [`PermissionChecker`], which then decides only on calls with valid arguments.
+//! 6. [`ToolCache`], before the limits, because a cached output must not count for the limits.
 //! 7. [`ConcurrencyLimit`] and [`RateLimit`], then [`TimeoutMiddleware`], so that the timeout does not include the time
 //!    in a queue.
 //!

@@ -6,19 +6,21 @@ use std::fmt::{self, Write};
 #[derive(Debug, Clone)]
 pub(crate) struct JsonPath(String);
 
-/// The path of the whole value.
+/// Returns `$`, the path of the whole value.
 impl Default for JsonPath {
     fn default() -> Self {
         Self("$".into())
     }
 }
 
-// Formatting into a string cannot fail.
+// The results of `write!` are ignored, because writing to a string cannot fail.
 impl JsonPath {
+    /// Appends the index of an array item.
     pub(crate) fn push_index(&mut self, index: usize) {
         write!(self.0, "[{index}]").ok();
     }
 
+    /// Appends the name of a field. A name with special characters is quoted, as in `["b c"]`.
     pub(crate) fn push_field(&mut self, name: &str) {
         let is_plain = |character: char| character.is_alphanumeric() || character == '_';
         match !name.is_empty() && name.chars().all(is_plain) {

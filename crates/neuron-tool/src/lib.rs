@@ -42,8 +42,8 @@
 //! | [`trait@Tool`] by hand | a tool with state, or with a result that is more than JSON |
 //! | [`ToolDyn`](neuron_types::ToolDyn) by hand | names and schemas that are known only at run time |
 //!
-//! A function has no state. It takes shared resources, such as a database or a client, from
-//! [`ToolContext::extensions`](neuron_types::ToolContext::extensions), where the caller of the run put them:
+//! A function has no state. The caller of the run inserts shared resources, such as a database or a client, into
+//! [`ToolContext::extensions`](neuron_types::ToolContext::extensions). The function reads them from the context:
 //!
 //! ```
 //! use neuron_tool::{ToolRegistry, neuron_tool};
@@ -77,16 +77,16 @@
 //!
 //! # Errors
 //!
-//! [`ToolError::ModelRetry`](neuron_types::ToolError::ModelRetry) is a hint for the model, which calls again. Any other
-//! error ends the agent's run, and so do arguments of the wrong type, unless
-//! [`RetryInvalidInput`](builtin::RetryInvalidInput) turns them into hints. For a failure that the model should see
-//! without a retry, return [`ToolOutput::error`](neuron_types::ToolOutput::error).
+//! [`ToolError::ModelRetry`](neuron_types::ToolError::ModelRetry) is a hint for the model, which then calls the tool
+//! again. By default, any other error ends the agent's run. Arguments of the wrong type are such an error, unless
+//! [`RetryInvalidInput`](builtin::RetryInvalidInput) converts the error to a hint. For a failure that the model should
+//! see without a retry, return [`ToolOutput::error`](neuron_types::ToolOutput::error).
 //!
 //! # Middleware
 //!
 //! A call passes through the [global middleware](ToolRegistry::add_middleware), then through the [middleware of the
-//! tool](ToolRegistry::add_tool_middleware), and then reaches the tool. Within each group, the order is the order of
-//! registration. See [`middleware`] for writing middleware, and [`builtin`] for the existing middleware.
+//! tool](ToolRegistry::add_tool_middleware), and then reaches the tool. Middleware that was added earlier receives the
+//! call earlier. See [`middleware`] for writing middleware, and [`builtin`] for the existing middleware.
 //!
 //! # Features
 //!

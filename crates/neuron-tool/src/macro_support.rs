@@ -1,5 +1,6 @@
-//! Support for the code that the macros generate, so that a crate with that code needs no dependency except this one.
-//! Not for direct use.
+//! Support for the code that the macros generate. Do not use this module directly.
+//!
+//! The generated code refers only to this module, so a crate that uses the macros needs no other dependency.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
@@ -9,14 +10,19 @@ use serde_json::{Value, json};
 pub use neuron_types::{Tool, ToolContext, ToolDefinition, ToolEffect};
 pub use {schemars, serde};
 
-/// The two types of a `Result`, also behind a type alias.
+/// A `Result`, from which the generated code takes the output type and the error type.
+///
+/// The macro sees only the name of a return type. With this trait, a type alias of a `Result` works too.
 #[diagnostic::on_unimplemented(
     message = "a tool returns a `Result`, and `{Self}` is none",
     label = "not a `Result`"
 )]
 pub trait ToolResult {
+    /// The type inside `Ok`.
     type Output;
+    /// The type inside `Err`.
     type Error;
+    /// Converts to the `Result` behind a type alias.
     fn into_result(self) -> Result<Self::Output, Self::Error>;
 }
 
@@ -29,8 +35,10 @@ impl<T, E> ToolResult for Result<T, E> {
     }
 }
 
-/// A type of a tool argument. The generated code requires it in addition to the bounds of serde and schemars, whose
-/// error messages do not explain the fix.
+/// A type that can be an argument of a tool.
+///
+/// Serde and schemars already require their traits. The generated code also requires this trait, because its error
+/// message explains the fix.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a tool",
     label = "must implement `serde::Deserialize` and `schemars::JsonSchema`",
@@ -41,10 +49,10 @@ pub trait Argument {}
 #[diagnostic::do_not_recommend]
 impl<T: DeserializeOwned + JsonSchema> Argument for T {}
 
-/// Compiles only for argument types.
+/// Compiles only if `T` can be an argument of a tool. The generated code calls this function for each argument.
 pub const fn is_argument<T: Argument>() {}
 
-/// A struct with a schema, which `#[derive(Tool)]` requires.
+/// A struct with a JSON Schema, which `#[derive(Tool)]` requires. The error message of this trait explains the fix.
 #[diagnostic::on_unimplemented(
     message = "the arguments `{Self}` of a tool have no schema",
     label = "must implement `schemars::JsonSchema`",
@@ -55,10 +63,10 @@ pub trait Described: JsonSchema {}
 #[diagnostic::do_not_recommend]
 impl<T: JsonSchema> Described for T {}
 
-/// Creates the definition of a tool for the model.
+/// Creates the definition of a tool from its name, the schema of its arguments, and the given texts.
 pub fn definition<T: Tool>(title: Option<&str>, description: &str) -> ToolDefinition {
     let mut input_schema = Value::from(schemars::schema_for!(T::Args));
-    // For a struct without fields schemars generates only `object`, which OpenAI rejects.
+    // For a struct without fields, schemars generates an object schema without `properties`, which OpenAI rejects.
     if let Some(schema) = input_schema.as_object_mut()
         && schema.get("type").is_some_and(|kind| kind == "object")
     {
@@ -75,12 +83,14 @@ pub fn definition<T: Tool>(title: Option<&str>, description: &str) -> ToolDefini
     }
 }
 
-/// Deserialisation of arguments for `#[derive(Tool)]`, which does not require `Deserialize` for the struct.
+/// Deserialisation of the arguments struct of a `#[derive(Tool)]`. The macro implements this trait, so the struct
+/// itself need not implement `Deserialize`.
 pub trait Parse: Sized {
+    /// Deserialises the arguments.
     fn parse<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
 }
 
-/// Arguments that implement [`Parse`].
+/// Wrapper that implements `Deserialize` for a type that implements [`Parse`]. Its schema is the schema of `T`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Parsed<T>(pub T);
 

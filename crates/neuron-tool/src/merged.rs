@@ -12,9 +12,10 @@ use crate::ToolRegistry;
 use crate::middleware::Nested;
 use crate::registry::Registered;
 
-/// Returns the tools of a registry with a prefix before their names.
+/// Returns the tools of a registry with a prefix before their names. Calls of these tools still pass through the
+/// middleware and the sandbox of that registry.
 pub(crate) fn tools(prefix: &str, registry: ToolRegistry) -> Vec<Registered> {
-    // Without a prefix and anything around the tools, a wrapper would change nothing.
+    // Without a prefix, middleware or a sandbox, a wrapper around the tools would change nothing.
     if prefix.is_empty() && !registry.names().any(|name| registry.wraps(name)) {
         return registry.into_tools().collect();
     }
@@ -30,21 +31,27 @@ pub(crate) fn tools(prefix: &str, registry: ToolRegistry) -> Vec<Registered> {
     registry.tools().map(rename).collect()
 }
 
-/// A tool that is called through its original registry under its original name, so that the middleware there recognises
-/// it.
+/// A tool from another registry, which is called through that registry under its original name.
+///
+/// The middleware of the other registry therefore recognises the tool.
 pub(crate) struct Merged {
+    /// Name with the prefix.
     name: String,
+    /// The definition in the other registry, with the original name.
     original: Arc<ToolDefinition>,
+    /// The other registry.
     registry: Arc<ToolRegistry>,
 }
 
 impl Merged {
-    /// Checks that the tool can run in the sandbox of its registry, or in `sandbox` if its registry has none.
+    /// Checks that the tool can run in the sandbox of its original registry, or in `sandbox` if that registry has no
+    /// sandbox.
     pub(crate) fn check_in(&self, sandbox: Option<&BoxedSandbox>) -> Result<(), RegistryError> {
         self.registry.check_tool_in(&self.original.name, sandbox)
     }
 
-    /// Runs the tool in the sandbox of its registry, or in `sandbox` if its registry has none.
+    /// Runs a call through the original registry, in the sandbox of that registry, or in `sandbox` if that registry has
+    /// no sandbox.
     pub(crate) async fn call(
         &self,
         input: Value,
@@ -54,6 +61,7 @@ impl Merged {
     ) -> Result<ToolOutput, ToolError> {
         let name = self.original.name.clone();
         let call = ToolCall { id: ctx.call_id.clone(), name, input };
+        // The original registry's own sandbox takes precedence.
         let sandbox = self.registry.sandbox().or(sandbox);
         self.registry.execute_call_in(&call, ctx, sandbox, nested).await
     }

@@ -1,27 +1,27 @@
 //! Middleware around tool calls, similar to axum's `from_fn`.
 //!
-//! Middleware receives the call, the context and [`Next`], which is the rest of the chain: further middleware, then the
-//! tool. It may
+//! Middleware receives the call, the context and a [`Next`], which runs the inner middleware and then the tool.
+//! Middleware may
 //!
-//! - observe. Run `next` and return its result.
-//! - reject. Return an error without running `next`. [`ToolError::ModelRetry`] is a hint for the model, which may call
-//!   again. Any other error ends the agent's run.
-//! - respond. Return an output of its own without running `next`, for example from a cache.
-//! - modify. Run `next` with a changed call or context, or return a changed output.
+//! - observe a call. It runs `next` and returns the result.
+//! - reject a call. It returns an error without running `next`. [`ToolError::ModelRetry`] is a hint for the model,
+//!   which may call again. By default, any other error ends the agent's run.
+//! - respond to a call. It returns an output without running `next`, for example from a cache.
+//! - modify a call. It runs `next` with a changed call or context, or changes the output.
 //!
 //! Use [`tool_middleware_fn`] for a closure. For configurable middleware, implement [`ToolMiddleware`] for a struct.
 //! See [`builtin`](crate::builtin) for existing middleware.
 //!
 //! # Replay
 //!
-//! In a durable run, the middleware around an [agent](neuron_types::AgentTool) runs again on each replay, because the
-//! agent does. It must not have effects there that cannot be repeated. A rate limit, for example, uses another slot,
-//! and a timeout starts again. Around any other tool, middleware runs once together with the tool.
+//! In a durable run, an [agent](neuron_types::AgentTool) runs again on each replay, and so does the middleware around
+//! the agent. There, middleware must not have effects that cannot be repeated. A rate limit, for example, counts the
+//! call again, and a timeout starts again. Around any other tool, middleware runs once, together with the tool.
 //!
 //! # Order
 //!
 //! The middleware that is added first is outermost. It receives the call first and the result last. Global middleware
-//! is outside of the middleware of one tool or a group.
+//! is always outside of the middleware of a tool or a group.
 //!
 //! ```
 //! use std::sync::{Arc, Mutex};
@@ -79,8 +79,8 @@ use crate::registry::Registered;
 ///
 /// # Contract
 ///
-/// - Call [`Next::run`] to continue, with the same or a changed call and context. Return without it to respond in place
-///   of the tool.
+/// - Call [`Next::run`] to run the tool, with the same or a changed call and context. Without this call, the middleware
+///   responds in place of the tool.
 /// - The future may be dropped at any await.
 ///
 /// For closures, see [`tool_middleware_fn`].
@@ -114,15 +114,15 @@ use crate::registry::Registered;
     note = "implement `ToolMiddleware`, or wrap a closure in `tool_middleware_fn`"
 )]
 pub trait ToolMiddleware: WasmCompatSend + WasmCompatSync {
-    /// Processes a call.
+    /// Processes a call and returns its result.
     ///
     /// # Errors
     ///
-    /// Errors of the middleware, or of the rest of the chain.
+    /// Errors of the middleware itself, and the errors of [`Next::run`].
     ///
     /// # Cancel safety
     ///
-    /// The future is dropped when the call is cancelled. Put cleanup into a `Drop`.
+    /// The future is dropped when the call is cancelled. Do cleanup in a `Drop` implementation.
     fn process<'a>(
         &'a self,
         call: &'a ToolCall,
@@ -131,25 +131,34 @@ pub trait ToolMiddleware: WasmCompatSend + WasmCompatSync {
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>>;
 }
 
-/// The rest of the chain, which is further middleware and then the tool. Running it consumes it, so a call cannot run
-/// twice.
+/// The remaining steps of a tool call, as middleware receives them. These are the inner middleware and then the tool.
+///
+/// [`run`](Self::run) runs these steps. It consumes the value, so middleware cannot run the tool twice.
 pub struct Next<'a> {
+    /// The inner global middleware, outermost first.
     global: &'a [Arc<dyn ToolMiddleware>],
+    /// The inner middleware of the tool, outermost first. It runs after the global middleware.
     own: &'a [Arc<dyn ToolMiddleware>],
+    /// The sandbox in which the tool runs. `None` runs the tool in this process.
     sandbox: Option<&'a BoxedSandbox>,
+    /// The called tool.
     target: &'a Registered,
-    /// The durable context that journals the steps of an agent.
+    /// The durable context that journals the steps of an agent. `None` for a call without durability.
     nested: Option<Nested<'a>>,
 }
 
-/// A durable context for the steps of an agent, and the name of the agent in the caller's registry.
+/// A durable context that journals the steps of an agent.
 #[derive(Clone)]
 pub(crate) struct Nested<'a> {
+    /// Name of the agent's tool in the caller's registry. It differs from the original name after a merge with a
+    /// prefix.
     pub(crate) name: &'a str,
+    /// The durable context.
     pub(crate) durability: Durability<'a>,
 }
 
 impl<'a> Next<'a> {
+    /// Creates the chain of a call without a durable context.
     pub(crate) fn new(
         global: &'a [Arc<dyn ToolMiddleware>],
         own: &'a [Arc<dyn ToolMiddleware>],
@@ -159,7 +168,7 @@ impl<'a> Next<'a> {
         Self { global, own, sandbox, target, nested: None }
     }
 
-    /// Returns the chain with a durable context for an agent.
+    /// Returns the chain with a durable context, which is used if the tool is an agent.
     pub(crate) fn nested(self, nested: Option<Nested<'a>>) -> Self {
         Self { nested, ..self }
     }
@@ -170,18 +179,19 @@ impl<'a> Next<'a> {
         self.shared_definition()
     }
 
-    /// Returns the definition as a shared pointer, whose address distinguishes tools with the same name.
+    /// Returns the definition of the called tool as a shared pointer. Its address distinguishes tools with the same
+    /// name.
     pub(crate) fn shared_definition(&self) -> &'a Arc<ToolDefinition> {
         &self.target.definition
     }
 
-    /// Returns the declared effect of running the tool twice.
+    /// Returns the effect of running the same call twice, as declared by the tool.
     #[must_use]
     pub fn effect(&self) -> ToolEffect {
         self.target.tool.effect()
     }
 
-    /// Runs the rest of the chain. The call and the context may be changed copies.
+    /// Runs the inner middleware and the tool. The call and the context may be changed copies.
     ///
     /// # Errors
     ///
@@ -204,12 +214,12 @@ impl<'a> Next<'a> {
         if let [middleware, own @ ..] = self.own {
             return middleware.process(call, ctx, Next { own, ..self });
         }
-        // Panics are caught here and around the whole chain, so that middleware receives the result of a call that
-        // panicked.
+        // Panics are also caught around the whole chain. They are caught here too, so that middleware receives the
+        // result of a tool that panicked.
         Box::pin(panic::catch(&call.name, move || self.call_tool(&call.input, ctx)))
     }
 
-    /// Runs the tool as the innermost step.
+    /// Runs the tool itself, without middleware.
     fn call_tool<'b>(
         &self,
         input: &'b Value,
@@ -224,11 +234,13 @@ impl<'a> Next<'a> {
         }
     }
 
+    /// Returns `true` if no middleware is left around the tool.
     fn has_no_middleware(&self) -> bool {
         self.global.is_empty() && self.own.is_empty()
     }
 
-    /// Runs the whole chain, like [`run_caught`](Self::run_caught). The call is cloned only if there is middleware.
+    /// Runs the whole chain for a borrowed call. A panic becomes an error result for the model. The call is cloned only
+    /// if there is middleware.
     pub(crate) async fn run_ref(
         self,
         call: ToolUseRef<'_>,
@@ -265,10 +277,10 @@ impl fmt::Debug for Next<'_> {
 
 /// Creates middleware from a closure.
 ///
-/// Write the closure inline with the body `Box::pin(async move { … })`, because its lifetimes are inferred from the
-/// bound of this function. Captured values are shared by all calls, so each call needs a clone, for example `let state
-/// = state.clone();` before the `Box::pin`. If there are many captured values, implement [`ToolMiddleware`] for a
-/// struct instead.
+/// Write the closure as the argument of this function, with the body `Box::pin(async move { … })`. The compiler infers
+/// the lifetimes of a closure only there. All calls share the captured values. Clone a captured value for each call,
+/// for example with `let state = state.clone();` before the `Box::pin`. If there are many captured values, implement
+/// [`ToolMiddleware`] for a struct instead.
 ///
 /// # Example: refuse plain HTTP
 ///
@@ -302,7 +314,8 @@ where
     FnMiddleware(f)
 }
 
-/// Shared middleware, to access its state later or to add it to several registries.
+/// Forwards calls to shared middleware. Use an `Arc` to read the middleware's state later, or to add the middleware to
+/// several registries.
 impl<M: ToolMiddleware + ?Sized> ToolMiddleware for Arc<M> {
     fn process<'a>(
         &'a self,
@@ -314,6 +327,7 @@ impl<M: ToolMiddleware + ?Sized> ToolMiddleware for Arc<M> {
     }
 }
 
+/// The middleware of [`tool_middleware_fn`].
 struct FnMiddleware<F>(F);
 
 impl<F> ToolMiddleware for FnMiddleware<F>

@@ -8,15 +8,16 @@ use neuron_types::{ToolContext, ToolError, WasmBoxedFuture, WasmCompatSend, Wasm
 
 use crate::text;
 
-/// A store of outputs that are too long for the model's context. The model reads them in pieces.
+/// A store of outputs that are too long for the model's context. The model reads an output in pieces.
+///
+/// [`MemoryOutputStore`] implements this trait.
 ///
 /// # Contract
 ///
-/// - A handle is short, because the model has to write it. It stays valid as long as the conversation may use it.
-/// - A conversation cannot read outputs of another conversation, because models guess handles.
+/// - A handle must be short, because the model has to write it. It must stay valid as long as the conversation may use
+///   it.
+/// - A conversation must not be able to read the outputs of another conversation. Models may guess handles.
 /// - Offsets and lengths are in characters (`char`), never in bytes.
-///
-/// Implemented by [`MemoryOutputStore`].
 ///
 /// # Example
 ///
@@ -86,15 +87,17 @@ pub trait OutputStore: WasmCompatSend + WasmCompatSync {
     ///
     /// # Errors
     ///
-    /// Returns an error if the text could not be stored. The model then receives only its beginning.
+    /// Returns an error if the text could not be stored. The model then receives only the beginning of the output.
     fn put<'a>(
         &'a self,
         text: String,
         ctx: &'a ToolContext,
     ) -> WasmBoxedFuture<'a, Result<String, ToolError>>;
 
-    /// Reads up to `characters` characters at `offset`. Returns fewer at the end of the text and none after it. Returns
-    /// `None` if the handle is unknown.
+    /// Reads up to `characters` characters of a stored text, starting at `offset`.
+    ///
+    /// At the end of the text, the returned piece is shorter. After the end, it is empty. Returns `None` if the handle
+    /// is unknown.
     ///
     /// # Errors
     ///
@@ -109,19 +112,19 @@ pub trait OutputStore: WasmCompatSend + WasmCompatSync {
     ) -> WasmBoxedFuture<'a, Result<Option<OutputPiece>, ToolError>>;
 }
 
-/// A part of a stored output.
+/// A part of a stored output. Returned by [`OutputStore::read`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputPiece {
-    /// The text.
+    /// The text of this part.
     pub text: String,
     /// Number of characters of the whole output.
     pub total: usize,
 }
 
-/// Stores outputs in memory, for a process that also keeps its conversations in memory.
+/// An [`OutputStore`] in memory, for a process that also keeps its conversations in memory.
 ///
-/// A text is only found with the [`session_id`](ToolContext::session_id) that stored it and with its handle, which
-/// cannot be guessed. Therefore conversations without a session are separated too.
+/// A text can be read only with its handle and with the same [`session_id`](ToolContext::session_id) with which it was
+/// stored. Handles cannot be guessed. Therefore conversations without a session cannot read each other's texts either.
 ///
 /// # Example
 ///
@@ -140,28 +143,33 @@ pub struct OutputPiece {
 /// ```
 #[derive(Debug)]
 pub struct MemoryOutputStore {
+    /// Maximum size of all texts together, in bytes.
     max_bytes: usize,
-    /// Makes handles unguessable, because it hashes with a random key.
+    /// Hashes with a random key, which makes handles unguessable.
     secret: RandomState,
     state: Mutex<State>,
 }
 
+/// The stored texts of a [`MemoryOutputStore`], with their total size.
 #[derive(Debug, Default)]
 struct State {
-    /// Texts by handle, oldest first.
+    /// The texts by handle, oldest first.
     texts: IndexMap<String, Stored>,
+    /// Size of all texts together, in bytes.
     bytes: usize,
-    /// Number of texts that were ever stored.
+    /// Number of texts that were ever stored, including removed texts.
     count: u64,
 }
 
+/// A stored text and the session that stored it.
 #[derive(Debug)]
 struct Stored {
     text: String,
+    /// Id of the session that stored the text. Empty for a conversation without a session.
     session_id: String,
 }
 
-/// The limit is 64 MiB.
+/// Returns a store with a limit of 64 MiB.
 impl Default for MemoryOutputStore {
     fn default() -> Self {
         Self { max_bytes: 64 * 1024 * 1024, secret: RandomState::new(), state: Mutex::default() }
@@ -169,19 +177,21 @@ impl Default for MemoryOutputStore {
 }
 
 impl MemoryOutputStore {
-    /// Creates a store with a limit of 64 MiB.
+    /// Creates a store with a limit of 64 MiB for all texts together.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the maximum size of all texts in bytes. The oldest texts are removed first. The last text is always kept.
+    /// Sets the maximum size of all texts together, in bytes. The oldest texts are removed first. The newest text is
+    /// kept even if it exceeds the maximum.
     #[must_use]
     pub fn with_max_bytes(mut self, max_bytes: usize) -> Self {
         self.max_bytes = max_bytes;
         self
     }
 
+    /// Stores a text and returns its handle. Removes the oldest texts if the limit is exceeded.
     fn store(&self, text: String, session_id: String) -> String {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.bytes += text.len();
@@ -199,6 +209,7 @@ impl MemoryOutputStore {
         handle
     }
 
+    /// Returns a part of a text. Returns `None` if no text has the handle, or if another session stored it.
     fn piece(
         &self,
         handle: &str,

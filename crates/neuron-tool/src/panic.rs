@@ -7,16 +7,16 @@ use std::task::Poll;
 
 use neuron_types::{ToolError, ToolOutput, WasmBoxedFuture};
 
-/// Runs a part of a call, and turns a panic into an error result for the model.
+/// Creates and polls the future of a call, and turns a panic into an error result for the model.
 ///
-/// The panic message is logged, but not sent to the model, because it is meant for developers and may contain secrets.
-/// Where panics abort, as on wasm, they still do.
+/// The panic message is logged but not sent to the model, because it is meant for developers and may contain secrets.
+/// On targets where a panic aborts the process, such as wasm, a panic cannot be caught.
 pub(crate) async fn catch<'a>(
     tool: &str,
     start: impl FnOnce() -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>>,
 ) -> Result<ToolOutput, ToolError> {
-    // Unwind safety: the future is dropped after a panic and never polled again. State that a tool shares between its
-    // calls is the tool's own responsibility, as with threads.
+    // `AssertUnwindSafe` is justified because the future is never polled again after a panic. A tool must itself keep
+    // state consistent that its calls share, as with threads.
     let mut work = match catch_unwind(AssertUnwindSafe(start)) {
         Ok(work) => work,
         Err(panic) => return Ok(output(tool, &*panic)),
@@ -28,15 +28,17 @@ pub(crate) async fn catch<'a>(
     .await
 }
 
+/// Logs a panic and returns the error result of the call.
 fn output(tool: &str, panic: &(dyn Any + Send)) -> ToolOutput {
     let message = panic.downcast_ref::<String>().map(String::as_str);
     let message = message.or(panic.downcast_ref::<&str>().copied()).unwrap_or_default();
-    // Without a parent span, because exporters of spans also export their logs, with the panic message.
+    // Log without a parent span. An exporter of spans also exports their log events, and the panic message may contain
+    // secrets.
     tracing::error!(parent: None, tool, panic = message, "a tool panicked; the model is told that the call failed");
     panic_output(tool)
 }
 
-/// Returns the error result of a call whose tool panicked. It states that the effect of the call is unknown.
+/// Returns the error result of a call whose tool panicked. Its text states that the effect of the call is unknown.
 #[must_use]
 pub fn panic_output(tool: &str) -> ToolOutput {
     ToolOutput::error(format!(

@@ -16,10 +16,10 @@ use serde_json::Value;
 use crate::merged::{self, Merged};
 use crate::middleware::{Nested, Next, ToolMiddleware};
 
-/// The tools that a model can call, in registration order.
+/// The tools that a model can call, in registration order, and the middleware around their calls.
 ///
-/// The order is always preserved, because prompt caches and replay depend on it. Clones share the tools and the
-/// middleware.
+/// The order of the tools never changes, because prompt caches and replay depend on the order. A clone shares the tools
+/// and the middleware. Tools and middleware that are added later are not shared.
 ///
 /// # Example
 ///
@@ -61,18 +61,18 @@ pub struct ToolRegistry {
     global: Vec<Arc<dyn ToolMiddleware>>,
     /// Middleware around the calls of one tool, inside the global middleware, outermost first.
     by_tool: HashMap<String, Vec<Arc<dyn ToolMiddleware>>>,
-    /// Runs the tools. `None` runs them in this process.
+    /// The sandbox in which tools run. `None` runs the tools in this process.
     sandbox: Option<BoxedSandbox>,
 }
 
-/// A tool with its definition.
+/// A registered tool with its definition.
 #[derive(Clone)]
 pub(crate) struct Registered {
     pub(crate) tool: Arc<dyn ToolDyn>,
-    /// Read once, because a schema is costly to generate and must not change between two requests. Shared, so that
-    /// middleware can compare definitions by address.
+    /// The definition of the tool, which is read once. A schema is costly to generate, and it must not change between
+    /// two requests. The `Arc` allows middleware to compare definitions by address.
     pub(crate) definition: Arc<ToolDefinition>,
-    /// The typed form of `tool`, if it is from another registry.
+    /// The same value as `tool` with its concrete type, if the tool is from another registry.
     merged: Option<Arc<Merged>>,
 }
 
@@ -83,7 +83,8 @@ impl Registered {
         Self { merged: Some(merged.clone()), ..Self::new(merged) }
     }
 
-    /// Checks that the tool can run in `sandbox`, or without a sandbox if it is `None`.
+    /// Checks that the tool can run in `sandbox`. If `sandbox` is `None`, checks that the tool can run without a
+    /// sandbox.
     fn check_in(&self, sandbox: Option<&BoxedSandbox>) -> Result<(), RegistryError> {
         if let Some(merged) = &self.merged {
             return merged.check_in(sandbox);
@@ -99,7 +100,7 @@ impl Registered {
         Err(RegistryError::CannotRun { name: self.definition.name.clone(), reason })
     }
 
-    /// Runs the tool itself, in the sandbox if there is one.
+    /// Runs the tool without middleware. If `sandbox` is not `None`, the tool runs in the sandbox.
     pub(crate) fn call<'a>(
         &'a self,
         input: &'a Value,
@@ -108,7 +109,8 @@ impl Registered {
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
         match (sandbox, &self.merged) {
             (None, _) => self.tool.call_ref_dyn(input, ctx),
-            // The sandbox must be inside the middleware of the other registry.
+            // Pass the sandbox to the other registry, because the sandbox must be inside the middleware of that
+            // registry.
             (Some(_), Some(merged)) => Box::pin(merged.call(input.clone(), ctx, sandbox, None)),
             (Some(sandbox), None) => {
                 let input = input.clone();
@@ -117,7 +119,8 @@ impl Registered {
         }
     }
 
-    /// Like [`call`](Self::call), but an agent runs with a durable context.
+    /// Runs the tool without middleware. An agent runs with the durable context in `nested`, and outside of the
+    /// sandbox. Any other tool runs like in [`call`](Self::call).
     pub(crate) fn call_nested<'a>(
         &'a self,
         input: &'a Value,
@@ -134,6 +137,8 @@ impl Registered {
         }
     }
 
+    /// Creates the entry of a tool. If the name in the definition differs from the tool's name, the tool's name is
+    /// used.
     pub(crate) fn new(tool: Arc<dyn ToolDyn>) -> Self {
         let mut definition = tool.definition();
         if definition.name != tool.name() {
@@ -161,16 +166,17 @@ impl ToolRegistry {
         Self::default()
     }
 
-    /// Adds a tool. A tool with the same name is replaced at its position, and a warning is logged.
+    /// Adds a tool. If a tool with the same name exists, it is replaced at its position, and a warning is logged.
     pub fn register<T: Tool + 'static>(&mut self, tool: T) {
         self.register_dyn(Arc::new(tool));
     }
 
-    /// Adds a dynamic tool. A tool with the same name is replaced at its position, and a warning is logged.
+    /// Adds a dynamic tool. If a tool with the same name exists, it is replaced at its position, and a warning is
+    /// logged.
     ///
-    /// A [foreign](ToolDyn::is_foreign) tool, such as a tool of an MCP server, does not replace another tool. It is
-    /// skipped, and an error is logged. Use [`try_register_dyn`](Self::try_register_dyn) for foreign tools, which
-    /// returns the error.
+    /// A [foreign](ToolDyn::is_foreign) tool, such as a tool of an MCP server, does not replace another tool. If the
+    /// name is taken, the foreign tool is not added, and an error is logged. For foreign tools, prefer
+    /// [`try_register_dyn`](Self::try_register_dyn), which returns the error.
     pub fn register_dyn(&mut self, tool: Arc<dyn ToolDyn>) {
         if tool.is_foreign() && self.tools.contains_key(tool.name()) {
             tracing::error!(
@@ -179,7 +185,7 @@ impl ToolRegistry {
             );
             return;
         }
-        // `Registered::new` gives the definition the tool's own name.
+        // `Registered::new` ensures that the name in the definition is the tool's name.
         let registered = Registered::new(tool);
         let name = registered.definition.name.clone();
         if self.tools.contains_key(&name) {
@@ -191,7 +197,7 @@ impl ToolRegistry {
         self.tools.insert(name, registered);
     }
 
-    /// Adds a tool with a unique name.
+    /// Adds a tool whose name must not be taken.
     ///
     /// # Errors
     ///
@@ -200,7 +206,7 @@ impl ToolRegistry {
         self.try_register_dyn(Arc::new(tool))
     }
 
-    /// Adds a dynamic tool with a unique name.
+    /// Adds a dynamic tool whose name must not be taken.
     ///
     /// # Errors
     ///
@@ -211,16 +217,17 @@ impl ToolRegistry {
         Ok(())
     }
 
-    /// Removes a tool and returns it. The others keep their order.
+    /// Removes a tool and returns it. Returns `None` if no tool has this name. All other tools keep their order.
     ///
-    /// Middleware that was added for its name stays, and applies to a later tool with the same name.
+    /// Middleware that was added for the name is kept. It applies to a tool that is later registered with this name.
     pub fn remove(&mut self, name: &str) -> Option<Arc<dyn ToolDyn>> {
+        // `shift_remove` keeps the order of the other tools.
         self.tools.shift_remove(name).map(|registered| registered.tool)
     }
 
-    /// Adds all tools of another registry in their order, with their middleware.
+    /// Adds all tools of another registry in their order, with the middleware of that registry.
     ///
-    /// The middleware of the other registry applies only to these tools, inside the middleware of this registry.
+    /// The middleware of the other registry applies only to these tools. It is inside the middleware of this registry.
     ///
     /// # Errors
     ///
@@ -229,17 +236,17 @@ impl ToolRegistry {
         self.merge_prefixed("", other)
     }
 
-    /// Adds all tools of another registry with a prefix before their names, because two servers may have tools with the
-    /// same name.
+    /// Adds all tools of another registry with a prefix before their names. Use a prefix if two registries may have
+    /// tools with the same name, for example the tools of two MCP servers.
     ///
     /// The model and the middleware of this registry see the new names. The middleware of the other registry sees the
     /// original names.
     ///
     /// # Errors
     ///
-    /// [`RegistryError::NameTaken`] with the first name that is registered already, and [`RegistryError::InvalidName`]
-    /// with the first name that is too long with the prefix or contains characters that vendors reject. The registry is
-    /// then unchanged.
+    /// [`RegistryError::NameTaken`] with the first name that is registered already. [`RegistryError::InvalidName`] with
+    /// the first name that, with the prefix, is too long or contains characters that vendors reject. After an error,
+    /// the registry is unchanged.
     ///
     /// # Example
     ///
@@ -255,10 +262,11 @@ impl ToolRegistry {
     /// # }
     /// ```
     pub fn merge_prefixed(&mut self, prefix: &str, other: Self) -> Result<(), RegistryError> {
+        // Check all names before the first insertion, because an error must leave the registry unchanged.
         for name in other.names() {
             let name = format!("{prefix}{name}");
             self.check_name_is_free(&name)?;
-            // Without a prefix no name changes, so invalid names were reported at registration.
+            // Without a prefix, the name does not change. An invalid name was then logged when the tool was registered.
             if !prefix.is_empty() && !is_valid(&name) {
                 return Err(RegistryError::InvalidName { name });
             }
@@ -269,6 +277,7 @@ impl ToolRegistry {
         Ok(())
     }
 
+    /// Returns [`RegistryError::NameTaken`] if a tool has this name.
     fn check_name_is_free(&self, name: &str) -> Result<(), RegistryError> {
         match self.tools.contains_key(name) {
             true => Err(RegistryError::NameTaken { name: name.to_owned() }),
@@ -276,13 +285,13 @@ impl ToolRegistry {
         }
     }
 
-    /// Returns a tool by name.
+    /// Returns a tool by its name. Returns `None` if no tool has this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Arc<dyn ToolDyn>> {
         self.tools.get(name).map(|registered| registered.tool.clone())
     }
 
-    /// Returns the definition of a tool.
+    /// Returns the definition of a tool. Returns `None` if no tool has this name.
     #[must_use]
     pub fn definition(&self, name: &str) -> Option<&ToolDefinition> {
         self.tools.get(name).map(|registered| &*registered.definition)
@@ -311,20 +320,20 @@ impl ToolRegistry {
         self.tools.len()
     }
 
-    /// Returns `true` if there are no tools.
+    /// Returns `true` if the registry has no tools.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }
 
-    /// Adds middleware around every call, inside the middleware that was added before.
+    /// Adds global middleware, which wraps every call. It is inside global middleware that was added before.
     pub fn add_middleware(&mut self, middleware: impl ToolMiddleware + 'static) -> &mut Self {
         self.global.push(Arc::new(middleware));
         self
     }
 
-    /// Adds middleware around the calls of one tool, inside the global middleware and the middleware that was added
-    /// before. The tool may be registered later.
+    /// Adds middleware that wraps the calls of one tool. It is inside the global middleware, and inside middleware of
+    /// the tool that was added before. The tool may be registered later.
     pub fn add_tool_middleware(
         &mut self,
         tool: &str,
@@ -334,8 +343,8 @@ impl ToolRegistry {
         self
     }
 
-    /// Adds one middleware around the calls of several tools, at the position of
-    /// [`add_tool_middleware`](Self::add_tool_middleware). The tools share its counters and limits.
+    /// Adds middleware that wraps the calls of several tools. The tools share the middleware, including its counters
+    /// and limits. Otherwise the effect is that of [`add_tool_middleware`](Self::add_tool_middleware) for each tool.
     ///
     /// # Example
     ///
@@ -362,11 +371,11 @@ impl ToolRegistry {
         self
     }
 
-    /// Runs every later call in a sandbox. The sandbox is the innermost step, inside all middleware, and replaces the
-    /// direct call of the tool. Existing clones are not affected.
+    /// Sets the sandbox in which all tools run. The sandbox is inside all middleware. Existing clones of the registry
+    /// do not change.
     ///
-    /// Tools that were [merged](Self::merge) from a registry with a sandbox keep that sandbox. Tools from a registry
-    /// without one run in this sandbox, inside the middleware of their registry.
+    /// A tool that was [merged](Self::merge) from a registry with a sandbox still runs in that sandbox. A tool from a
+    /// registry without a sandbox runs in this sandbox, inside the middleware of its registry.
     ///
     /// # Example
     ///
@@ -413,21 +422,22 @@ impl ToolRegistry {
         self
     }
 
-    /// Removes the sandbox and returns it. Later calls run in this process.
+    /// Removes the sandbox and returns it. Returns `None` if there was no sandbox. Later calls run in this process.
     pub fn remove_sandbox(&mut self) -> Option<BoxedSandbox> {
         self.sandbox.take()
     }
 
-    /// Checks that each tool can run. A tool that only runs a program needs a sandbox, and a sandbox may refuse tools.
+    /// Checks that calls of each tool can run.
     ///
     /// # Errors
     ///
-    /// [`RegistryError::CannotRun`] with the first tool that cannot run.
+    /// [`RegistryError::CannotRun`] with the first tool that cannot run. This is a tool that only runs a program, if
+    /// there is no sandbox, or a tool that the sandbox refuses.
     pub fn check_runnable(&self) -> Result<(), RegistryError> {
         self.tools.values().try_for_each(|tool| tool.check_in(self.sandbox()))
     }
 
-    /// Checks that a tool can run in the registry's own sandbox, or otherwise in `sandbox`.
+    /// Checks that a tool can run in the registry's own sandbox, or in `sandbox` if the registry has no sandbox.
     pub(crate) fn check_tool_in(
         &self,
         name: &str,
@@ -437,31 +447,35 @@ impl ToolRegistry {
         self.tools.get(name).map_or(Ok(()), |tool| tool.check_in(sandbox))
     }
 
-    /// Returns `true` if the registry adds middleware or a sandbox to calls of a tool.
+    /// Returns `true` if calls of a tool pass through middleware or a sandbox of this registry.
     pub(crate) fn wraps(&self, name: &str) -> bool {
         !self.global.is_empty() || self.by_tool.contains_key(name) || self.sandbox.is_some()
     }
 
+    /// Returns the entries of all tools in registration order, and drops the middleware.
     pub(crate) fn into_tools(self) -> impl Iterator<Item = Registered> {
         self.tools.into_values()
     }
 
+    /// Returns a tool by its name, without cloning its `Arc`. Returns `None` if no tool has this name.
     pub(crate) fn tool(&self, name: &str) -> Option<&dyn ToolDyn> {
         self.tools.get(name).map(|registered| &*registered.tool)
     }
 
+    /// Returns the entries of all tools in registration order.
     pub(crate) fn tools(&self) -> impl Iterator<Item = &Registered> {
         self.tools.values()
     }
 
-    /// Runs a tool by name through the middleware. The id of the call is the context's
+    /// Calls a tool by its name, through the middleware. The id of the call is the context's
     /// [`call_id`](ToolContext::call_id).
+    ///
+    /// A panic of the tool is logged and becomes an output with [`is_error`](ToolOutput::is_error).
     ///
     /// # Errors
     ///
-    /// [`ToolError::NotFound`] if no tool has this name, [`ToolError::InvalidInput`] if the input does not match its
-    /// arguments, and the errors of the middleware and the tool. A panic is logged and becomes an output with
-    /// [`is_error`](ToolOutput::is_error).
+    /// [`ToolError::NotFound`] if no tool has this name, [`ToolError::InvalidInput`] if the tool cannot deserialise its
+    /// arguments from `input`, and the errors of the middleware and the tool.
     ///
     /// # Cancel safety
     ///
@@ -472,6 +486,7 @@ impl ToolRegistry {
         input: Value,
         ctx: &'a ToolContext,
     ) -> impl Future<Output = Result<ToolOutput, ToolError>> + WasmCompatSend + use<'a> {
+        // Create the call outside of the future, which must not borrow `name`.
         let call = ToolCall { id: ctx.call_id.clone(), name: name.to_owned(), input };
         async move { self.execute_call(&call, ctx).await }
     }
@@ -510,7 +525,8 @@ impl ToolRegistry {
         self.chain(call.name, self.sandbox.as_ref())?.run_ref(call, ctx).await
     }
 
-    /// Runs a tool call through the middleware, in a sandbox.
+    /// Runs a tool call through the middleware, in the given sandbox. If `nested` is not `None`, an agent runs with its
+    /// durable context.
     pub(crate) async fn execute_call_in(
         &self,
         call: &ToolCall,
@@ -521,7 +537,8 @@ impl ToolRegistry {
         self.chain(&call.name, sandbox)?.nested(nested).run_caught(call, ctx).await
     }
 
-    /// Returns the chain of a tool's middleware and the tool.
+    /// Returns the chain of the middleware around a tool and the tool itself. Returns [`ToolError::NotFound`] if no
+    /// tool has this name.
     fn chain<'a>(
         &'a self,
         name: &str,
@@ -532,12 +549,13 @@ impl ToolRegistry {
         Ok(Next::new(&self.global, own, sandbox, registered))
     }
 
+    /// Returns the registry's own sandbox. Returns `None` if there is no sandbox.
     pub(crate) fn sandbox(&self) -> Option<&BoxedSandbox> {
         self.sandbox.as_ref()
     }
 }
 
-/// For durable contexts.
+/// Allows durable contexts, which know only [`ToolSet`], to run the tools.
 impl ToolSet for ToolRegistry {
     fn get(&self, name: &str) -> Option<Arc<dyn ToolDyn>> {
         Self::get(self, name)
@@ -554,7 +572,7 @@ impl ToolSet for ToolRegistry {
     }
 }
 
-/// Returns `true` if all vendors accept the tool name.
+/// Returns `true` if all vendors accept the name of a tool. It has 1 to 64 ASCII letters, digits, `_` or `-`.
 fn is_valid(name: &str) -> bool {
     let is_allowed = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
     (1..=64).contains(&name.len()) && name.chars().all(is_allowed)

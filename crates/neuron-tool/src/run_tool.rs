@@ -1,18 +1,19 @@
-//! The trait of tools with `#[derive(Tool)]`.
+//! The trait that a struct with `#[derive(Tool)]` implements to run the tool.
 
 use std::future::Future;
 
 use neuron_types::{ToolContext, WasmCompatSend};
 
-/// The implementation of a tool with [`#[derive(Tool)]`](derive@crate::Tool).
+/// Runs a tool whose arguments are a struct with [`#[derive(Tool)]`](derive@crate::Tool).
 ///
-/// The struct holds the arguments of one call. State that outlives a call is in [`ToolContext::extensions`], or in a
-/// struct that implements [`Tool`](trait@crate::Tool) itself.
+/// The struct contains the arguments of one call. Store state that outlives a call in [`ToolContext::extensions`], or
+/// implement [`Tool`](trait@crate::Tool) for a struct with the state.
 ///
 /// # Contract
 ///
-/// The contract of [`Tool`](trait@crate::Tool) applies. The future may be dropped at any await. Errors are a
-/// [`ToolError`](neuron_types::ToolError), or become the source of one.
+/// The contract of [`Tool`](trait@crate::Tool) applies. The future may be dropped at any await. A
+/// [`ToolError`](neuron_types::ToolError) is returned unchanged, and any other error becomes the source of
+/// [`ToolError::ExecutionFailed`](neuron_types::ToolError::ExecutionFailed).
 ///
 /// # Example
 ///
@@ -51,13 +52,13 @@ use neuron_types::{ToolContext, WasmCompatSend};
     label = "a struct that derives `Tool` implements `RunTool`"
 )]
 pub trait RunTool: Sized {
-    /// The result, serialised to JSON for the model.
+    /// The type of the result, serialised to JSON for the model.
     type Output;
-    /// The error.
+    /// The type of errors.
     type Error;
 
     /// Returns a key for the effect of the call. See [`Tool::effect_key`](neuron_types::Tool::effect_key). The default
-    /// is `None`.
+    /// is `None`, which means that each call has its own effect.
     fn effect_key(&self) -> Option<String> {
         None
     }

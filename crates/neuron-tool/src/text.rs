@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use neuron_types::ContentItem;
 
-/// Returns the first `count` characters.
+/// Returns the first `count` characters of a text. Returns the whole text if it is shorter.
 pub(crate) fn first(text: &str, count: usize) -> &str {
     match text.char_indices().nth(count) {
         Some((end, _)) => text.get(..end).unwrap_or(text),
@@ -12,8 +12,8 @@ pub(crate) fn first(text: &str, count: usize) -> &str {
     }
 }
 
-/// Returns `true` if the model reads the item as text. These are texts, text resources and links. Models receive other
-/// items as bytes or as a short description.
+/// Returns `true` if the model receives the item as text of any length. These items are texts, text resources and
+/// links. The model receives any other item as binary content or as a short description.
 pub(crate) fn is_text(item: &ContentItem) -> bool {
     match item {
         ContentItem::Text(_) | ContentItem::ResourceLink { .. } => true,
@@ -22,7 +22,7 @@ pub(crate) fn is_text(item: &ContentItem) -> bool {
     }
 }
 
-/// Counts the characters of an item's text for the model.
+/// Counts the characters of an item in its `Display` form, which the model receives.
 pub(crate) fn characters(item: &ContentItem) -> usize {
     struct Count(usize);
 
@@ -34,18 +34,19 @@ pub(crate) fn characters(item: &ContentItem) -> usize {
     }
 
     let mut count = Count(0);
-    // Counting cannot fail.
+    // Writing to the counter cannot fail.
     write!(count, "{item}").ok();
     count.0
 }
 
-/// Counts the characters of all text items.
+/// Counts the characters of all text items of an output together.
 pub(crate) fn characters_of(content: &[ContentItem]) -> usize {
     content.iter().filter(|item| is_text(item)).map(characters).sum()
 }
 
-/// Shortens a text in its middle to about `count` characters. Validation errors have the invalid value at the start and
-/// the expectation at the end.
+/// Omits the middle of a text that has more than `count` characters. The result has about `count` characters.
+///
+/// Both ends are kept, because a validation error has the invalid value at the start and the expectation at the end.
 pub(crate) fn shorten(text: &str, count: usize) -> String {
     let total = text.chars().count();
     if total <= count {

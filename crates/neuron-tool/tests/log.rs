@@ -1,5 +1,6 @@
-//! Tests of the registry's log. They are a separate program, because the first subscriber decides for the whole process
-//! which log lines are enabled.
+//! Tests of the warnings that a registry logs.
+//!
+//! The tests are in a separate binary, because `tracing` caches for the whole process which events are enabled.
 
 use std::sync::{Arc, Mutex};
 
@@ -43,7 +44,7 @@ fn registry(names: impl IntoIterator<Item = &'static str>) -> ToolRegistry {
     registry
 }
 
-/// Collects warnings.
+/// A subscriber that collects warnings.
 #[derive(Clone, Default)]
 struct Warnings(Arc<Mutex<Vec<String>>>);
 

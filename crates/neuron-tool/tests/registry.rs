@@ -1,4 +1,4 @@
-//! Tests of the registry, with order, replacement, errors and middleware.
+//! Tests of the registry. They check the order of tools, replacement, errors and middleware.
 
 use std::sync::{Arc, Mutex};
 
@@ -59,7 +59,7 @@ impl ToolDyn for Named {
         definition(self.0)
     }
 
-    // The signature as printed in the book.
+    // This is the signature in the book. It elides the lifetimes, and must compile too.
     fn call_dyn(
         &self,
         input: Value,
@@ -170,7 +170,7 @@ async fn global_middleware_runs_before_tool_middleware_in_order() {
     };
     let mut registry = echo();
     registry.register_dyn(Arc::new(Named("other")));
-    // Added first, but still inside the global middleware.
+    // This middleware is added first, but must be inside the global middleware.
     registry.add_tool_middleware("echo", note("own"));
     registry.add_middleware(note("first")).add_middleware(note("second"));
     run(&registry, json!({ "text": "hi" })).await.unwrap();
@@ -207,7 +207,7 @@ fn named(names: impl IntoIterator<Item = &'static str>) -> ToolRegistry {
     registry
 }
 
-/// Middleware that responds with its own name, the name of the call, and the inner output.
+/// Creates middleware whose output contains its own name, the name of the call, and the inner output.
 fn mark(mark: &'static str) -> impl ToolMiddleware {
     tool_middleware_fn(move |call, ctx, next| {
         Box::pin(async move {
@@ -315,7 +315,7 @@ async fn merged_tools_keep_middleware_order_and_effects() {
     assert_eq!(registry.get("x_a").unwrap().effect(), ToolEffect::AtMostOnce);
 }
 
-/// Regression test. The first model request failed with a vendor's error, far from the merge.
+/// Regression test. A merge accepted invalid names. The error came only from the vendor, with the first model request.
 #[test]
 fn merge_with_invalid_names_changes_nothing() {
     let long = Box::leak("x".repeat(60).into_boxed_str());
@@ -326,7 +326,7 @@ fn merge_with_invalid_names_changes_nothing() {
         assert_eq!(refused, Err(RegistryError::InvalidName { name: format!("{prefix}{name}") }));
         assert_eq!(registry.names().collect::<Vec<_>>(), ["a"]);
         registry.merge_prefixed("abcd", named([&*long])).unwrap();
-        // Unchanged names.
+        // A merge without a prefix does not check names, because it does not change them.
         registry.merge(named(["b.c"])).unwrap();
     }
     assert_eq!(
@@ -347,7 +347,7 @@ async fn merge_with_a_taken_name_changes_nothing() {
         Err(RegistryError::NameTaken { name: "x_c".into() })
     );
     assert_eq!(registry.names().collect::<Vec<_>>(), ["a", "x_c"]);
-    // Without a prefix, with and without middleware.
+    // Merge without a prefix, first without middleware and then with middleware.
     registry.merge(named(["b"])).unwrap();
     let mut other = named(["c"]);
     other.add_middleware(mark("inner"));

@@ -1,7 +1,8 @@
 //! An agent whose model calls have limits, retries and timeouts of tower.
 //!
-//! A server in this process simulates an unreliable model, in Anthropic's wire format. It is overloaded at first, then
-//! over its rate limit, then slow, and finally works. The agent does not notice.
+//! A server in this process simulates an unreliable model, in Anthropic's wire format. The first response is an
+//! overload error, the second a rate limit error, the third is too slow, and the fourth succeeds. The agent receives
+//! only the fourth response.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -22,8 +23,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
     let say = move |text: String| println!("{:>5} ms  {text}", start.elapsed().as_millis());
 
-    // From the outermost to the innermost layer. A call holds one of four permits while it waits for its retries. Each
-    // attempt counts against the rate limit and has a timeout of its own.
+    // The layers are listed from the outermost to the innermost. A call holds one of four permits while it waits for
+    // its retries. Each attempt counts for the rate limit and has its own timeout.
     let layers = ServiceBuilder::new()
         .layer(CallLimitLayer::new(4))
         .retry(RetryTransient::new().max_retries(4).base_delay(Duration::from_millis(100)))
@@ -52,7 +53,7 @@ fn script() -> Vec<ServerReply> {
             .header("retry-after-ms", "250"),
         Reply::text("I am slow today.").delay(Duration::from_secs(60)).into(),
         "I am well again, thank you.".into(),
-        // If the machine stalls for two seconds just then.
+        // This reply is only sent if the machine stalls, so that the attempt before times out.
         "I am well again, thank you.".into(),
     ]
 }

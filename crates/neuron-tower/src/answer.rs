@@ -1,4 +1,4 @@
-//! The response of a model service.
+//! The response of a service to a model call.
 
 use std::future::Future;
 
@@ -8,20 +8,22 @@ use neuron_types::{
     message_events,
 };
 
-/// The response to a [`ModelCall`](crate::ModelCall), whole or as a stream.
+/// The response of a service to a [`ModelCall`](crate::ModelCall), either whole or as a stream.
 ///
-/// A service should respond in the requested form. A service that cannot, such as a cache of whole responses, may use
-/// the other form, which [`ServiceProvider`](crate::ServiceProvider) converts.
+/// A service should respond in the [requested](crate::ModelCall::wants_stream) form. A service that cannot, such as a
+/// cache of whole responses, may respond in the other form. [`ServiceProvider`](crate::ServiceProvider) then converts
+/// the response.
 #[derive(Debug)]
 pub enum ModelResponseFuture {
-    /// The whole response.
+    /// The complete response.
     Whole(Box<CompletionResponse>),
-    /// The response as a stream. Errors after its beginning are events of the stream, so layers do not see them.
+    /// The response as a stream of events. An error after the start of the stream is an event of the stream. Layers see
+    /// it only if they read the stream.
     Stream(StreamHandle),
 }
 
 impl ModelResponseFuture {
-    /// Returns the whole response. Reads a stream to its end.
+    /// Converts to the complete response. A stream is read to its end.
     ///
     /// # Errors
     ///
@@ -41,7 +43,7 @@ impl ModelResponseFuture {
         }
     }
 
-    /// Returns the response as a stream. The stream of a whole response has one delta for each block.
+    /// Converts to a stream. The stream of a whole response has one delta for each block.
     #[must_use]
     pub fn into_stream(self) -> StreamHandle {
         match self {

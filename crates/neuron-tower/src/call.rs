@@ -1,13 +1,13 @@
-//! A model call, as layers see it.
+//! The request type of the tower services, which is a model call.
 
 use std::sync::Arc;
 
 use neuron_types::{CompletionRequest, RequestRef};
 
-/// A model call, with its request and the requested form of the response.
+/// A model call, which consists of the request and the requested form of the response.
 ///
-/// The request is borrowed or shared, so a clone is cheap for conversations of any length, and a retry does not copy
-/// the history. A layer reads the request with [`request`](Self::request) and replaces it with
+/// The request is borrowed or shared. Therefore a clone is cheap for conversations of any length, and a retry does not
+/// copy the history. A layer reads the request with [`request`](Self::request) and replaces it with
 /// [`with_request`](Self::with_request).
 ///
 /// # Example: a layer that selects a smaller model
@@ -32,6 +32,7 @@ pub struct ModelCall<'r> {
     wants_stream: bool,
 }
 
+/// The request of a call, which is cheap to clone.
 #[derive(Debug, Clone)]
 enum Request<'r> {
     Borrowed(RequestRef<'r>),
@@ -39,29 +40,29 @@ enum Request<'r> {
 }
 
 impl<'r> ModelCall<'r> {
-    /// Creates a call with a whole response.
+    /// Creates a call that requests a whole response.
     #[must_use]
     pub fn whole(request: RequestRef<'r>) -> Self {
         Self { request: Request::Borrowed(request), wants_stream: false }
     }
 
-    /// Creates a call with a streamed response.
+    /// Creates a call that requests a streamed response.
     #[must_use]
     pub fn streamed(request: RequestRef<'r>) -> Self {
         Self { request: Request::Borrowed(request), wants_stream: true }
     }
 
-    /// Same as [`whole`](Self::whole), for an owned request.
+    /// Creates a call that requests a whole response, from an owned request.
     pub(crate) fn owned_whole(request: Arc<CompletionRequest>) -> Self {
         Self { request: Request::Shared(request), wants_stream: false }
     }
 
-    /// Same as [`streamed`](Self::streamed), for an owned request.
+    /// Creates a call that requests a streamed response, from an owned request.
     pub(crate) fn owned_streamed(request: Arc<CompletionRequest>) -> Self {
         Self { request: Request::Shared(request), wants_stream: true }
     }
 
-    /// Returns the request.
+    /// Returns the request in its borrowed form.
     #[must_use]
     pub fn request(&self) -> RequestRef<'_> {
         match &self.request {
@@ -76,13 +77,13 @@ impl<'r> ModelCall<'r> {
         self.wants_stream
     }
 
-    /// Replaces the request.
+    /// Returns the call with another request. The requested form of the response does not change.
     #[must_use]
     pub fn with_request(self, request: impl Into<Arc<CompletionRequest>>) -> ModelCall<'static> {
         ModelCall { request: Request::Shared(request.into()), wants_stream: self.wants_stream }
     }
 
-    /// Converts the call to a call with an owned request. Copies a borrowed request. A shared request remains shared.
+    /// Converts to a call without borrowed data. A borrowed request is copied. A shared request stays shared.
     #[must_use]
     pub fn into_owned(self) -> ModelCall<'static> {
         let request = match self.request {

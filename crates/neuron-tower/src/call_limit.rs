@@ -1,4 +1,4 @@
-//! A limit on open calls that counts a stream until it ends.
+//! A limit on open calls, which counts a streamed call until the end of its stream.
 
 use std::fmt;
 use std::future::Future;
@@ -15,12 +15,12 @@ use tower::{Layer, Service};
 
 use crate::{ModelCall, ModelResponseFuture};
 
-/// Limits the number of open calls. A streamed response is open until it ends or is dropped.
+/// A layer that limits the number of open calls. A streamed call is open until its stream ends or is dropped.
 ///
-/// tower's `concurrency_limit` counts a stream only until it begins. Vendors count it until it ends.
+/// tower's `concurrency_limit` counts a streamed call only until the stream starts. Vendors count it until the stream
+/// ends.
 ///
-/// The limit belongs to the layer. All services that are wrapped by it or by its clones share it. A limit of 0 blocks
-/// every call.
+/// All services that are wrapped by the layer or by its clones share one limit. A limit of 0 blocks every call.
 ///
 /// # Example: two agents that share a limit
 ///
@@ -35,14 +35,15 @@ use crate::{ModelCall, ModelResponseFuture};
 /// ```
 #[derive(Debug, Clone)]
 pub struct CallLimitLayer {
+    /// The permits, one for each call that may be open.
     permits: Arc<Semaphore>,
 }
 
 impl CallLimitLayer {
-    /// Creates a limit.
+    /// Creates a layer with a maximum number of open calls.
     #[must_use]
     pub fn new(open_calls: usize) -> Self {
-        // tokio's semaphore panics above its maximum.
+        // tokio's semaphore panics if the number of permits exceeds its maximum.
         Self { permits: Arc::new(Semaphore::new(open_calls.min(Semaphore::MAX_PERMITS))) }
     }
 }
@@ -60,7 +61,7 @@ impl<S> Layer<S> for CallLimitLayer {
 pub struct CallLimit<S> {
     service: S,
     permits: PollSemaphore,
-    /// Held from the first `poll_ready` to the call.
+    /// The permit for the next call. Acquired by `poll_ready` and moved to the future by `call`.
     permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -73,6 +74,7 @@ where
     type Future = CallLimitFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        // `poll_ready` may be called several times before `call`. Acquire only one permit.
         if self.permit.is_none() {
             self.permit = ready!(self.permits.poll_acquire(cx));
         }
@@ -84,7 +86,7 @@ where
     }
 }
 
-/// Shares the limit. The clone has no permit.
+/// Creates a service that shares the limit. The clone has no permit, because it was not polled to be ready.
 impl<S: Clone> Clone for CallLimit<S> {
     fn clone(&self) -> Self {
         Self { service: self.service.clone(), permits: self.permits.clone(), permit: None }
@@ -92,7 +94,7 @@ impl<S: Clone> Clone for CallLimit<S> {
 }
 
 pin_project! {
-    /// The response future of a [`CallLimit`], which holds the call's permit.
+    /// The response future of a [`CallLimit`]. It holds the permit of the call.
     pub struct CallLimitFuture<F> {
         #[pin]
         answer: F,
@@ -115,7 +117,7 @@ where
                 let events = PermittedStream { events: handle.receiver, permit };
                 ModelResponseFuture::Stream(StreamReceiver::new(events).into())
             }
-            // The permit is dropped here, because a whole response ends the call.
+            // A call with a whole response has ended. Its permit is dropped here.
             whole @ ModelResponseFuture::Whole(_) => whole,
         }))
     }
@@ -127,7 +129,7 @@ impl<F> fmt::Debug for CallLimitFuture<F> {
     }
 }
 
-/// A stream that holds the call's permit until its last event.
+/// A stream that holds the permit of its call until the last event.
 struct PermittedStream {
     events: StreamReceiver,
     permit: Option<OwnedSemaphorePermit>,
@@ -138,7 +140,7 @@ impl Stream for PermittedStream {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
         let event = ready!(Pin::new(&mut self.events).poll_next(cx));
-        // The call ends with its last event, even if the caller keeps the receiver.
+        // Release the permit after the last event, because the caller may keep the receiver.
         if matches!(event, None | Some(StreamEvent::ResponseComplete(_) | StreamEvent::Error(_))) {
             self.permit = None;
         }

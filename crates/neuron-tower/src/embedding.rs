@@ -18,11 +18,11 @@ use crate::service_provider::call_when_ready;
 
 /// An [`EmbeddingProvider`] as a tower service.
 ///
-/// The service is always ready, and its clones share the provider. Requests are shared, so a clone is cheap. The
-/// provider needs an owned request, so each attempt copies the request if a layer such as `retry` still holds the
-/// shared one.
+/// The service is always ready, and its clones share the provider. A request is an `Arc`, which is cheap to clone. The
+/// provider needs an owned request. Therefore each attempt copies the request if a layer such as `retry` holds another
+/// clone of the `Arc`.
 ///
-/// A [`ServiceProvider`] around this service is an embedding provider again.
+/// To use the service as an [`EmbeddingProvider`] again, wrap it in a [`ServiceProvider`].
 ///
 /// # Example
 ///
@@ -70,6 +70,7 @@ impl<P: EmbeddingProvider + 'static> Service<Arc<EmbeddingRequest>> for Embeddin
 
     fn call(&mut self, request: Arc<EmbeddingRequest>) -> Self::Future {
         let provider = Arc::clone(&self.provider);
+        // `unwrap_or_clone` copies the request only if a layer holds another clone of the `Arc`.
         Box::pin(async move { provider.embed(Arc::unwrap_or_clone(request)).await })
     }
 }
@@ -100,7 +101,7 @@ where
             let start = Instant::now();
             let answer = call_when_ready(self.service(), Arc::new(request)).await;
             let answer = answer.map_err(|error| embedding_error(error, start.elapsed()))?;
-            // The time starts with the call and not in the queue, as tower's timeouts do.
+            // Measure the time from the call, without the wait for readiness. tower's timeouts do the same.
             let start = Instant::now();
             answer.await.map_err(|error| embedding_error(error.into(), start.elapsed()))
         }

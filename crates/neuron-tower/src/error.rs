@@ -1,4 +1,4 @@
-//! Errors of a stack of layers, with their classification and their conversion to errors of neuron.
+//! Classification of the errors of layers, and their conversion to errors of neuron.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,10 +8,11 @@ use tower::BoxError;
 use tower::load_shed::error::Overloaded;
 use tower::timeout::error::Elapsed;
 
-/// An error that reports whether the same call may succeed later. Used by [`RetryTransient`](crate::RetryTransient).
+/// An error that states whether a retry of the same call may succeed. Used by
+/// [`RetryTransient`](crate::RetryTransient).
 ///
-/// It is implemented for the errors of neuron, and for [`tower::BoxError`], in which layers box them. Implement it for
-/// the error types of your own layers.
+/// [`ProviderError`], [`EmbeddingError`] and [`tower::BoxError`] implement this trait. Many layers box their errors as
+/// `BoxError`. Implement the trait for the error types of your own layers.
 ///
 /// # Example
 ///
@@ -30,10 +31,10 @@ use tower::timeout::error::Elapsed;
 /// assert!(elapsed.is_retryable());
 /// ```
 pub trait RetryableError: fmt::Display {
-    /// Returns `true` if the same call may succeed later.
+    /// Returns `true` if a retry of the same call may succeed.
     fn is_retryable(&self) -> bool;
 
-    /// Returns the minimum delay before a retry, if the error has one.
+    /// Returns the minimum delay before a retry. Returns `None` if the error requests no delay.
     fn retry_after(&self) -> Option<Duration>;
 }
 
@@ -57,8 +58,8 @@ impl RetryableError for EmbeddingError {
     }
 }
 
-/// Delegates to neuron's error in the box. tower's own "timed out" and "overloaded" are retryable, all other errors are
-/// not.
+/// Uses the classification of a [`ProviderError`] or [`EmbeddingError`] inside the box. tower's [`Elapsed`] and
+/// [`Overloaded`] are retryable. Any other error is not retryable.
 impl RetryableError for BoxError {
     fn is_retryable(&self) -> bool {
         match inner(self) {
@@ -72,7 +73,7 @@ impl RetryableError for BoxError {
     }
 }
 
-/// Returns neuron's error in the box.
+/// Returns the [`ProviderError`] or [`EmbeddingError`] inside the box. Returns `None` for any other error.
 fn inner(error: &BoxError) -> Option<&dyn RetryableError> {
     if let Some(error) = error.downcast_ref::<ProviderError>() {
         return Some(error);
@@ -80,19 +81,21 @@ fn inner(error: &BoxError) -> Option<&dyn RetryableError> {
     Some(error.downcast_ref::<EmbeddingError>()?)
 }
 
-/// Converts the error of a stack. `waited` is the duration of the call.
+/// Converts the error of a service to a [`ProviderError`]. `waited` is the duration of the call, for
+/// [`ProviderError::Timeout`].
 pub(crate) fn provider_error(error: BoxError, waited: Duration) -> ProviderError {
     match error.downcast::<ProviderError>() {
         Ok(error) => *error,
         Err(error) if error.is::<Elapsed>() => ProviderError::Timeout(waited),
         Err(error) if error.is::<Overloaded>() => {
-            ProviderError::ServiceUnavailable("the load-shed layer turned the call away".into())
+            ProviderError::ServiceUnavailable("the load-shed layer rejected the call".into())
         }
         Err(error) => ProviderError::Other(error),
     }
 }
 
-/// Converts the error of a stack. `waited` is the duration of the call.
+/// Converts the error of a service to an [`EmbeddingError`]. `waited` is the duration of the call, for
+/// [`EmbeddingError::Timeout`].
 pub(crate) fn embedding_error(error: BoxError, waited: Duration) -> EmbeddingError {
     match error.downcast::<EmbeddingError>() {
         Ok(error) => *error,

@@ -1,7 +1,8 @@
 //! tower middleware for model providers, and tower services as providers.
 //!
-//! Providers do not retry or limit calls. [`tower`] adds retries, timeouts, rate and concurrency limits, load shedding,
-//! buffers, and your own layers. The result is a [`Provider`](neuron_types::Provider) again, for example for an agent.
+//! Providers do not retry or limit calls. With [`tower`] you can add retries, timeouts, rate limits, concurrency
+//! limits, load shedding, buffers, and your own layers. The result is a [`Provider`](neuron_types::Provider) again, for
+//! example for an agent.
 //!
 //! ```
 //! use std::time::Duration;
@@ -32,10 +33,11 @@
 //!
 //! # Model layers of a run
 //!
-//! tower layers wrap a provider. They do not know the run that calls it, are inside the call that a durable engine
-//! journals, and apply to all agents that share the provider. A [`ModelLayer`](neuron_types::ModelLayer) of the agent
-//! loop wraps each model call of one agent. It receives the conversation, and may change the request or reject the
-//! response. Agents retry by default, so disable the retries in one of both places (`LoopConfig::retries`).
+//! tower layers wrap a provider. They apply to all agents that share the provider, and do not know the run that makes a
+//! call. They are inside the call that a durable engine journals. A [`ModelLayer`](neuron_types::ModelLayer) of the
+//! agent loop wraps each model call of one agent. It receives the conversation, and may change the request or reject
+//! the response. An agent also retries calls by default. If a tower layer retries, disable the retries of the agent
+//! (`LoopConfig::retries`).
 //!
 //! # Overview
 //!
@@ -51,9 +53,9 @@
 //!
 //! # No copies
 //!
-//! The agent loop lends the conversation to the provider, and this crate preserves that. Layers receive a [`ModelCall`]
-//! that borrows the request, and every retry borrows it again. Only [`OwnedRequestLayer`] copies the request, once for
-//! each call.
+//! The agent loop passes the conversation to the provider by reference, and so does this crate. Layers receive a
+//! [`ModelCall`] that borrows the request, and a retry borrows the request again. Only [`OwnedRequestLayer`] copies the
+//! request, once for each call.
 //!
 //! # The order of layers
 //!
@@ -70,15 +72,19 @@
 //!
 //! # Streams
 //!
-//! For a layer, a streamed response is complete as soon as the stream begins. So `timeout` limits the time to the
-//! beginning (the provider's own timeouts cover the rest), `retry` retries only until then, and `concurrency_limit`
-//! counts a call only until then. [`CallLimitLayer`] counts it until it ends.
+//! For a layer, a streamed call is complete as soon as the stream starts. Therefore
+//!
+//! - `timeout` limits only the time until the stream starts. The provider's own timeouts apply to the stream.
+//! - `retry` retries only errors before the stream starts.
+//! - `concurrency_limit` counts a call only until the stream starts. [`CallLimitLayer`] counts it until the stream
+//!   ends.
 //!
 //! # Features and platforms
 //!
 //! This crate uses tower 0.5 without its optional limits. Depend on `tower` with the features of the layers that you
-//! need (`limit`, `buffer`). `retry`, `timeout` and `load-shed` are already enabled. Timers are tokio's, so a tokio
-//! runtime with time enabled is required. On `wasm32-unknown-unknown` there is none, and this crate cannot be used.
+//! need (`limit`, `buffer`). `retry`, `timeout` and `load-shed` are already enabled. The layers use tokio's timers, so
+//! a tokio runtime with an enabled timer is required. This crate cannot be used on `wasm32-unknown-unknown`, which has
+//! no such timer.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -1,4 +1,4 @@
-//! A copy of the request, for layers that keep it longer than it is borrowed.
+//! A layer that copies the request, for inner layers that need a request without borrowed data.
 
 use std::task::{Context, Poll};
 
@@ -6,11 +6,12 @@ use tower::{Layer, Service};
 
 use crate::ModelCall;
 
-/// Converts borrowed requests to owned requests for the inner layers. Put it around a `buffer` or a boxed service.
+/// A layer that converts borrowed requests to owned requests for its inner layers. Put it around a `buffer` or a boxed
+/// service.
 ///
-/// It copies the request of each call, including the history. The inner layers share the copy, also for retries, so put
-/// it outside of `retry`. Otherwise each attempt makes a copy. An owned request
-/// ([`Provider::complete`](neuron_types::Provider::complete)) is not copied.
+/// The layer copies the request of each call, including the history. The inner layers share the copy. Put the layer
+/// outside of `retry`, because otherwise each attempt makes a copy. A request that is already owned, from
+/// [`Provider::complete`](neuron_types::Provider::complete), is not copied.
 ///
 /// # Example
 ///
@@ -39,7 +40,7 @@ impl<S> Layer<S> for OwnedRequestLayer {
     }
 }
 
-/// A service that converts borrowed requests for an inner service with owned requests. See [`OwnedRequestLayer`].
+/// A service that converts borrowed requests to owned requests for its inner service. See [`OwnedRequestLayer`].
 #[derive(Debug, Clone)]
 pub struct OwnRequest<S> {
     service: S,

@@ -9,10 +9,10 @@ use tower::Service;
 
 use crate::{ModelCall, ModelResponseFuture};
 
-/// A [`Provider`] as a tower service, the innermost service of a stack.
+/// A [`Provider`] as a tower service. It is the innermost service, inside all layers.
 ///
-/// The service is always ready, calls the provider's by-reference methods, and its clones share the provider. A call
-/// allocates one box for its future. Dropping the future drops the provider's future.
+/// The service is always ready, and its clones share the provider. It calls the methods of the provider that borrow the
+/// request. A call allocates one box for its future. Dropping the future cancels the call.
 pub struct ProviderService<P> {
     provider: Arc<P>,
 }
@@ -23,7 +23,7 @@ impl<P> ProviderService<P> {
         Self { provider: Arc::new(provider) }
     }
 
-    /// Returns the provider.
+    /// Returns the wrapped provider.
     #[must_use]
     pub fn provider(&self) -> &P {
         &self.provider

@@ -1,4 +1,4 @@
-//! The retry policy.
+//! A policy for tower's `retry` layer.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -11,20 +11,21 @@ use crate::RetryableError;
 #[cfg(test)]
 mod tests;
 
-/// A policy for tower's `retry` that retries calls with temporary errors.
+/// A policy for tower's `retry` layer, which retries a call after a transient error.
 ///
-/// An error that [is retryable](RetryableError::is_retryable) is retried after a delay:
+/// If an error [is retryable](RetryableError::is_retryable), the call is retried after a delay:
 ///
-/// - The delay is exactly the time that the provider requests ([`retry_after`](RetryableError::retry_after)). If that
-///   is longer than [`max_retry_after`](Self::max_retry_after), the error is returned at once.
-/// - Without such a request the delay is random, between zero and a bound that doubles with each retry, from
-///   [`base_delay`](Self::base_delay) to [`max_delay`](Self::max_delay). The jitter spreads callers that failed at the
-///   same time.
+/// - If the provider requests a delay ([`retry_after`](RetryableError::retry_after)), exactly this delay is used. If
+///   the requested delay is longer than [`max_retry_after`](Self::max_retry_after), the error is returned immediately.
+/// - Otherwise the delay is random, between zero and a bound. The bound starts at [`base_delay`](Self::base_delay) and
+///   doubles with each retry, up to [`max_delay`](Self::max_delay). The jitter spreads the retries of callers that
+///   failed at the same time.
 ///
-/// The defaults are those of the vendors' own libraries, which are 2 retries, 0.5 s, 8 s, and 60 s.
+/// The defaults are 2 retries, a base delay of 0.5 s, a maximum delay of 8 s, and a maximum requested delay of 60 s.
+/// The vendors' own libraries have the same defaults.
 ///
-/// Retries are counted per call. Of a stream, only the beginning is retried. Later errors are events of the stream,
-/// because shown output cannot be taken back.
+/// Retries are counted per call. A streamed call is retried only until its stream starts. Later errors are events of
+/// the stream, because the deltas that the reader has received cannot be taken back.
 ///
 /// # Example
 ///
@@ -40,17 +41,22 @@ mod tests;
 /// ```
 #[derive(Debug, Clone)]
 pub struct RetryTransient {
+    /// Maximum number of retries of a call.
     max_retries: u32,
+    /// Bound of the delay before the first retry.
     base_delay: Duration,
+    /// Maximum bound of a delay.
     max_delay: Duration,
+    /// Maximum delay that a provider may request.
     max_retry_after: Duration,
+    /// Set if delays are random, up to the bound.
     jitter: bool,
-    /// The number of retries of this call. tower clones the policy for each call.
+    /// Number of retries of the current call so far. tower clones the policy for each call.
     retries: u32,
 }
 
 impl RetryTransient {
-    /// Creates a policy with the defaults.
+    /// Creates a policy with the default values.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -70,50 +76,53 @@ impl RetryTransient {
         self
     }
 
-    /// Sets the bound of the first delay. Default: 0.5 s.
+    /// Sets the bound of the delay before the first retry. The bound doubles with each retry. Default: 0.5 s.
     #[must_use]
     pub fn base_delay(mut self, delay: Duration) -> Self {
         self.base_delay = delay;
         self
     }
 
-    /// Sets the maximum of the doubled bound. Default: 8 s.
+    /// Sets the maximum bound of a delay. Default: 8 s.
     #[must_use]
     pub fn max_delay(mut self, delay: Duration) -> Self {
         self.max_delay = delay;
         self
     }
 
-    /// Sets the maximum delay that a provider may request. A call with a longer delay is not retried. Default: 60 s.
+    /// Sets the maximum delay that a provider may request. If it requests a longer delay, the call is not retried.
+    /// Default: 60 s.
     #[must_use]
     pub fn max_retry_after(mut self, delay: Duration) -> Self {
         self.max_retry_after = delay;
         self
     }
 
-    /// Disables the jitter, so that each delay is exactly the doubled bound. For tests, and for a single caller.
+    /// Disables the jitter. Each delay is then equal to its bound. Use this for tests, or if there is only one caller.
     #[must_use]
     pub fn without_jitter(mut self) -> Self {
         self.jitter = false;
         self
     }
 
-    /// Returns the delay before the next attempt. `None` if the call is not retried.
+    /// Returns the delay before the next attempt. Returns `None` if the call must not be retried after this error.
     fn delay(&self, error: &impl RetryableError) -> Option<Duration> {
         if self.retries >= self.max_retries || !error.is_retryable() {
             return None;
         }
         match error.retry_after() {
-            // A requested delay of zero is ignored, because many callers would return at the same time.
+            // Ignore a requested delay of zero, because many callers would retry at the same time.
             None | Some(Duration::ZERO) => Some(self.backoff()),
             Some(delay) => (delay <= self.max_retry_after).then_some(delay),
         }
     }
 
+    /// Returns the delay before the next attempt if the provider requests no delay.
     fn backoff(&self) -> Duration {
         let factor = 1_u32.checked_shl(self.retries).unwrap_or(u32::MAX);
         let bound = self.base_delay.saturating_mul(factor).min(self.max_delay);
         match self.jitter {
+            // `RandomState` hashes with random keys, which is random enough for jitter.
             true => fraction_of(bound, RandomState::new().hash_one(self.retries)),
             false => bound,
         }
@@ -146,9 +155,11 @@ where
     }
 }
 
-/// Returns a random fraction of a duration. `random` is uniform over all `u64`.
+/// Returns a fraction of `bound`, from zero up to `bound`. `random` chooses the fraction. It must be uniformly
+/// distributed over all values of `u64`.
 fn fraction_of(bound: Duration, random: u64) -> Duration {
+    // An `f64` has 53 bits of precision. This gives a number from 0 to less than 1.
     let fraction = (random >> 11) as f64 / (1_u64 << 53) as f64;
-    // Rounding may exceed the maximum duration, if the bound is that large.
+    // For a bound near the maximum `Duration`, the rounded product may exceed the maximum.
     Duration::try_from_secs_f64(bound.as_secs_f64() * fraction).unwrap_or(bound)
 }

@@ -14,27 +14,27 @@ use tower::{BoxError, Layer, Service};
 use crate::error::provider_error;
 use crate::{EmbeddingService, ModelCall, ModelResponseFuture, ProviderService};
 
-/// A tower service as a [`Provider`], for example for an agent.
+/// A tower service as a [`Provider`], for example for an agent. A service for embeddings, such as an
+/// [`EmbeddingService`], becomes an [`EmbeddingProvider`].
 ///
-/// The service takes a [`ModelCall`] of any lifetime and must be cloneable. Each call uses a clone, once that is ready.
-/// Put a [`SharedServiceLayer`](crate::SharedServiceLayer) around a layer that cannot be cloned (`rate_limit`), and an
-/// [`OwnedRequestLayer`](crate::OwnedRequestLayer) around a layer that keeps requests (`buffer`).
-///
-/// Around an [`EmbeddingService`] it is an [`EmbeddingProvider`].
+/// The service must accept a [`ModelCall`] of any lifetime and must implement `Clone`. Each call clones the service and
+/// waits until the clone is ready. Put a [`SharedServiceLayer`](crate::SharedServiceLayer) around a layer that cannot
+/// be cloned, such as `rate_limit`. Put an [`OwnedRequestLayer`](crate::OwnedRequestLayer) around a layer that needs
+/// requests without borrowed data, such as `buffer`.
 ///
 /// # Errors
 ///
 /// | error of the service | becomes |
 /// |---|---|
-/// | [`ProviderError`], boxed or not | itself |
+/// | [`ProviderError`], boxed or not | the same error |
 /// | [`Elapsed`](tower::timeout::error::Elapsed) | [`ProviderError::Timeout`] with the time since the service was called, earlier attempts included |
 /// | [`Overloaded`](tower::load_shed::error::Overloaded) | [`ProviderError::ServiceUnavailable`], which is retryable |
-/// | anything else | [`ProviderError::Other`] with the error as source |
+/// | any other error | [`ProviderError::Other`] with the error as source |
 ///
 /// # Cancel safety
 ///
-/// Dropping a call's future cancels the call, including a wait for a limit, for a retry, or for the provider. Its
-/// permits are released at once.
+/// Dropping a call's future cancels the call, even while it waits for a limit, for a retry, or for the provider. The
+/// permits of the call are released immediately.
 ///
 /// # Example: an agent
 ///
@@ -62,10 +62,11 @@ use crate::{EmbeddingService, ModelCall, ModelResponseFuture, ProviderService};
 #[derive(Clone)]
 pub struct ServiceProvider<S> {
     service: S,
+    /// The metadata of the wrapped provider. Empty for a provider from [`new`](Self::new).
     info: StoredInfo,
 }
 
-/// The values of [`Provider::info`] and [`EmbeddingProvider::embedding_info`].
+/// An owned form of [`ProviderInfo`], for [`Provider::info`] and [`EmbeddingProvider::embedding_info`].
 #[derive(Clone, Default)]
 struct StoredInfo {
     name: String,
@@ -76,6 +77,7 @@ struct StoredInfo {
 }
 
 impl StoredInfo {
+    /// Copies the metadata of a provider.
     fn of(info: ProviderInfo<'_>) -> Self {
         Self {
             name: info.name.to_owned(),
@@ -88,13 +90,13 @@ impl StoredInfo {
 }
 
 impl<S> ServiceProvider<S> {
-    /// Creates a provider from a service. Its info is empty, so telemetry has no provider name.
+    /// Creates a provider from a service. Its [`ProviderInfo`] is empty, so telemetry contains no provider name.
     pub fn new(service: S) -> Self {
         Self { service, info: StoredInfo::default() }
     }
 
-    /// Wraps a provider with layers, for example from a [`ServiceBuilder`](tower::ServiceBuilder). The info of the
-    /// provider is kept, so telemetry has its name, default model and server.
+    /// Wraps a provider with layers, for example from a [`ServiceBuilder`](tower::ServiceBuilder). The result returns
+    /// the [`ProviderInfo`] of the wrapped provider, so telemetry contains its name, default model and server.
     pub fn layered<P, L>(layers: L, provider: P) -> Self
     where
         P: Provider,
@@ -104,8 +106,8 @@ impl<S> ServiceProvider<S> {
         Self { service: layers.layer(ProviderService::new(provider)), info }
     }
 
-    /// Wraps an embedding provider with layers. The info of the provider is kept, so telemetry has its name, default
-    /// model for embeddings and server.
+    /// Wraps an embedding provider with layers. The result returns the [`ProviderInfo`] of the wrapped provider, so
+    /// telemetry contains its name, default embedding model and server.
     pub fn layered_embeddings<P, L>(layers: L, provider: P) -> Self
     where
         P: EmbeddingProvider,
@@ -115,12 +117,13 @@ impl<S> ServiceProvider<S> {
         Self { service: layers.layer(EmbeddingService::new(provider)), info }
     }
 
-    /// Returns the service.
+    /// Returns the wrapped service.
     #[must_use]
     pub fn service(&self) -> &S {
         &self.service
     }
 
+    /// Returns the stored metadata. Both provider traits use it.
     pub(crate) fn own_info(&self) -> ProviderInfo<'_> {
         let StoredInfo { name, default_model, server_address, server_port, forced_calls } =
             &self.info;
@@ -142,6 +145,7 @@ where
         &self,
         request: CompletionRequest,
     ) -> impl Future<Output = Result<CompletionResponse, ProviderError>> + WasmCompatSend {
+        // The layers share the owned request, so a retry does not copy it.
         let call = ModelCall::owned_whole(Arc::new(request));
         async move { self.send_call(call).await?.into_response().await }
     }
@@ -178,18 +182,20 @@ where
     S: for<'r> Service<ModelCall<'r>, Response = ModelResponseFuture, Error = E> + Clone,
     E: Into<BoxError>,
 {
+    /// Waits until the service is ready, makes the call, and converts its error.
     async fn send_call(&self, call: ModelCall<'_>) -> Result<ModelResponseFuture, ProviderError> {
         let start = Instant::now();
         let answer = call_when_ready(&self.service, call).await;
         let answer = answer.map_err(|error| provider_error(error, start.elapsed()))?;
-        // The time starts with the call and not in the queue, as tower's timeouts do.
+        // Measure the time from the call, without the wait for readiness. tower's timeouts do the same.
         let start = Instant::now();
         answer.await.map_err(|error| provider_error(error.into(), start.elapsed()))
     }
 }
 
-/// Calls a clone of the service once it is ready. The clone is dropped before the response arrives, because it may hold
-/// a permit that other calls need.
+/// Clones the service, waits until the clone is ready, and calls the clone. Returns the future of the response.
+///
+/// The clone is dropped before the response arrives, because it may hold a permit that other calls need.
 pub(crate) async fn call_when_ready<S, R>(service: &S, request: R) -> Result<S::Future, BoxError>
 where
     S: Service<R> + Clone,

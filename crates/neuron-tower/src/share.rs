@@ -1,4 +1,4 @@
-//! A shared service that need not be cloneable.
+//! A wrapper that makes any service cloneable. All clones share one service.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,10 +8,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::PollSemaphore;
 use tower::{Layer, Service};
 
-/// Makes a service cloneable, with clones that share it. Put it directly around a `rate_limit`.
+/// A layer that makes a service cloneable. All clones share one service. Put the layer directly around a `rate_limit`.
 ///
-/// [`ServiceProvider`](crate::ServiceProvider) and tower's `retry` clone their service for each call, but a rate limit
-/// has state and cannot be cloned. Unlike `buffer`, this layer spawns no task and accepts requests that borrow.
+/// [`ServiceProvider`](crate::ServiceProvider) and tower's `retry` clone their service for each call. A rate limit has
+/// state and does not implement `Clone`. Unlike `buffer`, this layer spawns no task and accepts borrowed requests.
 ///
 /// # Example
 ///
@@ -43,17 +43,18 @@ impl<S> Layer<S> for SharedServiceLayer {
 
 /// A service that is shared by all its clones. See [`SharedServiceLayer`].
 ///
-/// Clones wait for the service in first-in, first-out order. A clone that is ready holds the permit until it is called
-/// or dropped. Calls run concurrently.
+/// Only one clone at a time can be ready, and holds a permit until it is called or dropped. The other clones wait in
+/// FIFO order. The futures of several calls run concurrently.
 pub struct SharedService<S> {
     service: Arc<Mutex<S>>,
+    /// The single permit to use the service, which all clones share.
     permits: PollSemaphore,
-    /// Held from the first `poll_ready` to the call.
+    /// The permit, if this clone holds it. Held from `poll_ready` until `call`.
     permit: Option<OwnedSemaphorePermit>,
 }
 
 impl<S> SharedService<S> {
-    /// Creates a shared service.
+    /// Wraps a service. All clones of the result share the wrapped service.
     pub fn new(service: S) -> Self {
         Self {
             service: Arc::new(Mutex::new(service)),
@@ -62,7 +63,7 @@ impl<S> SharedService<S> {
         }
     }
 
-    /// Locks the service. The lock is never contended, because only the holder of the permit locks it.
+    /// Locks the service. The lock never waits, because only the holder of the permit locks the service.
     fn lock(&self) -> MutexGuard<'_, S> {
         self.service.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -74,11 +75,12 @@ impl<S: Service<R>, R> Service<R> for SharedService<S> {
     type Future = S::Future;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        // `poll_ready` may be called several times before `call`. Acquire only one permit.
         if self.permit.is_none() {
             self.permit = ready!(self.permits.poll_acquire(cx));
         }
         let result = ready!(self.lock().poll_ready(cx));
-        // A failed service is passed on to the next clone.
+        // After an error, let the next clone use the service.
         if result.is_err() {
             self.permit = None;
         }
@@ -86,14 +88,14 @@ impl<S: Service<R>, R> Service<R> for SharedService<S> {
     }
 
     fn call(&mut self, request: R) -> S::Future {
-        // The permit is released when the call has begun, and not when it ends.
+        // Release the permit when the call has started, so that calls run concurrently.
         let future = self.lock().call(request);
         self.permit = None;
         future
     }
 }
 
-/// Shares the service. The clone has no permit.
+/// Creates a clone that shares the service. The clone has no permit, because it was not polled to be ready.
 impl<S> Clone for SharedService<S> {
     fn clone(&self) -> Self {
         Self { service: Arc::clone(&self.service), permits: self.permits.clone(), permit: None }

@@ -9,18 +9,22 @@ use crate::{Message, StopReason, TokenUsage};
 pub struct AgentResult {
     /// The text of all assistant messages since the last user message.
     pub response: String,
-    /// The whole conversation.
+    /// The whole conversation, including messages from before this run.
     pub messages: Vec<Message>,
-    /// The tokens of this run, including nested agents. Responses without reported usage are estimated.
+    /// The tokens that this run used, including nested agents. If the provider did not report the usage of a response,
+    /// an estimate is counted.
     pub usage: TokenUsage,
-    /// Number of model calls in this run.
+    /// Number of model calls of this run that returned a response.
     pub turns: usize,
-    /// The stop reason of the last response. With [`StopReason::EndTurn`] and [`StopReason::StopSequence`] the response
-    /// is complete. With [`StopReason::ToolUse`], a condition or a typed output ended the run after the tools ran. Any
-    /// other reason means that the response was cut off or refused.
+    /// The stop reason of the last response.
+    ///
+    /// - [`StopReason::EndTurn`] and [`StopReason::StopSequence`] mean that the response is complete.
+    /// - [`StopReason::ToolUse`] means that a condition or a typed output ended the run after the tools ran.
+    /// - Any other reason means that the response was cut off or refused.
     pub stop_reason: StopReason,
-    /// The limit that made the loop ask the agent to finish, with [`OnLimit::Finalize`](crate::OnLimit::Finalize).
-    /// `None` if no limit was reached.
+    /// Description of the limit that the run reached. `None` if the run reached no limit.
+    ///
+    /// Set only with [`OnLimit::Finalize`](crate::OnLimit::Finalize), which ends a run at a limit with a result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_reached: Option<String>,
 }

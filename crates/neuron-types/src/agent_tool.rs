@@ -1,4 +1,4 @@
-//! Tools that are agents, and how durable contexts run them.
+//! Tools that run an agent, and the lookup of the innermost agent of a nested call.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use crate::{
     WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
 
-/// The future of a tool's result.
+/// The boxed future of a tool's result.
 pub type ToolFuture<'a> = WasmBoxedFuture<'a, Result<ToolOutput, ToolError>>;
 
 /// A set of tools by name, with middleware. Implemented by `neuron_tool::ToolRegistry`.
 pub trait ToolSet: fmt::Debug + WasmCompatSend + WasmCompatSync {
-    /// Returns a tool by its name.
+    /// Returns a tool by its name. Returns `None` if no tool has this name.
     fn get(&self, name: &str) -> Option<Arc<dyn ToolDyn>>;
 
     /// Runs a call through the middleware. A panic of the tool becomes an error result for the model.
     ///
-    /// With a durable context, an [agent](ToolDyn::agent) runs through [`AgentTool::call_in`] and outside of the set's
-    /// sandbox, because the agent's tools have a sandbox of their own. Other tools ignore the context.
+    /// With `durability`, a tool that is an [agent](ToolDyn::agent) runs through [`AgentTool::call_in`]. The agent runs
+    /// outside of the set's sandbox, because its tools have a sandbox of their own. Other tools ignore `durability`.
     ///
     /// # Errors
     ///
@@ -38,16 +38,17 @@ pub trait ToolSet: fmt::Debug + WasmCompatSend + WasmCompatSync {
     ) -> ToolFuture<'a>;
 }
 
-/// A tool that runs an agent. A durable context journals each step of the agent, so a crash repeats at most one model
-/// call.
+/// A tool that runs an agent.
 ///
-/// The context creates a journal for the call (a part of its own journal, or a workflow) and runs the call with
-/// [`ToolSet::call`]. For each step, in any process, it looks up the provider and the tools by [`AgentPath`].
+/// A durable context journals each model and tool call of the agent. After a crash, at most one model call is repeated.
+/// The context creates a journal for the tool call, either as a part of its own journal or as a new workflow. It runs
+/// the tool call with [`ToolSet::call`]. For each step of the agent it looks up the agent's provider and tools by
+/// [`AgentPath`]. A step may run in another process.
 ///
 /// # Contract
 ///
-/// The contract of [`DurableAgent`](crate::DurableAgent) applies. `call_in` runs again on replay and must have no
-/// effects except through its durable context.
+/// The contract of [`DurableAgent`](crate::DurableAgent) applies to [`call_in`](Self::call_in). The method runs again
+/// on replay and must have no effects except through its durable context.
 pub trait AgentTool: WasmCompatSend + WasmCompatSync {
     /// Returns the provider of the agent's model.
     fn provider(&self) -> BoxedProvider;
@@ -55,16 +56,16 @@ pub trait AgentTool: WasmCompatSend + WasmCompatSync {
     /// Returns the tools that the agent may call, including other agents.
     fn tools(&self) -> Arc<dyn ToolSet>;
 
-    /// Runs a call and sends the agent's steps to `durability`. `name` is the name under which the caller registered
-    /// the tool.
+    /// Runs a call of the tool. The agent makes its model and tool calls through `durability`.
     ///
-    /// The agent's context has this name in its [`AgentPath`]. The agent does not wait for signals. If a call needs an
-    /// approval, the run fails with [`ToolError::ApprovalRequired`].
+    /// `name` is the name under which the caller registered the tool. It is appended to the [`AgentPath`] in the
+    /// agent's context. The agent does not wait for signals. If one of its tool calls needs an approval, the run ends
+    /// with [`ToolError::ApprovalRequired`].
     ///
     /// # Errors
     ///
-    /// The errors of [`ToolDyn::call_dyn`]. Errors of `durability` may be mapped to any [`ToolError`], because the
-    /// context keeps the original.
+    /// The errors of [`ToolDyn::call_dyn`]. An error of `durability` may be mapped to any [`ToolError`], because the
+    /// durable context keeps the original error.
     fn call_in<'a>(
         &'a self,
         name: &'a str,
@@ -73,40 +74,47 @@ pub trait AgentTool: WasmCompatSend + WasmCompatSync {
         durability: Durability<'a>,
     ) -> ToolFuture<'a>;
 
-    /// Adds the agent's hooks and permissions to the context of a call of one of its tools. They exist only in the
-    /// agent's process. `ctx` has the hooks and permissions of the parent run. The default adds none.
+    /// Adds the agent's hooks and permission policy to `ctx`, the context of a call of one of the agent's tools. `ctx`
+    /// already has the hooks and the policy of the parent run. The default adds nothing.
+    ///
+    /// An engine that runs tools in another process calls this method there. See
+    /// [`DurableAgent::hand_on`](crate::DurableAgent::hand_on).
     fn hand_on(&self, ctx: &mut ToolContext) {
         let _ = ctx;
     }
 }
 
-/// The agents around a tool call, outermost first, without the agent of the run itself.
+/// The names of the nested agents around a tool call, outermost first.
 ///
-/// The path is stored in the [extensions](ToolContext::extensions) of the call's context. Each name is the name of a
-/// tool of the preceding agent.
+/// The path does not contain the agent of the outermost run. The first name is the name of a tool of that agent. Each
+/// further name is the name of a tool of the preceding agent. The path is stored in the
+/// [extensions](ToolContext::extensions) of the call's context.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AgentPath(Vec<String>);
 
 impl AgentPath {
-    /// Returns the agent path of a context. It is empty for a tool of the run's own agent.
+    /// Returns the agent path of a context. The path is empty for a tool call of the outermost run's agent.
     #[must_use]
     pub fn of(ctx: &ToolContext) -> &[String] {
         ctx.extensions.get::<Self>().map_or(&[], |path| &path.0)
     }
 
-    /// Appends the name of an agent to the path in its context.
+    /// Appends the name of an agent to the path in `ctx`, the context with which the agent runs.
     pub fn enter(ctx: &mut ToolContext, name: impl Into<String>) {
         let mut path = Self::of(ctx).to_vec();
         path.push(name.into());
         ctx.extensions.insert(Self(path));
     }
 
-    /// Finds the innermost agent of a path, starting with the tools of the run's agent. Returns `None` for an empty
-    /// path. `visit` is called for each agent on the way, outermost first.
+    /// Finds the tool of the innermost agent of a path. Returns `None` for an empty path.
+    ///
+    /// `tools` are the tools of the outermost run's agent. `visit` is called for each agent of the path, outermost
+    /// first.
     ///
     /// # Errors
     ///
-    /// [`DurableError::NonDeterminism`] if a name is missing or is not an agent, which means that the code changed.
+    /// [`DurableError::NonDeterminism`] if no tool has a name of the path, or if the tool is not an agent. The code was
+    /// then changed since the path was stored.
     pub fn find(
         path: &[String],
         mut tools: Arc<dyn ToolSet>,

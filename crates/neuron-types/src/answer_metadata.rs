@@ -1,4 +1,4 @@
-//! Metadata of a response beside its content, usage and stop reason.
+//! Metadata of a response other than its content, usage and stop reason.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::{Message, marks};
 
-/// Metadata that a provider reported for a response, such as the request id, rate limits and cost.
+/// Metadata that a provider reported for a response, such as the request id, rate limits and cost. Returned by
+/// [`Message::metadata`].
 ///
-/// [`Message::metadata`] returns it. It is stored in a block at the end of the message, so the loop, sessions,
-/// snapshots and journals keep it with the message. The block is never sent to a model. A provider adds the block only
-/// if the server reported metadata.
+/// The metadata is stored in a block at the end of the message. Sessions, snapshots and journals therefore keep it with
+/// the message. The block is never sent to a model. A provider adds the block only if the server reported metadata.
 ///
 /// # Example
 ///
@@ -28,10 +28,11 @@ use crate::{Message, marks};
 #[serde(default)]
 #[non_exhaustive]
 pub struct AnswerMetadata {
-    /// Request id, as needed by the vendor's support. Taken from the headers `request-id`, `x-request-id` and similar.
+    /// The vendor's id of the request, for questions to the vendor's support. From a header such as `request-id` or
+    /// `x-request-id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// Rate limit headers by lower-case name, for example `x-ratelimit-remaining-tokens`.
+    /// Values of the rate limit headers by lower-case name, for example `x-ratelimit-remaining-tokens`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub rate_limits: BTreeMap<String, String>,
     /// Service tier that processed the request, for example `priority`.
@@ -43,12 +44,13 @@ pub struct AnswerMetadata {
     /// Details of the stop reason, in the vendor's format.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_details: Option<Value>,
-    /// Container in which the server ran code, in the vendor's format. Anthropic expects its container back in requests
-    /// that run code.
+    /// The container in which the server ran code, in the vendor's format. Later requests that run code must contain
+    /// the container, if Anthropic reported it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<Value>,
-    /// Citations and search results outside of the content, in the vendor's format and in response order. Citations of
-    /// Anthropic's API and of the Responses API stay in the text blocks.
+    /// Citations and search results that the vendor sends outside of the content, in the vendor's format and order.
+    ///
+    /// Anthropic's API and the Responses API send citations inside text blocks, which keep them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Value>,
     /// Number of uses of each server-side tool, for example `web_search_requests`.
@@ -57,7 +59,7 @@ pub struct AnswerMetadata {
     /// Log probabilities of the response's tokens, in the vendor's format.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logprobs: Option<Value>,
-    /// Cost of the call in US dollars, if reported.
+    /// Cost of the call in US dollars. `None` if not reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
 }
@@ -71,7 +73,8 @@ impl AnswerMetadata {
 }
 
 impl Message {
-    /// Adds metadata to the message. Existing fields keep their values. Empty metadata changes nothing.
+    /// Adds metadata to the message. If the message already has metadata, its fields keep their values, and only
+    /// missing fields are added. Empty metadata changes nothing.
     #[must_use]
     pub fn with_metadata(mut self, metadata: &AnswerMetadata) -> Self {
         // Serialising cannot fail: every field has a JSON form.
@@ -90,7 +93,7 @@ impl Message {
         self
     }
 
-    /// Returns the response's metadata. `None` if the provider reported none.
+    /// Returns the metadata of the response. Returns `None` if the provider reported no metadata.
     #[must_use]
     pub fn metadata(&self) -> Option<AnswerMetadata> {
         let fields = self.content.iter().rev().find_map(|block| marks::content(block, KIND))?;
@@ -98,7 +101,7 @@ impl Message {
     }
 }
 
-/// `type` of the metadata block.
+/// The value of `type` in the metadata block.
 const KIND: &str = "metadata";
 
 #[cfg(test)]

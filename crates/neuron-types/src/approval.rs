@@ -14,11 +14,12 @@ use crate::{
 
 /// The state of a run that stopped because tool calls need an approval.
 ///
-/// It is complete: any process can continue the run from it. Store it as JSON, show [`calls`](Self::calls) to a person,
-/// and pass it with the [`ApprovalDecisions`] to an agent with the same configuration. It is as large and as
-/// confidential as the conversation. Anyone who can modify it controls which calls run.
+/// Any process can continue the run from this state. Store the state as JSON and show [`calls`](Self::calls) to a
+/// person. Then pass the state and the [`ApprovalDecisions`] to an agent with the same configuration.
 ///
-/// `Debug` omits the conversation and the arguments.
+/// The state contains the conversation, so it is as large and as confidential as the conversation. Protect it against
+/// changes, because anyone who can modify the state controls which calls run. `Debug` omits the conversation and the
+/// arguments.
 ///
 /// # Example
 ///
@@ -38,7 +39,7 @@ use crate::{
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PendingApproval {
-    /// Version of the format. [`PendingApproval::VERSION`] of the release that wrote it.
+    /// Format version of the state, which is [`PendingApproval::VERSION`] of the release that wrote the state.
     pub version: u32,
     /// Id of the run.
     pub run_id: String,
@@ -48,7 +49,7 @@ pub struct PendingApproval {
     /// Number of the current turn, from zero.
     #[serde(default)]
     pub turn: usize,
-    /// Number of model calls with a response.
+    /// Number of model calls that returned a response.
     #[serde(default)]
     pub turns: usize,
     /// Number of model calls, including failed calls.
@@ -57,28 +58,31 @@ pub struct PendingApproval {
     /// Number of tool calls that were started.
     #[serde(default)]
     pub tool_calls: usize,
-    /// Tokens of the run so far.
+    /// Tokens that the run has used so far.
     #[serde(default)]
     pub usage: TokenUsage,
-    /// The share of `usage` that tools and the agents inside them used.
+    /// The part of `usage` that tools and the agents inside them used.
     #[serde(default)]
     pub tool_usage: TokenUsage,
-    /// The conversation. The message after the last response holds the results of its calls, with placeholders for the
-    /// pending calls. Messages that were added while the calls were pending follow it.
+    /// The conversation.
+    ///
+    /// The message after the last response contains the results of the response's tool calls. A pending call has a
+    /// placeholder as its result. Messages that were added while the calls were pending come after this message.
     #[serde(default)]
     pub messages: Vec<Message>,
-    /// The pending calls in the order of the response.
+    /// The pending calls, in the order of the response that made them.
     pub calls: Vec<PendingCall>,
-    /// Effects of tools with [effect keys](crate::Tool::effect_key). Empty unless a durable engine runs the tools.
+    /// The effects of tool calls with [effect keys](crate::Tool::effect_key). Empty if no durable engine runs the
+    /// tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<KnownEffect>,
 }
 
 impl PendingApproval {
-    /// The version of the format that this release writes, and the newest version that it reads.
+    /// The format version that this release writes. It is also the newest version that this release reads.
     pub const VERSION: u32 = 1;
 
-    /// Creates a state with these calls and without a conversation. Set the other fields directly.
+    /// Creates a state with these pending calls and without a conversation. Set the other fields directly.
     pub fn new(run_id: impl Into<String>, calls: Vec<PendingCall>) -> Self {
         Self {
             version: Self::VERSION,
@@ -96,8 +100,8 @@ impl PendingApproval {
         }
     }
 
-    /// Returns a copy without the conversations and effects, also of nested runs. It is meant for display. A run cannot
-    /// continue from it.
+    /// Returns a copy for display, without the conversation and the effects. Those of nested runs are removed too. A
+    /// run cannot continue from the copy.
     #[must_use]
     pub fn without_messages(&self) -> Self {
         let shown = |pending: &PendingCall| PendingCall {
@@ -119,7 +123,7 @@ impl PendingApproval {
         }
     }
 
-    /// Returns a pending call by its id.
+    /// Returns a pending call by its id. Returns `None` if no pending call has this id.
     #[must_use]
     pub fn call(&self, id: &str) -> Option<&PendingCall> {
         self.calls.iter().find(|pending| pending.call.id == id)
@@ -129,10 +133,10 @@ impl PendingApproval {
     ///
     /// # Errors
     ///
-    /// [`ApprovalError::UnsupportedVersion`] if a newer release wrote the state.
+    /// [`ApprovalError::UnsupportedVersion`] if the state was written by a newer release.
     pub fn check_version(&self) -> Result<(), ApprovalError> {
         let (found, supported) = (self.version, Self::VERSION);
-        // Older versions stay readable.
+        // This release also reads all older versions.
         match found > supported {
             true => Err(ApprovalError::UnsupportedVersion { found, supported }),
             false => Ok(()),
@@ -141,11 +145,11 @@ impl PendingApproval {
 
     /// Checks that a run can continue from a stored state.
     ///
-    /// The version is supported, the conversation is valid for providers, and the last response made the pending calls.
-    ///
     /// # Errors
     ///
-    /// [`ApprovalError::UnsupportedVersion`] and [`ApprovalError::Malformed`].
+    /// - [`ApprovalError::UnsupportedVersion`] if the state was written by a newer release.
+    /// - [`ApprovalError::Malformed`] if no call is pending, if the conversation is invalid, or if the last response
+    ///   did not make the pending calls.
     pub fn check_whole(&self) -> Result<(), ApprovalError> {
         self.check_version()?;
         let malformed = |reason: String| ApprovalError::Malformed { reason };
@@ -154,12 +158,14 @@ impl PendingApproval {
         }
         transcript::validate(&self.messages)
             .map_err(|violation| malformed(violation.to_string()))?;
+        // The response that made the calls directly precedes their results.
         let answer =
             transcript::place_of_results(&self.messages).and_then(|place| place.checked_sub(1));
         let answer = answer.and_then(|index| self.messages.get(index));
         for PendingCall { call, nested, .. } in &self.calls {
             let mut made = answer.into_iter().flat_map(Message::tool_uses);
-            // A person may have edited the arguments of a call that already started.
+            // A call with a nested run has started already, maybe with arguments that a person edited. They may differ
+            // from the arguments in the response.
             let is_made = made.any(|made| {
                 (made.id, made.name) == (&*call.id, &*call.name)
                     && (nested.is_some() || *made.input == call.input)
@@ -172,12 +178,14 @@ impl PendingApproval {
         Ok(())
     }
 
-    /// Checks that each decision is for a pending call and has the right form, and that no call is undecided unless the
-    /// decisions are partial.
+    /// Checks that decisions match the pending calls.
+    ///
+    /// Each decision must be on a pending call and have the form that the call requires. Unless the decisions are
+    /// [partial](ApprovalDecisions::partial), each pending call must have a decision.
     ///
     /// # Errors
     ///
-    /// The first mismatch. Undecided calls are reported last.
+    /// The [`ApprovalError`] of the first mismatch. Calls without a decision are reported last.
     pub fn check(&self, decisions: &ApprovalDecisions) -> Result<(), ApprovalError> {
         self.check_version()?;
         for (id, decision) in &decisions.calls {
@@ -193,7 +201,7 @@ impl PendingApproval {
                 (ApprovalDecision::Approve | ApprovalDecision::ApproveEdited { .. }, Some(_)) => {
                     return Err(ApprovalError::Nested { id: id.clone() });
                 }
-                // A denial or a supplied result also decides a call with a waiting sub-agent.
+                // A denial and a supplied result are also valid for a call inside which a sub-agent waits.
                 _ => {}
             }
         }
@@ -219,24 +227,26 @@ impl fmt::Debug for PendingApproval {
     }
 }
 
-/// A call that needs an approval. `Debug` does not show its arguments.
+/// A tool call that needs an approval. `Debug` omits the arguments.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PendingCall {
-    /// The tool call. If `nested` is set, its arguments are the ones with which the call started.
+    /// The tool call. If `nested` is set, the call has started, and these are the arguments with which it started.
     pub call: ToolCall,
-    /// The policy's reason for the approval.
+    /// The reason why the permission policy requires an approval.
     pub reason: String,
-    /// The run of the sub-agent inside the call, if it waits. Decide on its calls with [`ApprovalDecisions::nested`].
+    /// The state of the sub-agent's run inside the call, if that run waits for an approval. Decide on the sub-agent's
+    /// calls with [`ApprovalDecisions::nested`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nested: Option<Box<PendingApproval>>,
-    /// Proof that the agent itself asked for this approval. Set if the agent has an [`ApprovalSigner`].
+    /// Signature that proves that the agent itself requested this approval. `None` if the agent has no
+    /// [`ApprovalSigner`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<ApprovalSignature>,
 }
 
 impl PendingCall {
-    /// Creates a pending call with the policy's reason.
+    /// Creates a pending call. `reason` is the reason why the permission policy requires an approval.
     pub fn new(call: ToolCall, reason: impl Into<String>) -> Self {
         Self { call, reason: reason.into(), nested: None, signature: None }
     }
@@ -253,23 +263,25 @@ impl fmt::Debug for PendingCall {
     }
 }
 
-/// Proof that an agent asked for the approval of a call.
+/// A signature that proves that an agent requested the approval of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalSignature {
-    /// Expiry. `None` if the signature does not expire.
+    /// Time at which the signature expires. `None` if the signature does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<DateTime<Utc>>,
-    /// Message authentication code in hexadecimal digits.
+    /// Message authentication code, in hexadecimal digits.
     pub code: String,
 }
 
-/// Signs pending calls, so that an agent accepts decisions only on calls for which it asked itself. A state that leaves
-/// the process may be modified outside.
+/// Signs pending calls, and verifies the signatures when decisions arrive.
 ///
-/// `run_id` is the id of the run. `tool` is the definition of the called tool. `engine_time` is the clock of a durable
-/// engine. Without it, the system clock is used.
+/// A [`PendingApproval`] may be modified while it is outside of the process. With a signer, an agent accepts decisions
+/// only on calls for which it requested the approval itself.
+///
+/// In both methods, `run_id` is the id of the run, and `tool` is the definition of the called tool. `engine_time`
+/// returns the time of a durable engine's clock. If it is `None`, the system clock is used.
 pub trait ApprovalSigner: WasmCompatSend + WasmCompatSync {
-    /// Signs a call before the run waits for its approval.
+    /// Signs a pending call, before the run waits for its approval.
     fn sign(
         &self,
         run_id: &str,
@@ -278,11 +290,11 @@ pub trait ApprovalSigner: WasmCompatSend + WasmCompatSync {
         engine_time: Option<&dyn Fn() -> DateTime<Utc>>,
     ) -> ApprovalSignature;
 
-    /// Verifies the signature of a call for which a decision arrived.
+    /// Verifies the signature of a pending call, before a decision on the call is executed.
     ///
     /// # Errors
     ///
-    /// [`ApprovalError::Signature`] if the signature is invalid or expired.
+    /// [`ApprovalError::Signature`] if the signature is missing, invalid or expired.
     fn verify(
         &self,
         run_id: &str,
@@ -292,7 +304,7 @@ pub trait ApprovalSigner: WasmCompatSend + WasmCompatSync {
     ) -> Result<(), ApprovalError>;
 }
 
-/// Decisions on the calls of a [`PendingApproval`], by call id.
+/// A person's decisions on the pending calls of a [`PendingApproval`], by call id.
 ///
 /// # Example
 ///
@@ -321,7 +333,7 @@ impl ApprovalDecisions {
         Self::default()
     }
 
-    /// Approves every pending call, including the calls of sub-agents.
+    /// Creates decisions that approve every pending call, including the calls of sub-agents.
     #[must_use]
     pub fn approve_all(pending: &PendingApproval) -> Self {
         pending.calls.iter().fold(Self::new(), |decisions, call| match &call.nested {
@@ -330,13 +342,13 @@ impl ApprovalDecisions {
         })
     }
 
-    /// Approves a call.
+    /// Approves a call, which then runs with its own arguments.
     #[must_use]
     pub fn approve(self, id: &str) -> Self {
         self.with(id, ApprovalDecision::Approve)
     }
 
-    /// Approves a call with other arguments. The result informs the model of them.
+    /// Approves a call with other arguments. The result of the call tells the model that the arguments were changed.
     #[must_use]
     pub fn approve_edited(self, id: &str, input: Value) -> Self {
         self.with(id, ApprovalDecision::ApproveEdited { input })
@@ -348,88 +360,90 @@ impl ApprovalDecisions {
         self.with(id, ApprovalDecision::Deny { reason: reason.into() })
     }
 
-    /// Supplies the result of a call instead of running it.
+    /// Supplies the result of a call. The call does not run.
     #[must_use]
     pub fn supply(self, id: &str, output: ToolOutput) -> Self {
         self.with(id, ApprovalDecision::Supply { output })
     }
 
-    /// Sets the decisions on the calls of the sub-agent inside a call.
+    /// Sets the decisions on the calls of a sub-agent. `id` is the id of the call inside which the sub-agent waits.
     #[must_use]
     pub fn nested(self, id: &str, decisions: Self) -> Self {
         self.with(id, ApprovalDecision::Nested { decisions })
     }
 
-    /// Sets the decision on a call. It replaces an earlier decision.
+    /// Sets the decision on a call. An earlier decision on the call is replaced.
     #[must_use]
     pub fn with(mut self, id: &str, decision: ApprovalDecision) -> Self {
         self.calls.insert(id.to_owned(), decision);
         self
     }
 
-    /// Keeps calls without a decision pending. The run executes the decided calls and stops again.
+    /// Marks the decisions as partial. The run then executes the decided calls and stops again, because all other calls
+    /// stay pending.
     #[must_use]
     pub fn partial(mut self) -> Self {
         self.partial = true;
         self
     }
 
-    /// Returns `true` if undecided calls stay pending.
+    /// Returns `true` if the decisions are marked as [partial](Self::partial).
     #[must_use]
     pub fn is_partial(&self) -> bool {
         self.partial
     }
 
-    /// Returns the decision on a call.
+    /// Returns the decision on a call. Returns `None` if there is no decision on the call.
     #[must_use]
     pub fn get(&self, id: &str) -> Option<&ApprovalDecision> {
         self.calls.get(id)
     }
 }
 
-/// The decision on one call.
+/// The decision on a pending call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ApprovalDecision {
-    /// Run the call.
+    /// Run the call with its own arguments.
     Approve,
     /// Run the call with other arguments.
     ApproveEdited {
-        /// The arguments.
+        /// The arguments that replace the arguments of the call.
         input: Value,
     },
-    /// Do not run the call. The model sees the reason.
+    /// Do not run the call.
     Deny {
-        /// The reason.
+        /// The reason, which the model receives as an error result of the call.
         reason: String,
     },
-    /// Do not run the call and use this result.
+    /// Do not run the call, and use the given result.
     Supply {
-        /// The result.
+        /// The result of the call.
         output: ToolOutput,
     },
-    /// Continue the sub-agent inside the call.
+    /// Continue the run of the sub-agent inside the call.
     Nested {
         /// The decisions on the sub-agent's calls.
         decisions: ApprovalDecisions,
     },
 }
 
-/// The state of a nested run that continues after an approval. The loop puts it into
-/// [`ToolContext::extensions`](crate::ToolContext::extensions) of the call. The tool resumes this run instead of
-/// starting another one.
+/// The state of a nested run that waited for an approval, and the decisions on its pending calls.
+///
+/// The loop inserts this value into [`ToolContext::extensions`](crate::ToolContext::extensions) and calls the tool
+/// again. The tool must then continue the nested run and not start a new run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ResumedApproval {
     /// The state of the nested run.
     pub pending: PendingApproval,
-    /// The decisions on its calls.
+    /// The decisions on the pending calls of the nested run.
     pub decisions: ApprovalDecisions,
 }
 
 impl ResumedApproval {
-    /// Creates the pair of state and decisions.
+    /// Creates the value from the state of a nested run and the decisions.
     #[must_use]
     pub fn new(pending: PendingApproval, decisions: ApprovalDecisions) -> Self {
         Self { pending, decisions }

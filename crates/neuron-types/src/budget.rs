@@ -7,28 +7,30 @@ use crate::{LoopError, TokenUsage, UsageLimits};
 
 /// Usage limits that several agents share. Clones are cheap and share the counters.
 ///
-/// Pass it to an agent or a run, or put it into [`ToolContext::extensions`](crate::ToolContext::extensions). A run
-/// looks for a budget there, and its tools find the budget in their context, so an agent inside a tool shares it
-/// automatically. If a run finds a budget and was also given another one, both apply.
+/// Pass the budget to an agent or to a run, or insert it into
+/// [`ToolContext::extensions`](crate::ToolContext::extensions). A run uses a budget that it finds in its extensions. It
+/// also passes the budget to the contexts of its tool calls. Therefore an agent inside a tool call uses the same
+/// budget. If a run has one budget from its extensions and another from its caller, both budgets apply.
 ///
-/// A model call is made only if one request and an estimate of its tokens fit. The estimate is reserved for the
-/// duration of the call and then replaced by the actual usage. Agents that run concurrently therefore cannot all pass
-/// the check together. Usage can exceed the budget only by the amount by which the estimates of the calls in progress
-/// were too low. If agents run one after another, that is one call. An agent whose call does not fit ends with
-/// [`LoopError::UsageLimitExceeded`], even if another agent returns a part of its reservation later.
+/// A model call is made only if one request and an estimate of its tokens fit into the budget. The estimate is reserved
+/// during the call and then replaced with the actual usage. Thereby agents that run concurrently cannot exceed the
+/// budget together. The usage can exceed the budget only if the estimates of the calls in progress were too low. An
+/// agent whose call does not fit ends with [`LoopError::UsageLimitExceeded`]. It does not wait for other agents to
+/// release reservations.
 ///
-/// - The agent's context strategy estimates the prompt, corrected by the usage that the provider reported. If the
-///   strategy does not [count tokens](crate::ContextStrategy::counts_tokens), only the report is used.
-/// - The estimate for a response is the average length of the run's earlier responses. For the first response it is
+/// - The prompt is estimated by the agent's context strategy, corrected with the usage that the provider reported. If
+///   the strategy does not [count tokens](crate::ContextStrategy::counts_tokens), only the reported usage is used.
+/// - The response is estimated as the average length of the run's earlier responses. The first response is estimated as
 ///   `max_tokens`, but at most 1,000 tokens.
-/// - A call that the provider refused counts as a request and returns its tokens. The usage of a cancelled, dropped or
-///   broken call is unknown. Its estimate counts, or the usage that the provider reported until then if that is more.
-/// - Tool calls count when they start. The whole batch is reserved before.
-/// - The usage of a compaction counts when it is done.
+/// - A call that the provider refused counts as a request without tokens.
+/// - The usage of a cancelled, dropped or broken call is unknown. Its estimate counts, or the usage that the provider
+///   has reported so far if that is more.
+/// - A tool call counts when it starts. The calls of a batch are reserved together before the first of them starts.
+/// - The usage of a compaction counts when the compaction is complete.
 ///
-/// A budget exists in one process. A durable engine does not carry it to tools that run elsewhere. Which call is
-/// refused depends on timing if agents share a budget concurrently, and under a durable engine. There, give each run a
-/// budget of its own.
+/// A budget exists only in its process. A durable engine does not transfer it to tools that run in another process. If
+/// agents share a budget concurrently, the timing decides which call is refused. This is also the case with a durable
+/// engine, where a replay may then differ. Give each run its own budget there.
 ///
 /// # Example
 ///
@@ -49,23 +51,26 @@ use crate::{LoopError, TokenUsage, UsageLimits};
 /// ```
 #[derive(Clone)]
 pub struct Budget {
-    /// The budget's own account and the accounts of its parents, without duplicates.
+    /// The budget's own account, followed by the accounts of its parents, without duplicates.
     accounts: Arc<[Arc<Account>]>,
 }
 
-/// The limits of one budget and its balance.
+/// The limits and the counters of one budget.
 struct Account {
     limits: UsageLimits,
     balance: Mutex<Balance>,
 }
 
+/// The counters of an [`Account`].
 #[derive(Debug, Clone, Copy, Default)]
 struct Balance {
+    /// The usage of completed calls.
     used: Amount,
+    /// The estimated usage of calls in progress.
     reserved: Amount,
 }
 
-/// An amount of each limited resource.
+/// A quantity of each limited resource.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Amount {
     input_tokens: usize,
@@ -81,37 +86,38 @@ impl Budget {
         Self { accounts: Arc::new([Account::new(limits)]) }
     }
 
-    /// Creates a sub-budget with its own limits. Usage counts for the sub-budget and for this budget.
+    /// Creates a sub-budget with its own limits. Usage of the sub-budget also counts for this budget.
     #[must_use]
     pub fn part(&self, limits: UsageLimits) -> Self {
+        // The own account must be first, because the getters report the first account.
         let whole = self.accounts.iter().cloned();
         Self { accounts: std::iter::once(Account::new(limits)).chain(whole).collect() }
     }
 
-    /// Combines two budgets. Usage counts for both.
+    /// Combines two budgets. Usage of the combination counts for both budgets.
     #[must_use]
     pub fn together_with(&self, other: &Self) -> Self {
         let is_new = |account: &&Arc<Account>| {
             !self.accounts.iter().any(|known| Arc::ptr_eq(known, account))
         };
-        // A common parent is charged only once.
+        // The budgets may have a common parent, which must be charged only once.
         let others = other.accounts.iter().filter(is_new);
         Self { accounts: self.accounts.iter().chain(others).cloned().collect() }
     }
 
-    /// Returns the limits.
+    /// Returns the limits of this budget, without the limits of its parents.
     #[must_use]
     pub fn limits(&self) -> UsageLimits {
         self.accounts.first().map(|account| account.limits.clone()).unwrap_or_default()
     }
 
-    /// Returns the tokens used, without reservations.
+    /// Returns the used input and output tokens, without reservations.
     #[must_use]
     pub fn usage(&self) -> TokenUsage {
         self.balance().used.as_usage()
     }
 
-    /// Returns the number of model calls that were made.
+    /// Returns the number of model calls that were made, without calls in progress.
     #[must_use]
     pub fn requests(&self) -> usize {
         self.balance().used.requests
@@ -133,7 +139,8 @@ impl Budget {
     ///
     /// # Errors
     ///
-    /// [`LoopError::UsageLimitExceeded`] if the call does not fit. Then nothing is reserved.
+    /// [`LoopError::UsageLimitExceeded`] if the call does not fit into the budget or into a parent. Then nothing is
+    /// reserved.
     pub fn reserve(
         &self,
         input_tokens: usize,
@@ -142,25 +149,27 @@ impl Budget {
         self.take(Amount { input_tokens, output_tokens, requests: 1, tool_calls: 0 })
     }
 
-    /// Reserves tool calls.
+    /// Reserves this number of tool calls.
     ///
     /// # Errors
     ///
-    /// [`LoopError::UsageLimitExceeded`] if the calls do not fit. Then nothing is reserved.
+    /// [`LoopError::UsageLimitExceeded`] if the calls do not fit into the budget or into a parent. Then nothing is
+    /// reserved.
     pub fn reserve_tool_calls(&self, tool_calls: usize) -> Result<Reservation, LoopError> {
         self.take(Amount { tool_calls, ..Amount::default() })
     }
 
-    /// Counts tokens that were used without a reservation.
+    /// Adds tokens that were used without a reservation, for example by a compaction. This may exceed the limits.
     pub fn charge(&self, usage: &TokenUsage) {
         let spent = Amount::of(usage);
         self.accounts.iter().for_each(|account| account.exchange(Amount::default(), spent));
     }
 
+    /// Reserves an amount in all accounts. On an error, nothing is reserved.
     fn take(&self, amount: Amount) -> Result<Reservation, LoopError> {
         let mut reservation =
             Reservation { budget: self.clone(), accounts: 0, amount, is_started: false };
-        // On an error the drop of `reservation` releases the accounts before this one.
+        // On an error, dropping `reservation` releases the accounts in which the amount was already reserved.
         for account in self.accounts.iter() {
             account.reserve(amount)?;
             reservation.accounts += 1;
@@ -168,6 +177,7 @@ impl Budget {
         Ok(reservation)
     }
 
+    /// Returns the counters of the budget's own account.
     fn balance(&self) -> Balance {
         self.accounts.first().map(|account| *account.lock()).unwrap_or_default()
     }
@@ -179,22 +189,23 @@ impl Account {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Balance> {
-        // Poisoning is harmless: nothing panics while the lock is held.
+        // Ignore poisoning, because no code panics while it holds the lock.
         self.balance.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Checks the limits and reserves the amount under one lock.
+    /// Checks the limits and reserves the amount. One lock covers both steps, so concurrent reservations cannot exceed
+    /// a limit together.
     fn reserve(&self, amount: Amount) -> Result<(), LoopError> {
         let mut balance = self.lock();
         let taken = balance.used.plus(balance.reserved).plus(amount);
-        // Tools use no tokens themselves, so the reserved tokens of other calls do not block them.
+        // A reservation of tool calls has no tokens, so the reserved tokens of model calls must not block it.
         let tokens = if amount.requests == 0 { balance.used } else { taken };
         let limits = &self.limits;
         let checked = limits
             .check_requests(taken.requests)
             .and_then(|()| limits.check_tokens(&tokens.as_usage()))
             .and_then(|()| limits.check_tool_calls(taken.tool_calls));
-        // The prefix distinguishes a shared budget from the run's own limits.
+        // The prefix distinguishes a shared budget from the run's own limits in the error text.
         checked.map_err(|error| match error {
             LoopError::UsageLimitExceeded(what) => {
                 LoopError::UsageLimitExceeded(format!("budget: {what}"))
@@ -205,7 +216,7 @@ impl Account {
         Ok(())
     }
 
-    /// Releases a reservation and counts the actual usage.
+    /// Subtracts `reserved` from the reservations and adds `spent` to the usage.
     fn exchange(&self, reserved: Amount, spent: Amount) {
         let mut balance = self.lock();
         balance.reserved = balance.reserved.minus(reserved);
@@ -215,43 +226,47 @@ impl Account {
 
 /// A reservation in a [`Budget`] for a model call or for tool calls.
 ///
-/// Dropping it before [`start`](Self::start) releases it. Dropping it later counts the estimate as used, because the
-/// actual usage of an abandoned call is unknown.
+/// If a reservation is dropped before [`start`](Self::start), it is released. If it is dropped later, the whole
+/// estimate counts as used, because the actual usage of an abandoned call is unknown.
 #[derive(Debug)]
 #[must_use = "what is reserved is given back when this is dropped"]
 pub struct Reservation {
     budget: Budget,
-    /// Number of the budget's accounts, from the front, that hold the reservation.
+    /// Number of the budget's accounts in which the amount is reserved. These are the first accounts of the list.
     accounts: usize,
+    /// The reserved amount that was not yet used.
     amount: Amount,
+    /// Set by [`start`](Self::start).
     is_started: bool,
 }
 
 impl Reservation {
-    /// Marks the call as made. From now on it may use tokens.
+    /// Marks the call as started. From now on the call may use tokens, even if it fails.
     pub fn start(&mut self) {
         self.is_started = true;
     }
 
-    /// Counts the actual usage and releases the rest.
+    /// Replaces the reserved estimate of a completed model call with its actual usage.
     pub fn settle(mut self, usage: &TokenUsage) {
         let requests = self.amount.requests;
         self.close(Amount { requests, ..Amount::of(usage) });
     }
 
-    /// Counts the actual usage, or the estimate if that is more. For a call that broke off.
+    /// Replaces the reservation of a model call that broke off. For each counter, the larger of the estimate and the
+    /// reported usage counts as used.
     pub fn settle_at_least(mut self, usage: &TokenUsage) {
         let spent = Amount::of(usage).with(self.amount, usize::max);
         self.close(spent);
     }
 
-    /// Releases the tokens of a call that the provider refused. The request counts if it was made.
+    /// Releases the reserved tokens of a model call that the provider refused. The request itself counts as used if the
+    /// call was [started](Self::start).
     pub fn release(mut self) {
         let requests = if self.is_started { self.amount.requests } else { 0 };
         self.close(Amount { requests, ..Amount::default() });
     }
 
-    /// Moves one tool call from the reserved to the used calls.
+    /// Counts one of the reserved tool calls as used. Does nothing if no reserved call is left.
     pub fn spend_tool_call(&mut self) {
         let one = Amount { tool_calls: 1, ..Amount::default() };
         if self.amount.tool_calls > 0 {
@@ -262,9 +277,9 @@ impl Reservation {
         }
     }
 
-    /// Counts `spent`, which may exceed the reservation, and releases the rest.
+    /// Releases the reservation and counts `spent` as used. `spent` may exceed the reservation.
     fn close(&mut self, spent: Amount) {
-        // Taken, so that the following `drop` does nothing.
+        // Set the number of accounts to zero, so that `drop` does not release the reservation again.
         let accounts = self.budget.accounts.iter().take(std::mem::take(&mut self.accounts));
         accounts.for_each(|account| account.exchange(self.amount, spent));
     }
@@ -296,6 +311,7 @@ impl Amount {
         self.with(other, usize::saturating_sub)
     }
 
+    /// Combines two amounts, counter by counter.
     fn with(self, other: Self, f: fn(usize, usize) -> usize) -> Self {
         Self {
             input_tokens: f(self.input_tokens, other.input_tokens),

@@ -1,4 +1,4 @@
-//! The scopes around a tool call in a durable context.
+//! Hook scopes around a tool call that a durable context runs.
 
 use std::fmt;
 use std::future::Future;
@@ -10,12 +10,13 @@ use pin_project_lite::pin_project;
 
 use crate::{Outcome, Scopes};
 
-/// The [`Scopes`] of a tool call, which the loop passes to a [`DurableContext`](crate::DurableContext). Only the
-/// context knows which calls of a batch really run, and when. Clones share the scopes. The default has none.
+/// The [`Scopes`] of a tool call, which the loop passes to a [`DurableContext`](crate::DurableContext).
 ///
-/// A context that runs tools in this process runs each call inside [`run`](Self::run). A span that a hook opened is
-/// then current while the tool logs, and the calls of a batch do not mix. A context that replays the call's result from
-/// its journal does not use `run`. A hook that counts or exports work thereby recognises work that was not repeated.
+/// A context that runs tools in this process wraps each call in [`run`](Self::run). A tracing span of a hook is then
+/// current while the tool runs, and parallel calls do not mix their spans. A context that takes the result from its
+/// journal does not call `run`. Hooks that count or export work thereby see only the calls that really ran.
+///
+/// Clones share the scopes. The default contains no scopes.
 ///
 /// # Example
 ///
@@ -30,13 +31,13 @@ use crate::{Outcome, Scopes};
 pub struct CallScope(Option<Arc<Mutex<Scopes>>>);
 
 impl CallScope {
-    /// Creates a scope that enters these scopes while the call runs.
+    /// Creates a call scope from the scopes of all hooks.
     #[must_use]
     pub fn new(scopes: Scopes) -> Self {
         Self(Some(Arc::new(Mutex::new(scopes))))
     }
 
-    /// Wraps a future so that each poll runs inside the scopes, until [`end`](Self::end).
+    /// Wraps a future. Each poll runs inside the scopes, until [`end`](Self::end) is called.
     pub fn run<F: Future>(&self, future: F) -> InCallScope<F> {
         InCallScope { scope: self.clone(), future }
     }
@@ -46,8 +47,7 @@ impl CallScope {
         let Some(scopes) = self.0 else {
             return;
         };
-        // Taken instead of dropped with `self`, because a clone may still poll the call. It then
-        // polls without scopes.
+        // Take the scopes out, because a clone may still poll the call. Later polls then run without scopes.
         let scopes = std::mem::take(&mut *scopes.lock().unwrap_or_else(PoisonError::into_inner));
         scopes.end(outcome);
     }
@@ -80,9 +80,9 @@ impl<F: Future> Future for InCallScope<F> {
         };
         match scopes.try_lock() {
             Ok(mut scopes) => scopes.poll(this.future, cx),
-            // The tool panicked, and the registry turned the panic into an error.
+            // An earlier poll panicked while it held the lock. The registry turned the panic into an error.
             Err(TryLockError::Poisoned(scopes)) => scopes.into_inner().poll(this.future, cx),
-            // Nested poll: this task is inside the scopes already.
+            // This is a nested poll. The outer poll holds the lock and is inside the scopes already.
             Err(TryLockError::WouldBlock) => this.future.poll(cx),
         }
     }

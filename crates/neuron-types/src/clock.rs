@@ -1,12 +1,14 @@
-//! Sleep and timeout that also work without a clock.
+//! Sleep and timeout functions that do not panic where there is no timer.
 
 use std::future::Future;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-/// Waits for `duration`. Returns `false` immediately if there is no clock, that is, outside of a tokio runtime and on
-/// wasm32. The timer of the tokio runtime must be enabled.
+/// Waits for `duration` and returns `true`.
+///
+/// Returns `false` immediately if `duration` is zero, outside of a tokio runtime, and on wasm32. Inside a tokio
+/// runtime, its timer must be enabled.
 ///
 /// # Example
 ///
@@ -21,7 +23,7 @@ use std::time::Duration;
 /// ```
 #[cfg(not(target_family = "wasm"))]
 pub async fn sleep(duration: Duration) -> bool {
-    // tokio's timer panics outside of a runtime.
+    // Check for a runtime, because tokio's timer panics outside of a runtime.
     let has_clock = !duration.is_zero() && tokio::runtime::Handle::try_current().is_ok();
     if has_clock {
         tokio::time::sleep(duration).await;
@@ -29,14 +31,16 @@ pub async fn sleep(duration: Duration) -> bool {
     has_clock
 }
 
-/// Returns `false` immediately, because there is no clock on wasm32.
+/// Returns `false` immediately, because there is no timer on wasm32.
 #[cfg(target_family = "wasm")]
 pub async fn sleep(_duration: Duration) -> bool {
     false
 }
 
-/// Waits for `work`. Returns `None` and drops the work if `limit` expires first. Without a limit or without a clock the
-/// work is never dropped.
+/// Waits for `work` and returns its result. Returns `None` and drops `work` if `limit` expires first.
+///
+/// Without a limit, or without a timer as described for [`sleep`], the work never times out. The exception is a limit
+/// of zero, which expires immediately if `work` is not ready.
 pub async fn within<T>(
     limit: impl Into<Option<Duration>>,
     work: impl Future<Output = T>,
@@ -49,7 +53,7 @@ pub async fn within<T>(
         if let Poll::Ready(done) = work.as_mut().poll(cx) {
             return Poll::Ready(Some(done));
         }
-        // Without a clock `sleep` returns `false` at once. Only a zero limit has then expired.
+        // Without a timer, `sleep` returns `false` immediately. Only a zero limit has then expired.
         if has_clock && let Poll::Ready(is_up) = time.as_mut().poll(cx) {
             if is_up || limit == Some(Duration::ZERO) {
                 return Poll::Ready(None);

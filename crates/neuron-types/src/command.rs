@@ -8,8 +8,8 @@ use crate::ToolOutput;
 
 /// A program that a tool wants to run, similar to [`std::process::Command`].
 ///
-/// It is only a description. A [`Sandbox`](crate::Sandbox) runs the program without a shell, so arguments need no
-/// quoting. `Debug` shows the names of the environment variables without their values, and the length of the input.
+/// A [`Sandbox`](crate::Sandbox) runs the program, without a shell. Therefore arguments need no quoting. `Debug` shows
+/// neither the values of environment variables nor the standard input, because they may contain secrets.
 ///
 /// # Example
 ///
@@ -26,11 +26,12 @@ pub struct ToolCommand {
     pub program: PathBuf,
     /// Arguments, without the program's name.
     pub args: Vec<OsString>,
-    /// Environment variables, added to the sandbox's own. The last value of a name is used.
+    /// Environment variables, in addition to the variables of the sandbox. If a name occurs twice, its last value is
+    /// used.
     pub env: Vec<(OsString, OsString)>,
-    /// Working directory. `None` means the sandbox's directory, from which relative paths start.
+    /// Working directory. A relative path starts at the sandbox's directory. `None` means the sandbox's directory.
     pub current_dir: Option<PathBuf>,
-    /// Standard input of the program.
+    /// Bytes that the program reads from its standard input.
     pub stdin: Vec<u8>,
 }
 
@@ -40,14 +41,14 @@ impl ToolCommand {
         Self { program: program.into(), ..Self::default() }
     }
 
-    /// Adds an argument.
+    /// Adds an argument at the end.
     #[must_use]
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
         self.args.push(arg.into());
         self
     }
 
-    /// Adds arguments.
+    /// Adds arguments at the end.
     #[must_use]
     pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
@@ -98,7 +99,7 @@ pub enum CommandStatus {
     Signaled(i32),
 }
 
-/// Success.
+/// Returns exit code 0, which means success.
 impl Default for CommandStatus {
     fn default() -> Self {
         Self::Exited(0)
@@ -118,15 +119,15 @@ impl fmt::Display for CommandStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CommandOutput {
-    /// Exit status.
+    /// The exit status of the program.
     pub status: CommandStatus,
-    /// Standard output, up to the sandbox's limit.
+    /// The beginning of the standard output, up to the sandbox's limit.
     pub stdout: Vec<u8>,
-    /// Number of bytes of standard output that were dropped after the limit.
+    /// Number of bytes of the standard output that exceeded the limit and were dropped.
     pub stdout_dropped: u64,
-    /// Standard error, up to the sandbox's limit.
+    /// The beginning of the standard error, up to the sandbox's limit.
     pub stderr: Vec<u8>,
-    /// Number of bytes of standard error that were dropped after the limit.
+    /// Number of bytes of the standard error that exceeded the limit and were dropped.
     pub stderr_dropped: u64,
 }
 
@@ -137,10 +138,10 @@ impl CommandOutput {
         self.status == CommandStatus::Exited(0)
     }
 
-    /// Formats the output for a model.
+    /// Formats the output as a tool result for the model.
     ///
-    /// The text is the standard output, then the standard error, then the exit status if it is not 0. A failed program
-    /// becomes a result with [`is_error`](ToolOutput::is_error). Invalid UTF-8 becomes replacement characters.
+    /// The text consists of the standard output, the standard error, and the exit status if it is not 0. For a failed
+    /// program, [`is_error`](ToolOutput::is_error) is set. Invalid UTF-8 is replaced with U+FFFD.
     ///
     /// # Example
     ///
@@ -175,8 +176,9 @@ impl CommandOutput {
     }
 }
 
+/// Appends the bytes of a stream to the text, and the number of dropped bytes if there are any.
 fn append(text: &mut String, bytes: &[u8], dropped: u64) {
-    // Only our own limit may cut a character. An incomplete one of the program is replaced.
+    // Without a cut by the sandbox's limit, an incomplete character comes from the program and is replaced.
     if dropped == 0 {
         text.push_str(&String::from_utf8_lossy(bytes));
         return;
@@ -185,6 +187,7 @@ fn append(text: &mut String, bytes: &[u8], dropped: u64) {
     append_line(text, &format!("[{dropped} more bytes were dropped]"));
 }
 
+/// Appends `line`, after a line break if the text does not end with one.
 fn append_line(text: &mut String, line: &str) {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
@@ -192,7 +195,7 @@ fn append_line(text: &mut String, line: &str) {
     text.push_str(line);
 }
 
-/// Returns the bytes without an incomplete character at the end, which the limit may have cut.
+/// Removes an incomplete UTF-8 character from the end, which the sandbox's limit may have cut.
 fn whole_characters(bytes: &[u8]) -> &[u8] {
     let Some(last) = bytes.utf8_chunks().last() else {
         return bytes;

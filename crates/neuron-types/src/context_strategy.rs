@@ -8,16 +8,16 @@ use crate::{
     ContextError, Message, RequestRef, TokenUsage, WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
 
-/// Decides when a conversation is too long, and shortens it.
+/// A strategy that decides when a conversation is too long, and shortens the conversation.
 ///
 /// # Contract
 ///
-/// - The output is a valid history ([`transcript::validate`](crate::transcript::validate)) if the input is valid. The
-///   loop repairs an invalid output.
-/// - The output keeps the user message that started the run and all [pinned](Message::pinned) messages.
+/// - If the input is a valid history, the output must be valid too. See
+///   [`transcript::validate`](crate::transcript::validate). The loop repairs an invalid output.
+/// - The output must contain the user message that started the run and all [pinned](Message::pinned) messages.
 /// - After an error the history is unchanged, because the strategy works on a copy.
 /// - The loop calls [`estimate_request`](Self::estimate_request) at the start of each turn and after a compaction. If
-///   the strategy [counts tokens](Self::counts_tokens), the loop corrects the estimate by the usage that the provider
+///   the strategy [counts tokens](Self::counts_tokens), the loop corrects the estimate with the usage that the provider
 ///   reported last.
 ///
 /// # Example
@@ -47,24 +47,26 @@ use crate::{
     note = "implement `ContextStrategy`, or use one of neuron-context such as `SlidingWindowStrategy`"
 )]
 pub trait ContextStrategy: WasmCompatSend + WasmCompatSync {
-    /// Returns `true` if the history of about `token_count` tokens should be compacted now.
+    /// Returns `true` if the history should be compacted now. The history has about `token_count` tokens.
     fn should_compact(&self, messages: &[Message], token_count: usize) -> bool;
 
     /// Shortens the history.
     ///
     /// # Errors
     ///
-    /// [`ContextError`]. The caller still has its history.
+    /// The [`ContextError`] of the failed compaction. The caller continues with its own copy of the history.
     fn compact(
         &self,
         messages: Vec<Message>,
     ) -> impl Future<Output = Result<Vec<Message>, ContextError>> + WasmCompatSend;
 
-    /// Estimates the tokens of a history.
+    /// Estimates the number of tokens of a history.
     fn token_estimate(&self, messages: &[Message]) -> usize;
 
-    /// Like [`compact`](Self::compact), and also returns the tokens that the compaction used. The default reports zero,
-    /// for strategies that call no model.
+    /// Shortens the history and returns the tokens that the compaction used.
+    ///
+    /// The default calls [`compact`](Self::compact) and returns zero tokens. A strategy that calls a model must
+    /// override this method.
     ///
     /// # Errors
     ///
@@ -77,31 +79,38 @@ pub trait ContextStrategy: WasmCompatSend + WasmCompatSync {
         async move { Ok((self.compact(messages).await?, TokenUsage::default())) }
     }
 
-    /// Estimates the tokens of a whole request. The default is the [`token_estimate`](Self::token_estimate) of the
-    /// messages alone. Override it to count the system prompt and the tool definitions too.
+    /// Estimates the number of tokens of a whole request.
+    ///
+    /// The default returns the [`token_estimate`](Self::token_estimate) of the messages. Override this method to also
+    /// count the system prompt and the tool definitions.
     fn estimate_request(&self, request: RequestRef<'_>) -> usize {
         self.token_estimate(request.messages)
     }
 
-    /// Returns `true` if the messages of a request of about `token_count` tokens should be compacted now. The loop
-    /// calls this method. The default calls [`should_compact`](Self::should_compact) with the messages. Override it if
-    /// the decision depends on tokens outside of the messages.
+    /// Returns `true` if the messages of a request should be compacted now. The whole request has about `token_count`
+    /// tokens.
+    ///
+    /// The loop calls this method. The default calls [`should_compact`](Self::should_compact). Override this method if
+    /// the decision depends on the system prompt or the tool definitions.
     fn should_compact_request(&self, request: RequestRef<'_>, token_count: usize) -> bool {
         self.should_compact(request.messages, token_count)
     }
 
-    /// Returns `true` if the estimates are in the tokens of the provider, so that reported usage may correct them. The
-    /// size of the conversation is then the usage reported last plus an estimate of the later messages. The default is
-    /// `false`: only the strategy's own estimate is used.
+    /// Returns `true` if the strategy's estimates approximate the provider's token counts. The default is `false`.
+    ///
+    /// If `true`, the loop corrects the estimates. It adds the estimate of the later messages to the usage that the
+    /// provider reported last. If `false`, the loop uses only the strategy's own estimate.
     fn counts_tokens(&self) -> bool {
         false
     }
 
-    /// Shortens the messages of a request and returns the tokens that the compaction used. The loop calls this method.
-    /// The default calls [`compact_with_usage`](Self::compact_with_usage) with a copy.
+    /// Shortens the messages of a request and returns the tokens that the compaction used.
     ///
-    /// `token_count` is the caller's best estimate for the whole request. If it differs from
-    /// [`estimate_request`](Self::estimate_request), the strategy's estimates are wrong by that factor.
+    /// The loop calls this method. The default calls [`compact_with_usage`](Self::compact_with_usage) with a copy of
+    /// the messages.
+    ///
+    /// `token_count` is the loop's corrected estimate of the whole request. The quotient of `token_count` and
+    /// [`estimate_request`](Self::estimate_request) tells the strategy by which factor its own estimates are wrong.
     ///
     /// # Errors
     ///
@@ -116,12 +125,12 @@ pub trait ContextStrategy: WasmCompatSend + WasmCompatSync {
     }
 }
 
-/// A boxed context strategy, for lists and for a choice at run time. Clones share the strategy.
+/// A boxed context strategy of any type, for lists and for a choice at run time. Clones of the box share the strategy.
 #[derive(Clone)]
 pub struct BoxedStrategy(Arc<dyn ContextStrategyDyn>);
 
 impl BoxedStrategy {
-    /// Boxes a strategy.
+    /// Creates a box for a strategy of any type.
     pub fn new(strategy: impl ContextStrategy + 'static) -> Self {
         Self(Arc::new(strategy))
     }
@@ -175,28 +184,30 @@ impl ContextStrategy for BoxedStrategy {
     }
 }
 
+/// The boxed future of a compaction.
 type Compacted<'a, T> = WasmBoxedFuture<'a, Result<T, ContextError>>;
 
-/// Object-safe form of [`ContextStrategy`], for pointers with their own lifetime. Otherwise use [`BoxedStrategy`].
+/// Object-safe form of [`ContextStrategy`], for example for a borrowed `&dyn ContextStrategyDyn`. For an owned strategy
+/// use [`BoxedStrategy`].
 pub trait ContextStrategyDyn: WasmCompatSend + WasmCompatSync {
-    /// [`ContextStrategy::should_compact`].
+    /// Calls [`ContextStrategy::should_compact`].
     fn should_compact_dyn(&self, messages: &[Message], token_count: usize) -> bool;
-    /// [`ContextStrategy::compact`].
+    /// Calls [`ContextStrategy::compact`].
     fn compact_dyn(&self, messages: Vec<Message>) -> Compacted<'_, Vec<Message>>;
-    /// [`ContextStrategy::token_estimate`].
+    /// Calls [`ContextStrategy::token_estimate`].
     fn token_estimate_dyn(&self, messages: &[Message]) -> usize;
-    /// [`ContextStrategy::compact_with_usage`].
+    /// Calls [`ContextStrategy::compact_with_usage`].
     fn compact_with_usage_dyn(
         &self,
         messages: Vec<Message>,
     ) -> Compacted<'_, (Vec<Message>, TokenUsage)>;
-    /// [`ContextStrategy::estimate_request`].
+    /// Calls [`ContextStrategy::estimate_request`].
     fn estimate_request_dyn(&self, request: RequestRef<'_>) -> usize;
-    /// [`ContextStrategy::should_compact_request`].
+    /// Calls [`ContextStrategy::should_compact_request`].
     fn should_compact_request_dyn(&self, request: RequestRef<'_>, token_count: usize) -> bool;
-    /// [`ContextStrategy::counts_tokens`].
+    /// Calls [`ContextStrategy::counts_tokens`].
     fn counts_tokens_dyn(&self) -> bool;
-    /// [`ContextStrategy::compact_request`].
+    /// Calls [`ContextStrategy::compact_request`].
     fn compact_request_dyn<'a>(
         &'a self,
         request: RequestRef<'a>,

@@ -9,13 +9,15 @@ use crate::{StreamEvent, WasmCompatSend, WasmCompatSync};
 
 /// Receives the deltas of a streamed response. Senders call [`send`](#method.send).
 pub trait DeltaSink: WasmCompatSend + WasmCompatSync {
-    /// Takes the event out of `event`. Returns `Ready` when the reader has received the event or accepts no more
-    /// events. After `Pending`, call it again with the same `event`, which is empty if the event was already taken.
+    /// Takes the event out of `event` and delivers it to the reader.
+    ///
+    /// Returns `Ready` when the reader has received the event, or accepts no more events. After `Pending`, call this
+    /// method again with the same `event`. It is `None` if the sink has taken the event already.
     fn poll_send(&self, cx: &mut Context<'_>, event: &mut Option<StreamEvent>) -> Poll<()>;
 }
 
 impl dyn DeltaSink + '_ {
-    /// Sends one event, with backpressure from the reader.
+    /// Sends one event. Waits until the reader has received the event.
     ///
     /// # Cancel safety
     ///
@@ -26,8 +28,9 @@ impl dyn DeltaSink + '_ {
     }
 }
 
-/// A channel of capacity one between a sender and the reader of its stream. The sender waits until the reader has taken
-/// the event. Clones share the channel.
+/// A channel with the capacity of one event. A sender waits until the reader has taken the event.
+///
+/// Clones share the channel.
 ///
 /// # Example
 ///
@@ -45,19 +48,22 @@ impl dyn DeltaSink + '_ {
 #[derive(Clone, Default)]
 pub struct DeltaSlot(Arc<Mutex<Slot>>);
 
+/// The state of a [`DeltaSlot`], shared by the senders and the reader.
 #[derive(Default)]
 struct Slot {
+    /// The event that was sent and not yet taken.
     event: Option<StreamEvent>,
-    /// Senders that wait for the slot. A durable context may poll several senders with different wakers.
+    /// Wakers of the waiting senders. There may be several, because a durable context may poll several senders with
+    /// different wakers.
     senders: Vec<Waker>,
-    /// The waiting reader.
+    /// Waker of the waiting reader.
     reader: Option<Waker>,
-    /// Set when the reader is gone or no more events follow.
+    /// Set by [`DeltaSlot::close`].
     is_closed: bool,
 }
 
 impl DeltaSlot {
-    /// Takes the event and wakes the waiting senders.
+    /// Takes the event out of the slot and wakes the waiting senders. Returns `None` if the slot is empty.
     #[must_use]
     pub fn take(&self) -> Option<StreamEvent> {
         let mut slot = self.lock();
@@ -79,7 +85,7 @@ impl DeltaSlot {
         Poll::Pending
     }
 
-    /// Closes the slot. The reader ends, and later events are discarded.
+    /// Closes the slot. Readers and senders no longer wait, and later events are discarded.
     pub fn close(&self) {
         let mut slot = self.lock();
         slot.is_closed = true;
@@ -90,6 +96,7 @@ impl DeltaSlot {
     }
 
     fn lock(&self) -> MutexGuard<'_, Slot> {
+        // Ignore poisoning. A panic cannot leave the slot inconsistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -108,7 +115,8 @@ impl DeltaSink for DeltaSlot {
             return Poll::Ready(());
         }
         if slot.event.is_none() {
-            // An empty `event` here means that the reader took this sender's event.
+            // With an empty `event`, an earlier poll filled the slot. The slot is empty again, so the reader has the
+            // event.
             match event.take() {
                 Some(event) => slot.event = Some(event),
                 None => return Poll::Ready(()),
@@ -125,7 +133,9 @@ impl DeltaSink for DeltaSlot {
     }
 }
 
-/// Buffers the deltas of a response until a layer has checked the whole response.
+/// A [`DeltaSink`] that buffers the deltas of a response until a layer has checked the whole response.
+///
+/// Events that are not deltas are passed on immediately. A [`StreamEvent::Reset`] also discards the buffered deltas.
 ///
 /// # Example
 ///
@@ -151,23 +161,26 @@ impl DeltaSink for DeltaSlot {
 /// }
 /// ```
 pub struct BufferedDeltas<'s> {
+    /// The sink that receives the deltas on release.
     sink: &'s dyn DeltaSink,
+    /// The buffered deltas, in order.
     deltas: Mutex<Vec<StreamEvent>>,
 }
 
 impl<'s> BufferedDeltas<'s> {
-    /// Creates a buffer in front of a sink.
+    /// Creates an empty buffer in front of `sink`.
     #[must_use]
     pub fn new(sink: &'s dyn DeltaSink) -> Self {
         Self { sink, deltas: Mutex::default() }
     }
 
-    /// Sends the buffered deltas.
+    /// Sends the buffered deltas to the sink and empties the buffer.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses the deltas that were not sent yet.
+    /// If the future is dropped, the deltas that were not yet sent are lost.
     pub async fn release(&self) {
+        // Do not hold the lock while a send waits for the reader.
         let deltas = std::mem::take(&mut *self.lock());
         for delta in deltas {
             self.sink.send(delta).await;
@@ -188,7 +201,7 @@ impl DeltaSink for BufferedDeltas<'_> {
             }
             other => {
                 if let Some(StreamEvent::Reset { .. }) = other {
-                    // The call is repeated, so the buffered deltas are void.
+                    // The model call is repeated, so the buffered deltas are from an abandoned attempt.
                     self.lock().clear();
                 }
                 *event = other;

@@ -15,12 +15,14 @@ use crate::{
     parse_signal,
 };
 
-/// A boxed durable context. It may borrow the engine's context for one invocation. Clones share the context.
+/// A boxed durable context of any type. Clones of the box share the context.
+///
+/// The lifetime `'d` allows the box to borrow a context that an engine lends for one invocation.
 #[derive(Clone)]
 pub struct Durability<'d>(Arc<dyn DurableDyn + 'd>);
 
 impl<'d> Durability<'d> {
-    /// Boxes a durable context.
+    /// Creates a box for a durable context of any type.
     pub fn new(context: impl DurableContext + 'd) -> Self {
         Self(Arc::new(context))
     }
@@ -32,6 +34,7 @@ impl fmt::Debug for Durability<'_> {
     }
 }
 
+// Forward every method, because a default method would bypass an override of the inner context.
 impl DurableContext for Durability<'_> {
     async fn execute_llm_call(
         &self,
@@ -130,6 +133,7 @@ impl DurableContext for Durability<'_> {
     }
 }
 
+/// The boxed future of a result from the engine.
 type Done<'a, T> = WasmBoxedFuture<'a, Result<T, DurableError>>;
 
 /// Object-safe form of [`DurableContext`].
@@ -162,8 +166,7 @@ trait DurableDyn: WasmCompatSend + WasmCompatSync {
         batch: Vec<ToolInvocation>,
         options: ActivityOptions,
     ) -> WasmBoxedFuture<'_, Vec<Result<ToolOutput, DurableError>>>;
-    // Generic methods are not object-safe, so the signal is passed as JSON and parsed by
-    // `Durability`.
+    // A generic method is not object-safe. Therefore this method returns JSON, and `Durability` parses it.
     fn signal_dyn<'a>(&'a self, signal_name: &'a str, timeout: Duration)
     -> Done<'a, Option<Value>>;
     fn approval_dyn<'a>(

@@ -16,7 +16,9 @@ use crate::{
     ToolDyn, ToolEffect, ToolOutput, WasmCompatSend, WasmCompatSync, message_events,
 };
 
-/// Parses the value of a signal. For implementations of [`DurableContext::wait_for_signal`].
+/// Parses the value of a signal. Returns `None` if no signal arrived.
+///
+/// Implementations of [`DurableContext::wait_for_signal`] can use this function.
 ///
 /// # Errors
 ///
@@ -26,18 +28,18 @@ pub fn parse_signal<T: DeserializeOwned>(signal: Option<Value>) -> Result<Option
     parsed.map_err(|error| DurableError::Other(Box::new(error)))
 }
 
-/// Options for an activity, which is a call of the model or of a tool.
+/// Options for an activity of a durable engine. Each model call and each tool call is one activity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ActivityOptions {
-    /// Timeout of one attempt.
+    /// Timeout of one attempt. Ten minutes by default.
     pub start_to_close_timeout: Duration,
-    /// Maximum time between heartbeats. `None` if no heartbeat is expected.
+    /// Maximum time between two heartbeats of the activity. `None` if the activity sends no heartbeats.
     pub heartbeat_timeout: Option<Duration>,
-    /// Retry policy. `None` means the engine's default.
+    /// Retry policy for failed attempts. `None` means the engine's default policy.
     pub retry_policy: Option<RetryPolicy>,
 }
 
-/// Ten minutes per attempt, no heartbeat, and the engine's retry policy.
+/// Returns a timeout of ten minutes per attempt, no heartbeat, and the engine's default retry policy.
 impl Default for ActivityOptions {
     fn default() -> Self {
         Self {
@@ -53,51 +55,53 @@ impl Default for ActivityOptions {
 pub struct RetryPolicy {
     /// Delay before the second attempt.
     pub initial_interval: Duration,
-    /// Factor by which each delay exceeds the previous one.
+    /// Factor by which the delay grows after each attempt.
     pub backoff_coefficient: f64,
-    /// Maximum number of attempts, including the first. Zero means no limit.
+    /// Maximum number of attempts, including the first attempt. Zero means no limit.
     pub maximum_attempts: u32,
-    /// Maximum delay.
+    /// Maximum delay between two attempts.
     pub maximum_interval: Duration,
-    /// Names of errors that are never retried, from [`ProviderError::kind`](crate::ProviderError::kind) and
-    /// [`ToolError::kind`](crate::ToolError::kind).
+    /// Names of errors after which the activity is not retried. The names are those of
+    /// [`ProviderError::kind`](crate::ProviderError::kind) and [`ToolError::kind`](crate::ToolError::kind).
     pub non_retryable_errors: Vec<String>,
 }
 
-/// A tool call of a batch, with its context.
+/// A tool call of a batch, with its context and the declarations of its tool.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ToolInvocation {
-    /// The call.
+    /// The tool call.
     pub call: ToolCall,
-    /// The context of the call, with call id, idempotency key and a usage meter of its own.
+    /// The context of the call. Its call id, idempotency key and usage meter belong to this call only.
     pub ctx: ToolContext,
     /// The effect of running the tool twice, as declared by the tool.
     pub effect: ToolEffect,
-    /// The key of the call's effect, from [`Tool::effect_key`](crate::Tool::effect_key).
+    /// The key of the call's effect, from [`Tool::effect_key`](crate::Tool::effect_key). `None` if the call has no key.
     pub effect_key: Option<String>,
-    /// Set if the tool is an [agent](crate::AgentTool), whose steps are journaled one by one.
+    /// Set if the tool is an [agent](crate::AgentTool). The engine then journals each step of the agent.
     pub is_agent: bool,
-    /// The scope in which a context that runs the tool in this process polls it.
+    /// The hook scopes of the call. A durable context that runs the tool in this process polls the tool inside them.
     pub scope: CallScope,
 }
 
 impl ToolInvocation {
-    /// Creates an invocation. The effect is [`ToolEffect::AtMostOnce`], which is the safe default.
+    /// Creates an invocation of a tool without declarations. Its effect is [`ToolEffect::AtMostOnce`], which is the
+    /// safe default.
     #[must_use]
     pub fn new(call: ToolCall, ctx: ToolContext) -> Self {
         let (effect, scope) = (ToolEffect::AtMostOnce, CallScope::default());
         Self { call, ctx, effect, effect_key: None, is_agent: false, scope }
     }
 
-    /// Copies the declarations of the tool. `None` changes nothing.
+    /// Copies effect, effect key and agent flag from the declarations of the tool. `None`, for an unknown tool, changes
+    /// nothing.
     #[must_use]
     pub fn of_tool(self, tool: Option<&dyn ToolDyn>) -> Self {
         let Some(tool) = tool else {
             return self;
         };
         let (effect, is_agent) = (tool.effect(), tool.agent().is_some());
-        // A panic in `effect_key` is ignored here. The call itself then panics too and reports it.
+        // Ignore a panic in `effect_key` here. The tool call evaluates `effect_key` again, panics too, and is reported.
         let effect_key = AssertUnwindSafe(|| tool.effect_key(&self.call.input));
         let effect_key = catch_unwind(effect_key).unwrap_or_default();
         Self { effect, effect_key, is_agent, ..self }
@@ -109,31 +113,33 @@ impl ToolInvocation {
         Self { effect, ..self }
     }
 
-    /// Sets the scope in which the tool runs.
+    /// Sets the hook scopes inside which the tool runs.
     #[must_use]
     pub fn with_scope(self, scope: CallScope) -> Self {
         Self { scope, ..self }
     }
 }
 
-/// Executes a run's side effects, so that an engine can journal and replay them.
+/// Executes the model and tool calls of a run, so that a durable engine can journal and replay them.
 ///
-/// With a durable context, the loop calls it instead of the provider and the tools.
+/// A run with a durable context makes its model and tool calls through the context, and not through the provider and
+/// the tools directly.
 ///
 /// # Contract
 ///
-/// - The loop makes its calls in a deterministic order. A context derives its step keys by counting model calls,
-///   batches and positions. The loop never joins [`execute_tool`](Self::execute_tool) futures itself.
-/// - A failure that the model or the loop must see is a value. Journal it as an [`ErrorRecord`](crate::ErrorRecord),
-///   and return [`DurableError::Provider`] or [`DurableError::Tool`] again on replay.
-/// - The registry of the executing process runs the tools. It runs their middleware, knows their effects, and turns a
-///   panic into an error. A panic of a tool that is called without the registry may unwind through the run. The history
-///   is then still valid, but the results of the other calls are lost.
-/// - The tokens that a tool call used belong to its result. Journal the [`total`](crate::UsageMeter::total) of
-///   [`ToolContext::usage`] with the result, also with an error. On replay, [add](crate::UsageMeter::add) it to the
-///   meter of the call's context. A tool that runs in another process has a separate meter there.
-/// - Execution is at least once, as far as the tool's [`ToolEffect`](crate::ToolEffect) allows. Every attempt has the
-///   same idempotency key.
+/// - The loop makes its calls in a deterministic order. A context can therefore derive the key of a journal entry by
+///   counting the model calls, the tool batches and the positions in a batch. The loop never runs several
+///   [`execute_tool`](Self::execute_tool) futures concurrently.
+/// - Journal an error of the provider or of a tool as an [`ErrorRecord`](crate::ErrorRecord). On replay, return it as
+///   the same [`DurableError::Provider`] or [`DurableError::Tool`].
+/// - Run tools through the registry of the executing process. The registry runs the middleware, knows the effects of
+///   the tools, and turns a panic into an error. Without the registry, a panic of a tool may unwind through the run.
+///   The history then stays valid, but the results of the other calls of the batch are lost.
+/// - Journal the [`total`](crate::UsageMeter::total) of [`ToolContext::usage`] with each tool result and with each tool
+///   error. On replay, [add](crate::UsageMeter::add) these tokens to the meter of the call's context. A tool that runs
+///   in another process has a separate meter there.
+/// - A call may be executed again after a crash, as far as the tool's [`ToolEffect`](crate::ToolEffect) allows. Every
+///   attempt must have the same idempotency key.
 ///
 /// # Example: a context that journals nothing
 ///
@@ -222,12 +228,12 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         options: ActivityOptions,
     ) -> impl Future<Output = Result<ToolOutput, DurableError>> + WasmCompatSend;
 
-    /// Waits for an external signal. Returns `None` after the timeout.
+    /// Waits for an external signal. Returns `None` if no signal arrives before the timeout.
     ///
     /// # Errors
     ///
-    /// Errors of the engine. [`DurableError::Other`] with a [`serde_json::Error`] if the signal is not a `T`. Such a
-    /// signal is consumed.
+    /// Errors of the engine, and [`DurableError::Other`] with a [`serde_json::Error`] if the value of the signal is not
+    /// a `T`. A signal with an invalid value is consumed.
     fn wait_for_signal<T: DeserializeOwned + WasmCompatSend>(
         &self,
         signal_name: &str,
@@ -235,34 +241,36 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
     ) -> impl Future<Output = Result<Option<T>, DurableError>> + WasmCompatSend;
 
     /// Returns `true` if the engine's history is so long that the run should continue as a new execution. The loop
-    /// calls it at the start of each turn.
+    /// calls this method at the start of each turn.
     fn should_continue_as_new(&self) -> bool;
 
-    /// Continues as a new execution that starts from `state`.
+    /// Ends the current execution of the run and starts a new execution from `state`.
     ///
     /// # Errors
     ///
-    /// Engines end the current execution with [`DurableError::ContinueAsNew`].
+    /// Engines return [`DurableError::ContinueAsNew`] to end the current execution.
     fn continue_as_new(
         &self,
         state: Value,
     ) -> impl Future<Output = Result<(), DurableError>> + WasmCompatSend;
 
-    /// Returns the run's effects so far that have [keys](crate::Tool::effect_key). The loop stores them with a state
-    /// that leaves the engine, so that the next execution knows them.
+    /// Returns the effects of the run's tool calls that have an [effect key](crate::Tool::effect_key). The default
+    /// returns none.
     ///
-    /// The default returns none.
+    /// When a run continues in another execution of the engine, the loop stores these effects in the run's state. The
+    /// next execution then knows them.
     fn known_effects(&self) -> Vec<KnownEffect> {
         Vec::new()
     }
 
-    /// Sleeps by the engine's clock.
+    /// Waits for `duration`, measured by the engine's clock.
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + WasmCompatSend;
 
-    /// Returns the time of the engine's clock. It is the same on replay.
+    /// Returns the current time of the engine's clock. A replay returns the same time again.
     fn now(&self) -> DateTime<Utc>;
 
-    /// Like [`execute_llm_call`](Self::execute_llm_call), with a borrowed request. The default copies the request.
+    /// Calls the model as an activity, with a borrowed request. The default copies the request and calls
+    /// [`execute_llm_call`](Self::execute_llm_call).
     ///
     /// # Errors
     ///
@@ -275,11 +283,13 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         self.execute_llm_call(request.to_request(), options)
     }
 
-    /// Calls the model as an activity and sends the response's deltas to `sink` as they arrive. Only the final response
-    /// is journaled. The default sends one delta for each block when the response is complete.
+    /// Calls the model as an activity and sends the response's deltas to `sink` as they arrive.
     ///
-    /// Before the deltas of another attempt, the context sends [`StreamEvent::Reset`](crate::StreamEvent::Reset). The
-    /// loop does not retry calls of a durable context.
+    /// Only the complete response is journaled. The default sends one delta for each block after the response is
+    /// complete.
+    ///
+    /// Implementations retry failed calls themselves, because the loop does not. Before the deltas of another attempt
+    /// they send [`StreamEvent::Reset`](crate::StreamEvent::Reset).
     ///
     /// # Errors
     ///
@@ -293,7 +303,7 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         let response = self.execute_llm_call_ref(request, options);
         async move {
             let response = response.await?;
-            // The reader received the deltas in the earlier attempt.
+            // On replay, the reader has already received the deltas from the earlier execution.
             if !self.is_replaying() {
                 let deltas: Vec<_> = message_events(&response.message).collect();
                 for delta in deltas {
@@ -304,11 +314,11 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         }
     }
 
-    /// Calls the tools of one batch. The default calls them one after another in call order. An engine overrides it
-    /// with concurrent execution that is safe for its replay.
+    /// Runs the tool calls of one batch and returns one result for each call, in the same order.
     ///
-    /// The results are in call order, one for each invocation. A context that runs the tools in this process polls each
-    /// inside its [`ToolInvocation::scope`].
+    /// The default runs the calls one after another. An engine can override this method to run them concurrently, in a
+    /// way that is safe for its replay. A context that runs the tools in this process polls each tool inside its
+    /// [`ToolInvocation::scope`].
     fn execute_tools(
         &self,
         batch: Vec<ToolInvocation>,
@@ -317,7 +327,7 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         async move {
             let mut results = Vec::with_capacity(batch.len());
             for ToolInvocation { call, ctx, scope, .. } in batch {
-                // Ask before the call, because the call may be the one that ends the replay.
+                // Check before the call, because the replay may end with this call.
                 let is_replay = self.is_replaying();
                 let work = self.execute_tool(&call.name, call.input, &ctx, options.clone());
                 results.push(match is_replay {
@@ -329,11 +339,11 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         }
     }
 
-    /// Waits for a person's decisions on the calls of a run. Returns `None` after the timeout.
+    /// Waits for a person's decisions on the pending calls of a run. Returns `None` if no decisions arrive before the
+    /// timeout.
     ///
-    /// The default waits for the signal. An engine that supports queries makes `pending` available while it waits.
-    ///
-    /// The loop checks the decisions, and waits again if they do not match the pending calls.
+    /// The default waits for the signal `signal_name`. An engine that supports queries can return `pending` to a query
+    /// while it waits. The loop checks the decisions. It waits again if they do not match the pending calls.
     ///
     /// # Errors
     ///
@@ -356,8 +366,8 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
 
     /// Called when the run ends, and again on each replay. The default does nothing.
     ///
-    /// It is not called if the run is dropped. It cannot fail the run. State that it could not store is stored on the
-    /// next replay.
+    /// The loop does not call this method if the run is dropped. The method cannot fail the run. If an implementation
+    /// could not store its state, it can store the state on the next replay.
     fn run_ended(
         &self,
         result: Result<&AgentResult, &LoopError>,
@@ -366,13 +376,15 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         async {}
     }
 
-    /// Returns `true` while the run repeats work of an earlier attempt. The default is `false`.
+    /// Returns `true` while the run repeats the steps of an earlier execution. The default returns `false`.
     fn is_replaying(&self) -> bool {
         false
     }
 
-    /// Journals a value from outside of the run and returns it. On replay it returns the journaled value instead.
-    /// `name` is unique in the run. The default returns the value, for contexts that never replay.
+    /// Journals `value` and returns it. On replay, returns the journaled value instead of `value`.
+    ///
+    /// The loop uses this method for values that may differ on replay. `name` is unique in the run. The default returns
+    /// `value` without a journal, for contexts that never replay.
     ///
     /// # Errors
     ///
@@ -386,7 +398,7 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         async move { Ok(value) }
     }
 
-    /// Returns the engine's id of the run. The default has none.
+    /// Returns the engine's id of the run. The default returns `None`, for an engine without run ids.
     fn run_id(&self) -> Option<&str> {
         None
     }

@@ -1,4 +1,4 @@
-//! The interface between an agent and a durable engine.
+//! The trait through which a durable engine starts and continues an agent.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,38 +7,40 @@ use crate::{
     ToolContext, WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
 
-/// The start of a run.
+/// The way in which a run starts or continues.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Start {
     /// Adds a message to the conversation and starts a run.
     Message(Message),
-    /// Continues an interrupted run, whose future was dropped or whose process ended. Tool calls that had started run
-    /// again only if their [effect](crate::ToolEffect) allows it. If the last run ended with an error, another run
-    /// starts from the current conversation.
+    /// Continues an interrupted run, whose future was dropped or whose process ended.
+    ///
+    /// Tool calls that were started before the interruption run again only if their [effect](crate::ToolEffect) allows
+    /// it. If the last run ended with an error, a new run starts from the current conversation.
     Continue,
-    /// Continues a run that waits for an approval.
+    /// Continues a run that waits for an approval, with the decisions on its pending calls.
     Decide(ApprovalDecisions),
-    /// Continues a run that ended with [`LoopError::ApprovalRequired`] from its stored state, which replaces the
-    /// conversation. For a durable engine whose execution of the run has ended.
+    /// Continues a run that ended with [`LoopError::ApprovalRequired`], for a durable engine whose execution of the run
+    /// has ended. The conversation in `pending` replaces the agent's conversation.
     Resume {
-        /// The state of the run.
+        /// The stored state of the run.
         pending: Box<PendingApproval>,
-        /// The decisions on its calls.
+        /// The decisions on the pending calls.
         decisions: ApprovalDecisions,
     },
-    /// Continues a run from the snapshot of an earlier execution of a durable engine, which replaces the conversation.
+    /// Continues a run from the snapshot of an earlier execution of a durable engine. The conversation in the snapshot
+    /// replaces the agent's conversation.
     Snapshot(Box<RunSnapshot>),
 }
 
-/// A user message.
+/// Creates a [`Start::Message`] with a user message.
 impl From<&str> for Start {
     fn from(text: &str) -> Self {
         Self::Message(Message::user(text))
     }
 }
 
-/// A user message.
+/// Creates a [`Start::Message`] with a user message.
 impl From<String> for Start {
     fn from(text: String) -> Self {
         Self::Message(Message::user(text))
@@ -65,11 +67,15 @@ impl From<RunSnapshot> for Start {
 
 /// An agent that a durable engine runs.
 ///
-/// Implemented by `neuron_loop::Agent` and by closures: `|start, durability| Box::pin(async move { … })`. All of the
-/// code runs again on replay. Therefore it must have no effects except through the durable context, and must not read
-/// the clock, randomness or the environment.
+/// `neuron_loop::Agent` implements this trait. Closures `|start, durability| Box::pin(async move { … })` implement it
+/// too.
+///
+/// # Contract
+///
+/// The engine calls [`run`](Self::run) again for each replay. Therefore `run` must have no effects except through the
+/// durable context. It must not read the clock, random numbers or the environment.
 pub trait DurableAgent: WasmCompatSend + WasmCompatSync {
-    /// Runs the agent with this context until its end.
+    /// Runs the agent until the run ends. Model and tool calls are made through `durability`.
     ///
     /// # Errors
     ///
@@ -80,12 +86,15 @@ pub trait DurableAgent: WasmCompatSend + WasmCompatSync {
         durability: Durability<'d>,
     ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>>;
 
-    /// Adds the agent's hooks and permissions to the context of a tool call, for agents inside the call. They exist
-    /// only in the agent's process. An engine that runs tools in another process calls this method there.
+    /// Adds the agent's hooks and permission policy to the context of a tool call. Agents inside the call inherit them
+    /// from the context.
     ///
-    /// The default adds nothing. Implement it if your agent has hooks or a permission policy and other agents among its
-    /// tools, by delegating to the `neuron_loop::Agent` that you run. Otherwise the inner agents run without the
-    /// policy.
+    /// A context cannot transport hooks and policies to another process. An engine that runs tools in another process
+    /// therefore calls this method in that process.
+    ///
+    /// The default adds nothing. Implement this method if the agent has hooks or a policy, and other agents among its
+    /// tools. Otherwise the inner agents run without the policy. An implementation calls the same method of the inner
+    /// `neuron_loop::Agent`.
     fn hand_on(&self, ctx: &mut ToolContext) {
         let _ = ctx;
     }

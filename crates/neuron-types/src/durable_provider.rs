@@ -5,11 +5,15 @@ use crate::{
     DurableError, Provider, ProviderError, RequestRef, StreamHandle,
 };
 
-/// A [`Provider`] that makes its calls through a durable context, so that they are journaled like the calls of the
-/// agent loop. For example for a strategy that summarises with a model.
+/// A [`Provider`] that makes its model calls through a durable context.
 ///
-/// The context's provider serves the calls. An error of the engine is returned as [`ProviderError::Other`] with the
-/// [`DurableError`] inside. The agent loop ends the run with that error.
+/// The engine journals these calls like the calls of the agent loop. Use this type for other model calls during a run,
+/// for example in a context strategy that summarises with a model.
+///
+/// The calls use the provider of the durable context. An error of the engine is returned as [`ProviderError::Other`]
+/// with the [`DurableError`] inside. The agent loop then ends the run with [`LoopError::Durable`].
+///
+/// [`LoopError::Durable`]: crate::LoopError::Durable
 ///
 /// # Example
 ///
@@ -34,7 +38,7 @@ impl<D: DurableContext> DurableProvider<D> {
         Self { context, options: ActivityOptions::default() }
     }
 
-    /// Sets the options for the engine's activities.
+    /// Sets the options for the engine's activities, such as timeouts and retries.
     #[must_use]
     pub fn with_options(mut self, options: ActivityOptions) -> Self {
         self.options = options;
@@ -59,7 +63,7 @@ impl<D: DurableContext> Provider for DurableProvider<D> {
         call.await.map_err(provider_error)
     }
 
-    /// Streams the response after it is complete, because the journal holds complete responses.
+    /// Streams the response after it is complete, because a journal contains only complete responses.
     async fn complete_stream(
         &self,
         request: CompletionRequest,
@@ -75,6 +79,7 @@ impl<D: DurableContext> Provider for DurableProvider<D> {
     }
 }
 
+/// Returns the provider's error. Any other error of the engine becomes [`ProviderError::Other`].
 fn provider_error(error: DurableError) -> ProviderError {
     match error {
         DurableError::Provider(error) => error,

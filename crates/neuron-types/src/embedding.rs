@@ -10,12 +10,15 @@ use serde_json::Value;
 
 use crate::{EmbeddingError, ProviderInfo, WasmBoxedFuture, WasmCompatSend, WasmCompatSync};
 
-/// A provider of embeddings. It is separate from [`Provider`](crate::Provider), because many models support only one of
-/// the two.
+/// A provider of embeddings.
+///
+/// The trait is separate from [`Provider`](crate::Provider), because many vendors and models offer only embeddings or
+/// only completions.
 ///
 /// # Contract
 ///
-/// One vector for each input, in the order of the inputs. A different number is an error.
+/// Return one vector for each input, in the order of the inputs. Return an error if the vendor sends a different number
+/// of vectors.
 ///
 /// # Example
 ///
@@ -46,43 +49,46 @@ pub trait EmbeddingProvider: WasmCompatSend + WasmCompatSync {
     ///
     /// # Errors
     ///
-    /// [`EmbeddingError`] if the provider does not return the vectors.
+    /// The [`EmbeddingError`] of the failed request.
     fn embed(
         &self,
         request: EmbeddingRequest,
     ) -> impl Future<Output = Result<EmbeddingResponse, EmbeddingError>> + WasmCompatSend;
 
     /// Returns the names of the provider, its default embedding model and its server, for telemetry. The default is
-    /// empty. The name is not `info`, because many types also implement [`Provider`](crate::Provider).
+    /// empty.
+    ///
+    /// The method is not named `info`, because many types also implement [`Provider`](crate::Provider) and calls of
+    /// `info` would be ambiguous.
     fn embedding_info(&self) -> ProviderInfo<'_> {
         ProviderInfo::default()
     }
 }
 
-/// Texts to embed.
+/// A request to embed texts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct EmbeddingRequest {
     /// Name of the model. Empty means the provider's default.
     #[serde(default)]
     pub model: String,
-    /// The texts. Each is embedded into one vector.
+    /// The texts. The response has one vector for each text.
     pub input: Vec<String>,
-    /// Length of the vectors, if the model supports a choice.
+    /// Number of elements of each vector, for models that support a choice. `None` means the model's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dimensions: Option<usize>,
-    /// Provider-specific fields that are merged into the request's JSON.
+    /// Provider-specific fields that are merged into the JSON body of the request.
     #[serde(default, skip_serializing_if = "HashMap::is_empty")]
     pub extra: HashMap<String, Value>,
 }
 
-/// Vectors for the texts of a request.
+/// The response to an [`EmbeddingRequest`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct EmbeddingResponse {
     /// The vectors, one for each text in the order of the texts.
     pub embeddings: Vec<Vec<f32>>,
-    /// The model that created the vectors.
+    /// Name of the model that created the vectors.
     pub model: String,
-    /// The tokens used.
+    /// The tokens that the call used.
     pub usage: EmbeddingUsage,
 }
 
@@ -95,12 +101,12 @@ pub struct EmbeddingUsage {
     pub total_tokens: usize,
 }
 
-/// A boxed embedding provider. Clones share the provider.
+/// A boxed embedding provider of any type. Clones of the box share the provider.
 #[derive(Clone)]
 pub struct BoxedEmbeddingProvider(Arc<dyn EmbeddingDyn>);
 
 impl BoxedEmbeddingProvider {
-    /// Boxes an embedding provider.
+    /// Creates a box for an embedding provider of any type.
     pub fn new(provider: impl EmbeddingProvider + 'static) -> Self {
         Self(Arc::new(provider))
     }
@@ -112,6 +118,7 @@ impl fmt::Debug for BoxedEmbeddingProvider {
     }
 }
 
+// Forward every method, because a default method would bypass an override of the inner type.
 impl EmbeddingProvider for BoxedEmbeddingProvider {
     async fn embed(&self, request: EmbeddingRequest) -> Result<EmbeddingResponse, EmbeddingError> {
         self.0.embed_dyn(request).await

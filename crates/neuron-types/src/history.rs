@@ -1,18 +1,20 @@
-//! Keys for conversations that only grow.
+//! Keys that identify a conversation across requests, for caches.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::{Message, RequestRef};
 
-/// The key of a conversation that only grows.
+/// The key of a conversation to which messages are only appended.
 ///
 /// If two requests of one process have the same key, the messages of the earlier request are a prefix of the messages
-/// of the later request. A consumer that caches a digest or a serialised body therefore only processes the new
-/// messages. A loop that changes earlier messages switches to another key with [`rewritten`](Self::rewritten).
+/// of the later request. A consumer that caches a digest or a serialised body of the messages therefore processes only
+/// the new messages. A loop that changes earlier messages must use a new key from [`rewritten`](Self::rewritten).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HistoryKey {
+    /// Number of the conversation, unique in this process.
     conversation: usize,
+    /// Number of times that earlier messages of the conversation were changed.
     rewrites: usize,
 }
 
@@ -25,16 +27,16 @@ impl HistoryKey {
         Self { conversation: NEXT.fetch_add(1, Ordering::Relaxed), rewrites: 0 }
     }
 
-    /// Returns the key of the same conversation after this number of rewrites.
+    /// Returns the key of the same conversation after its earlier messages were changed `rewrites` times.
     #[must_use]
     pub fn rewritten(self, rewrites: usize) -> Self {
         Self { rewrites, ..self }
     }
 }
 
-/// A [`HistoryKey`] and the messages that it belongs to.
+/// A [`HistoryKey`], and the messages for which it was set.
 ///
-/// `Debug` shows neither, because the request shows the messages.
+/// `Debug` does not show the fields, because the `Debug` form of a request already shows the messages.
 #[derive(Clone, Copy)]
 pub struct History<'a> {
     key: HistoryKey,
@@ -60,10 +62,10 @@ impl<'a> RequestRef<'a> {
         Self { history: Some(History { key, messages: self.messages }), ..self }
     }
 
-    /// Returns the key of the conversation. `None` if no key was set, or if the messages were replaced since then.
+    /// Returns the key of the conversation. Returns `None` if no key was set, or if `messages` was replaced since then.
     #[must_use]
     pub fn history_key(&self) -> Option<HistoryKey> {
-        // Replaced messages make the key stale, so compare the slices by address.
+        // The key is only valid for the messages with which it was set. Comparing addresses avoids comparing contents.
         let history = self.history.filter(|history| std::ptr::eq(history.messages, self.messages));
         history.map(|history| history.key)
     }

@@ -11,36 +11,37 @@ use crate::{
     RequestRef, ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
 
-/// An event of a run.
+/// An event of a run, as received by an [`ObservabilityHook`].
 ///
-/// Each `Pre…` event is followed by exactly one `Post…` or error event, unless the run's future is dropped. Then only
-/// [`OperationScope`]s are notified, because a hook cannot be awaited any more.
+/// Each `Pre…` event is followed by exactly one `Post…` or error event. The exception is a run whose future is dropped.
+/// Its hooks receive no further events, because they can no longer be awaited. Only its [`OperationScope`]s are
+/// dropped.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum HookEvent<'a> {
     /// A turn starts. Turns count from zero.
     LoopIteration {
-        /// The turn.
+        /// Number of the turn, from zero.
         turn: usize,
     },
     /// The model is about to be called.
     PreLlmCall {
-        /// The request.
+        /// The request to the model.
         request: &'a RequestRef<'a>,
     },
     /// The model responded.
     PostLlmCall {
-        /// The response.
+        /// The response of the model.
         response: &'a CompletionResponse,
     },
     /// A tool is about to be called.
     PreToolExecution {
         /// Name of the tool.
         tool_name: &'a str,
-        /// The arguments.
+        /// The arguments of the call.
         input: &'a Value,
     },
-    /// A tool call has a result, or was skipped.
+    /// A tool call returned a result, or was skipped by a hook.
     PostToolExecution {
         /// Name of the tool.
         tool_name: &'a str,
@@ -54,59 +55,62 @@ pub enum HookEvent<'a> {
         /// Estimated tokens after the compaction.
         new_tokens: usize,
     },
-    /// A run of this session starts.
+    /// A run of a session starts.
     SessionStart {
-        /// [`ToolContext::session_id`](crate::ToolContext::session_id).
+        /// Id of the session, from [`ToolContext::session_id`](crate::ToolContext::session_id).
         session_id: &'a str,
     },
-    /// A run of this session ended.
+    /// A run of a session ended.
     SessionEnd {
-        /// [`ToolContext::session_id`](crate::ToolContext::session_id).
+        /// Id of the session, from [`ToolContext::session_id`](crate::ToolContext::session_id).
         session_id: &'a str,
     },
-    /// The run starts.
+    /// A run starts.
     RunStart {
         /// Id of the run.
         run_id: &'a str,
     },
-    /// The run ended.
+    /// A run ended, with a result or an error.
     RunEnd {
         /// The result of the run.
         result: Result<&'a AgentResult, &'a LoopError>,
     },
-    /// The first part of the response arrived. Without streaming, and on replay by a durable engine, this is the whole
-    /// response.
+    /// The first part of a model's response arrived. Without streaming, and on replay by a durable engine, this event
+    /// means that the whole response arrived.
     FirstChunk,
-    /// The model call failed or was cancelled, or a hook prevented it.
+    /// A model call failed or was cancelled, or a hook prevented the call.
     LlmError {
-        /// The error.
+        /// The error of the call.
         error: &'a LoopError,
     },
-    /// A tool call ended without a result of the tool. It failed or was cancelled, or a hook prevented it.
+    /// A tool call failed or was cancelled, or a hook prevented the call.
     ToolError {
         /// Name of the tool.
         tool_name: &'a str,
-        /// The error.
+        /// The error of the call.
         error: &'a LoopError,
     },
 }
 
-/// The decision of a hook. With several hooks, all receive the event, and the strongest action is applied. `Terminate`
-/// overrides `Skip`, which overrides `Continue`.
+/// The decision of a hook on an event.
+///
+/// If an agent has several hooks, all hooks receive the event. The strongest of their actions is applied. `Terminate`
+/// is stronger than `Skip`, and `Skip` is stronger than `Continue`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HookAction {
-    /// Continue.
+    /// Continue the run.
     Continue,
-    /// Do not run the tool. The model receives the reason as the result. Only effective for
-    /// [`HookEvent::PreToolExecution`].
+    /// Do not run the tool. Applies only to [`HookEvent::PreToolExecution`].
     Skip {
-        /// The text for the model.
+        /// The text that the model receives as the result of the tool call.
         reason: String,
     },
-    /// End the run with [`LoopError::HookTerminated`]. Ignored for events about an end: [`HookEvent::LlmError`],
-    /// [`HookEvent::ToolError`], [`HookEvent::RunEnd`] and [`HookEvent::SessionEnd`].
+    /// End the run with [`LoopError::HookTerminated`].
+    ///
+    /// Ignored for [`HookEvent::LlmError`], [`HookEvent::ToolError`], [`HookEvent::RunEnd`] and
+    /// [`HookEvent::SessionEnd`].
     Terminate {
-        /// The reason.
+        /// The text of the error.
         reason: String,
     },
 }
@@ -119,7 +123,7 @@ pub struct HookScope<'a> {
     pub run_id: &'a str,
     /// Number of the turn, from zero.
     pub turn: usize,
-    /// Id of the tool call, for events inside a tool call.
+    /// Id of the tool call that the event is about. `None` for any other event.
     pub call_id: Option<&'a str>,
     /// Name of the provider. Empty if unknown.
     pub provider: &'a str,
@@ -127,13 +131,13 @@ pub struct HookScope<'a> {
     pub model: &'a str,
     /// Host of the provider's server. Empty if unknown.
     pub server_address: &'a str,
-    /// Port of the provider's server, if `server_address` is known.
+    /// Port of the provider's server. `None` if unknown.
     pub server_port: Option<u16>,
-    /// Set if the event repeats work of an earlier attempt of a durable run.
+    /// Set if a durable engine replays the run, and the event happened before in an earlier execution.
     pub replaying: bool,
-    /// Name of the agent. Empty if it has none.
+    /// Name of the agent. Empty if the agent has no name.
     pub agent: &'a str,
-    /// The tool call inside which the agent runs. `None` for a top-level agent.
+    /// The tool call inside which the agent runs. `None` if the agent does not run inside a tool call.
     pub within: Option<OuterCall<'a>>,
 }
 
@@ -141,16 +145,16 @@ pub struct HookScope<'a> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OuterCall<'a> {
-    /// Id of the run that made the call.
+    /// Id of the parent run, which made the tool call.
     pub run_id: &'a str,
-    /// Id of the call.
+    /// Id of the tool call.
     pub call_id: &'a str,
-    /// Number of agents around the inner agent.
+    /// Nesting depth of the agent inside the call, which is its number of outer agents.
     pub depth: usize,
 }
 
 impl<'a> OuterCall<'a> {
-    /// Creates a reference to a call, with the number of agents around the agent inside it.
+    /// Creates a reference to a tool call. `depth` is the nesting depth of the agent inside the call.
     #[must_use]
     pub fn new(run_id: &'a str, call_id: &'a str, depth: usize) -> Self {
         Self { run_id, call_id, depth }
@@ -158,19 +162,19 @@ impl<'a> OuterCall<'a> {
 }
 
 impl<'a> HookScope<'a> {
-    /// Creates a scope for a run, a turn and a model.
+    /// Creates a scope for a run, a turn, a provider and a model.
     #[must_use]
     pub fn new(run_id: &'a str, turn: usize, provider: &'a str, model: &'a str) -> Self {
         Self { run_id, turn, provider, model, ..Self::default() }
     }
 
-    /// Returns the scope inside a tool call.
+    /// Returns the scope for events about the tool call `call_id`.
     #[must_use]
     pub fn in_call(self, call_id: &'a str) -> Self {
         Self { call_id: Some(call_id), ..self }
     }
 
-    /// Returns the scope with the replay flag.
+    /// Returns the scope with the flag [`replaying`](Self::replaying).
     #[must_use]
     pub fn with_replaying(self, replaying: bool) -> Self {
         Self { replaying, ..self }
@@ -188,7 +192,7 @@ impl<'a> HookScope<'a> {
         Self { agent, ..self }
     }
 
-    /// Returns the scope with the outer tool call of the agent.
+    /// Returns the scope with the tool call inside which the agent runs.
     #[must_use]
     pub fn with_outer_call(self, within: Option<OuterCall<'a>>) -> Self {
         Self { within, ..self }
@@ -199,9 +203,9 @@ impl<'a> HookScope<'a> {
 ///
 /// # Contract
 ///
-/// - Hooks are called in the order in which they were added, one after another. The run waits for them, including
-///   parallel tools and a cancellation.
-/// - An error is logged and the run continues. A hook that must stop the run on its own failure returns
+/// - Hooks are called one after another, in the order in which they were added. The run waits for each hook. Parallel
+///   tools and a cancellation wait too.
+/// - An error of a hook is logged, and the run continues. A hook whose failure must end the run returns
 ///   [`HookAction::Terminate`].
 ///
 /// # Example
@@ -230,17 +234,18 @@ pub trait ObservabilityHook: WasmCompatSend + WasmCompatSync {
     ///
     /// # Errors
     ///
-    /// [`HookError`]. It is logged, and the run continues.
+    /// The [`HookError`] of the hook. The loop logs the error, and the run continues.
     fn on_event(
         &self,
         event: HookEvent<'_>,
     ) -> impl Future<Output = Result<HookAction, HookError>> + WasmCompatSend;
 
-    /// Handles an event with its position. The loop calls this method. The default calls [`on_event`](Self::on_event).
+    /// Handles an event, with its position in the run. The loop calls this method. The default calls
+    /// [`on_event`](Self::on_event).
     ///
     /// # Errors
     ///
-    /// [`HookError`]. It is logged, and the run continues.
+    /// The [`HookError`] of the hook. The loop logs the error, and the run continues.
     fn on_event_in(
         &self,
         event: HookEvent<'_>,
@@ -249,24 +254,25 @@ pub trait ObservabilityHook: WasmCompatSend + WasmCompatSync {
         self.on_event(event)
     }
 
-    /// Opens a scope around a run, a model call, a tool call or a compaction. The default opens none.
+    /// Opens a scope around a run, a model call, a tool call or a compaction. The default returns `None`, which means
+    /// no scope.
     fn scope(&self, _operation: &Operation<'_>) -> Option<Box<dyn OperationScope>> {
         None
     }
 
-    /// Returns a layer for model calls that belongs to this hook. An agent with the hook also gets the layer, so one
-    /// object can both observe and enforce. The default has none.
+    /// Returns a layer that is added to every agent with this hook. One object can thereby observe events and change or
+    /// reject model calls. The default returns `None`, which means no layer.
     fn layer(&self) -> Option<BoxedLayer> {
         None
     }
 }
 
-/// A boxed hook. Clones share the hook.
+/// A boxed hook of any type. Clones of the box share the hook.
 #[derive(Clone)]
 pub struct BoxedHook(Arc<dyn HookDyn>);
 
 impl BoxedHook {
-    /// Boxes a hook.
+    /// Creates a box for a hook of any type.
     pub fn new(hook: impl ObservabilityHook + 'static) -> Self {
         Self(Arc::new(hook))
     }
@@ -301,6 +307,7 @@ impl ObservabilityHook for BoxedHook {
     }
 }
 
+/// The boxed future of a hook's decision.
 type HookFuture<'a> = WasmBoxedFuture<'a, Result<HookAction, HookError>>;
 
 /// Object-safe form of [`ObservabilityHook`].

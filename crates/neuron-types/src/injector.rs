@@ -8,16 +8,16 @@ use crate::{Message, SessionState, WasmCompatSend, WasmCompatSync};
 pub struct InjectionPoint<'a> {
     /// Number of model calls with a response, over all runs of the agent.
     pub turn: usize,
-    /// Best known number of tokens of the next request.
+    /// Estimated number of tokens of the next request.
     pub token_count: usize,
-    /// The state of the session.
+    /// The metadata of the session.
     pub state: &'a SessionState,
-    /// The conversation.
+    /// The conversation so far.
     pub messages: &'a [Message],
 }
 
 impl<'a> InjectionPoint<'a> {
-    /// Creates the description of a position in a run.
+    /// Creates the state from its parts.
     #[must_use]
     pub fn new(
         turn: usize,
@@ -31,12 +31,13 @@ impl<'a> InjectionPoint<'a> {
 
 /// Injects reminders into a long conversation, so that the model keeps following its instructions.
 ///
-/// The agent loop calls it before each model call and appends the texts as system messages. Earlier messages do not
-/// change, so the provider's cache stays valid.
+/// The agent loop calls [`injections`](Self::injections) before each model call and appends the texts as system
+/// messages. Earlier messages do not change, so the provider's cache of the conversation stays valid.
 ///
 /// # Contract
 ///
-/// Under a durable engine the result must depend on the point alone.
+/// With a durable engine, the texts must depend only on the [`InjectionPoint`], because the injector is called again on
+/// replay.
 ///
 /// # Example
 ///

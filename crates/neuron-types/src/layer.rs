@@ -1,4 +1,4 @@
-//! Layers around model calls, the counterpart of the middleware around tool calls.
+//! Layers around the model calls of a run, similar to the middleware around tool calls.
 
 use std::fmt;
 use std::future::Future;
@@ -15,19 +15,19 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct RunView<'a> {
-    /// Number of model calls with a response in this run. Before a call, this is also the number of the turn, from
-    /// zero.
+    /// Number of model calls of this run that returned a response. Before a model call, this is also the index of the
+    /// turn, from zero.
     pub turns: usize,
     /// Number of tool calls that were started in this run.
     pub tool_calls: usize,
-    /// Tokens of this run.
+    /// Tokens that this run has used so far.
     pub usage: &'a TokenUsage,
     /// The conversation, including messages from before this run.
     pub messages: &'a [Message],
 }
 
 impl<'a> RunView<'a> {
-    /// Creates a view.
+    /// Creates a view from its parts.
     #[must_use]
     pub fn new(
         turns: usize,
@@ -38,7 +38,7 @@ impl<'a> RunView<'a> {
         Self { turns, tool_calls, usage, messages }
     }
 
-    /// Returns `true` if the last response called this tool.
+    /// Returns `true` if the last response of the model called this tool.
     #[must_use]
     pub fn called(&self, tool: &str) -> bool {
         let last = self.messages.iter().rfind(|message| message.role == Role::Assistant);
@@ -46,30 +46,33 @@ impl<'a> RunView<'a> {
     }
 }
 
-/// A model call, as passed to a [`ModelLayer`]. It is `Copy`. To change the request, create a new value.
+/// A model call, as passed to a [`ModelLayer`].
+///
+/// The type is `Copy`. To change the request, create a new value with [`with_request`](Self::with_request).
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct ModelCall<'a> {
-    /// The request.
+    /// The request to the model.
     pub request: RequestRef<'a>,
-    /// The state of the run.
+    /// The state of the run before this call.
     pub run: RunView<'a>,
-    /// The messages after the last response that no earlier call has sent.
+    /// The messages after the last response that no earlier model call contained.
     pub new_messages: &'a [Message],
-    /// Text of the paused turn that this call continues. Otherwise empty.
+    /// Text of the paused response that this call continues. Empty if no response was paused.
     pub said_before: &'a str,
-    /// Name of the tool whose arguments are the output of a typed run.
+    /// Name of the tool whose arguments are the output of a typed run. `None` if there is no such tool.
     pub output_tool: Option<&'a str>,
-    /// Set if a limit ends the run after this call, so that no other call may follow.
+    /// Set if a limit ends the run after this call. A layer must then not repeat the call.
     pub is_last: bool,
-    /// Set if a durable engine makes the call. The engine retries it itself.
+    /// Set if a durable engine makes the call. The engine retries failed calls itself.
     pub is_durable: bool,
-    /// Cancelled when the run is cancelled. A layer that awaits anything but `next` must observe it.
+    /// Cancelled when the run is cancelled. A layer that awaits anything other than `next` must observe the token.
     pub cancellation: &'a CancellationToken,
 }
 
 impl<'a> ModelCall<'a> {
-    /// Creates a call without new messages.
+    /// Creates a call from its request, the state of the run, and the cancellation token. All other fields are empty or
+    /// not set.
     #[must_use]
     pub fn new(
         request: RequestRef<'a>,
@@ -88,8 +91,10 @@ impl<'a> ModelCall<'a> {
         }
     }
 
-    /// Creates the error of a layer that rejects an input or a response. The text states the number of tool calls
-    /// before it, and whether their latest results were [removed](ModelNext::take_back_input).
+    /// Creates the error with which a layer rejects an input or a response.
+    ///
+    /// The error text consists of `reason` and the number of tool calls that the run made before. It also states
+    /// whether the latest tool results were [removed](ModelNext::take_back_input) from the conversation.
     #[must_use]
     pub fn rejected(&self, reason: impl Into<String>, are_results_removed: bool) -> LoopError {
         let mut reason = reason.into();
@@ -105,7 +110,7 @@ impl<'a> ModelCall<'a> {
         LoopError::HookTerminated(reason)
     }
 
-    /// Returns the call with another request.
+    /// Returns the same call with another request.
     #[must_use]
     pub fn with_request<'b>(self, request: RequestRef<'b>) -> ModelCall<'b>
     where
@@ -117,8 +122,8 @@ impl<'a> ModelCall<'a> {
 
 /// A layer around an agent's model calls, for example a guardrail, a retry or a change of the request.
 ///
-/// It has access to the run. For concerns of the provider alone (rate limits, limits shared by agents, failover), wrap
-/// the provider instead. `neuron-tower` applies any tower layer to a provider.
+/// A layer has access to the state of the run. For rate limits, limits that agents share, and failover, wrap the
+/// provider instead, because these do not depend on a run. `neuron-tower` applies any tower layer to a provider.
 ///
 /// | | `ModelLayer` | tower layer, with `neuron-tower` |
 /// |---|---|---|
@@ -129,10 +134,11 @@ impl<'a> ModelCall<'a> {
 ///
 /// # Contract
 ///
-/// - The response is always complete. Deltas go to [`ModelNext::sink`], which a layer may replace to inspect or buffer
-///   them. A layer that runs `next` again first sends [`StreamEvent::Reset`](crate::StreamEvent::Reset).
+/// - `next` returns a complete response, even if the response is streamed. The deltas are sent to [`ModelNext::sink`].
+///   A layer may replace the sink to inspect or buffer the deltas.
+/// - A layer that runs `next` again first sends [`StreamEvent::Reset`](crate::StreamEvent::Reset) to the sink.
 /// - Each run of `next` counts as one request for limits, budgets and hooks.
-/// - Layers run again when a durable engine replays a run. They must not read the clock or randomness.
+/// - Layers run again when a durable engine replays a run. They must not read the clock or random numbers.
 /// - An error ends the run. The response is then not added to the conversation.
 ///
 /// # Example
@@ -158,7 +164,7 @@ impl<'a> ModelCall<'a> {
     note = "implement `ModelLayer`"
 )]
 pub trait ModelLayer: WasmCompatSend + WasmCompatSync {
-    /// Makes the call with `next`, or returns a response of its own.
+    /// Makes the model call with `next`, or returns a response without a call.
     ///
     /// # Errors
     ///
@@ -174,15 +180,15 @@ pub trait ModelLayer: WasmCompatSend + WasmCompatSync {
     ) -> impl Future<Output = Result<CompletionResponse, LoopError>> + WasmCompatSend;
 }
 
-/// The future of a model's response.
+/// The boxed future of a model's response.
 pub type ModelResponseFuture<'a> = WasmBoxedFuture<'a, Result<CompletionResponse, LoopError>>;
 
-/// A boxed [`ModelLayer`]. Clones share the layer.
+/// A boxed [`ModelLayer`] of any type. Clones of the box share the layer.
 #[derive(Clone)]
 pub struct BoxedLayer(Arc<dyn LayerDyn>);
 
 impl BoxedLayer {
-    /// Boxes a layer.
+    /// Creates a box for a layer of any type.
     pub fn new(layer: impl ModelLayer + 'static) -> Self {
         Self(Arc::new(layer))
     }
@@ -194,6 +200,7 @@ impl fmt::Debug for BoxedLayer {
     }
 }
 
+/// Object-safe form of [`ModelLayer`].
 trait LayerDyn: WasmCompatSend + WasmCompatSync {
     fn call_dyn<'a>(&'a self, call: ModelCall<'a>, next: ModelNext<'a>) -> ModelResponseFuture<'a>;
 }
@@ -206,39 +213,46 @@ impl<L: ModelLayer> LayerDyn for L {
 
 /// Makes the actual model call, inside all layers. Implemented by the agent loop.
 pub trait ModelEndpoint: WasmCompatSend + WasmCompatSync {
-    /// Makes a call and sends the deltas of the response to `sink`. Without a sink the response is not streamed.
+    /// Calls the model and returns the complete response. The deltas are sent to `sink`. Without a sink, the response
+    /// is not streamed.
     fn make<'a>(
         &'a self,
         call: ModelCall<'a>,
         sink: Option<&'a dyn DeltaSink>,
     ) -> ModelResponseFuture<'a>;
 
-    /// Schedules messages for removal from the conversation after the call has failed.
+    /// Schedules the removal of messages from the conversation. The loop removes them after the layer has returned its
+    /// error.
     fn take_back(&self, what: TakeBack);
 }
 
-/// A part of the conversation that a layer rejects.
+/// A part of the conversation that the loop removes because a layer rejected it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TakeBack {
-    /// The [new input](ModelCall::new_messages).
+    /// The [new messages](ModelCall::new_messages) of the call.
     Input {
-        /// Set to remove tool results too.
+        /// Set to also remove the tool results among the new messages.
         with_tool_results: bool,
     },
-    /// The [paused turn](ModelCall::said_before).
+    /// The [paused response](ModelCall::said_before) that the call continues.
     PausedAnswer,
 }
 
-/// The inner layers and the call. It is `Copy`, so a layer can run it more than once.
+/// The inner layers of a model call and the call itself.
+///
+/// The type is `Copy`, so a layer can run the call more than once.
 #[derive(Clone, Copy)]
 pub struct ModelNext<'a> {
+    /// The layers inside the current layer, outermost first.
     layers: &'a [BoxedLayer],
+    /// Makes the call inside all layers.
     endpoint: &'a dyn ModelEndpoint,
+    /// Receives the deltas. `None` if the response is not streamed.
     sink: Option<&'a dyn DeltaSink>,
 }
 
 impl<'a> ModelNext<'a> {
-    /// Creates a chain of layers around a call, outermost first.
+    /// Creates a chain of `layers`, outermost first, around the calls of `endpoint`.
     #[must_use]
     pub fn new(
         layers: &'a [BoxedLayer],
@@ -263,13 +277,13 @@ impl<'a> ModelNext<'a> {
         }
     }
 
-    /// Returns the receiver of the deltas. `None` if the response is not streamed.
+    /// Returns the receiver of the deltas. Returns `None` if the response is not streamed.
     #[must_use]
     pub fn sink(&self) -> Option<&'a dyn DeltaSink> {
         self.sink
     }
 
-    /// Returns the chain with another receiver of the deltas.
+    /// Returns the same chain with another receiver of the deltas.
     #[must_use]
     pub fn with_sink<'b>(self, sink: &'b dyn DeltaSink) -> ModelNext<'b>
     where
@@ -278,14 +292,17 @@ impl<'a> ModelNext<'a> {
         ModelNext { sink: Some(sink), ..self }
     }
 
-    /// Removes the new input from the conversation after this layer has returned its error. New input consists of the
-    /// new user messages and the injected reminders after them. Tool results stay unless `with_tool_results` is set.
-    /// Then a placeholder text replaces each of them. Input that an earlier call of this turn has sent stays.
+    /// Removes the new input from the conversation. The removal happens after this layer has returned an error.
+    ///
+    /// The new input consists of the new user messages and the reminders that were injected after them. Input that an
+    /// earlier model call of this turn has sent stays in the conversation. New tool results also stay, unless
+    /// `with_tool_results` is set. Then each result is replaced with a placeholder text.
     pub fn take_back_input(&self, with_tool_results: bool) {
         self.endpoint.take_back(TakeBack::Input { with_tool_results });
     }
 
-    /// Removes the paused turn that this call continued from the conversation after this layer has returned its error.
+    /// Removes the paused response, which this call continues, from the conversation. The removal happens after this
+    /// layer has returned an error.
     pub fn take_back_paused_answer(&self) {
         self.endpoint.take_back(TakeBack::PausedAnswer);
     }

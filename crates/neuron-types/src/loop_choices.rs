@@ -1,117 +1,132 @@
-//! Enums of the options in [`LoopConfig`](crate::LoopConfig).
+//! The types of the options in [`LoopConfig`](crate::LoopConfig).
 
 use std::time::Duration;
 
-/// When a run ends after its [`ToolContext::cancellation_token`](crate::ToolContext::cancellation_token) is cancelled.
+/// The point at which a run ends after its
+/// [`ToolContext::cancellation_token`](crate::ToolContext::cancellation_token) was cancelled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CancelMode {
-    /// Immediately, even inside a hanging provider, stream or tool. The default.
+    /// The run ends immediately, even if a provider, a stream or a tool hangs. This is the default.
     #[default]
     Now,
-    /// After the current turn. The response, its tool calls and their results are completed, and then the run ends with
-    /// [`LoopError::Cancelled`](crate::LoopError::Cancelled). If the response is final, the run ends with its result.
+    /// The run ends after the current turn, with [`LoopError::Cancelled`](crate::LoopError::Cancelled).
     ///
-    /// Tools and nested agents are not notified, because they have a token of their own. The run waits for a hanging
-    /// provider or tool. Dropping the run always stops it immediately.
+    /// The current response is completed, and its tool calls are run. If the response has no tool calls, the run ends
+    /// with its result. Tools and nested agents do not see the cancellation, because their contexts have another token.
+    /// The run waits for a provider or a tool that hangs. Dropping the run's future always stops the run immediately.
     AfterTurn,
 }
 
 /// The behaviour of a run that reaches its limit on turns or a usage limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnLimit {
-    /// The run ends with the error of the limit. The default.
+    /// The run ends with the error of the limit. This is the default.
     #[default]
     Fail,
     /// The model is called once more without tools and is asked for a final response. This response is the run's
     /// result, and [`AgentResult::limit_reached`](crate::AgentResult) names the limit.
     ///
-    /// - The call is the only one beyond the limits, and it counts. It is not made if the limit is zero, or if the
-    ///   [`Budget`](crate::Budget) has no room for it.
-    /// - The request is a system message at the end of the conversation, after the tool results, so that earlier
-    ///   messages do not change. It stays in the conversation together with the response, and is removed if there is
-    ///   none. A turn that the provider paused is continued without it.
-    /// - The tool definitions stay in the request and the tool choice is [`ToolChoice::None`](crate::ToolChoice::None).
-    ///   The provider's cache of the conversation starts with the definitions, and some vendors reject conversations
-    ///   with calls of undefined tools. In a typed run the model must call the output tool instead.
+    /// - Only this one model call exceeds the limits. It counts as a call. It is not made if the limit is zero, or if
+    ///   it does not fit into the [`Budget`](crate::Budget).
+    /// - A system message at the end of the conversation asks for the final response. Earlier messages do not change.
+    ///   The system message stays in the conversation together with the response. If the call returns no response, the
+    ///   system message is removed. If the provider paused the last response, the model continues that response without
+    ///   a system message.
+    /// - The tool definitions stay in the request, and the tool choice is
+    ///   [`ToolChoice::None`](crate::ToolChoice::None). Without the definitions, the provider's cache of the
+    ///   conversation would be lost, and some vendors would reject the earlier tool calls. In a typed run, the model
+    ///   must call the output tool instead.
     /// - If the model calls tools nevertheless, they do not run, and the run ends with the error of the limit. If the
     ///   call fails, the run ends with the error of the call.
     /// - The conversation is not compacted for this call.
     Finalize,
 }
 
-/// The way in which a typed run requests its output. Set by [`LoopConfig::output_mode`](crate::LoopConfig).
+/// The way in which a typed run requests its output from the model. Set by
+/// [`LoopConfig::output_mode`](crate::LoopConfig).
 ///
-/// In every mode the output is checked by deserialising it into the type. The model receives the place and the reason
-/// of a mismatch and may retry up to [`LoopConfig::output_retries`](crate::LoopConfig) times.
+/// In every mode, the loop checks the output by deserialising it into the output type. If the output does not match,
+/// the model receives the position and the reason of the mismatch. It may retry up to
+/// [`LoopConfig::output_retries`](crate::LoopConfig) times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OutputMode {
-    /// With a tool `final_output` whose arguments are the output. The default, because it works with every provider
-    /// that has tools, next to other tools, and with all types.
+    /// The model calls a tool `final_output`, whose arguments are the output. This is the default, because it works
+    /// with all types, with other tools, and with every provider that supports tools.
     ///
-    /// The call is not forced, because some providers cannot force it, or not while the model thinks. After a response
-    /// without the call, the model is asked to make it. To force it, set the request's tool choice.
+    /// By default the model is not forced to call the tool, because some providers cannot force a call, or only without
+    /// reasoning. If a response does not call the tool, the model is asked to do so. To force the call, set the
+    /// request's tool choice.
     #[default]
     Tool,
-    /// With the provider's structured output, [`ResponseFormat::JsonSchema`](crate::ResponseFormat). The provider is
-    /// asked to enforce the schema if it has an enforceable form. In this form all objects are closed and all fields
-    /// are required, so an absent `Option` is `null`. Types with maps, tuples, flattened enums or arbitrary values have
-    /// no such form, and some providers refuse them.
+    /// The model responds with the provider's structured output, [`ResponseFormat::JsonSchema`](crate::ResponseFormat).
+    ///
+    /// If the schema can be enforced, the provider is asked to enforce it. In an enforced schema, objects allow no
+    /// additional fields and require all their fields. An absent `Option` is then `null`. A schema with maps, tuples,
+    /// flattened enums or arbitrary values cannot be enforced, and some providers refuse such a schema.
     Native,
-    /// With instructions. The schema follows the system prompt. For models without tools. The response may contain the
-    /// output in one fenced block.
+    /// The model is instructed to respond with JSON. Use this mode for models without tools.
+    ///
+    /// The loop appends the instructions and the schema to the system prompt. The response may contain other text if
+    /// the JSON is in one fenced block.
     Prompt,
 }
 
-/// The handling of other tool calls in a response with a valid output in [`OutputMode::Tool`]. Set by
+/// The handling of other tool calls in a response that also contains a valid output, in [`OutputMode::Tool`]. Set by
 /// [`LoopConfig::end_strategy`](crate::LoopConfig).
 ///
-/// Every call gets a result. Of several outputs, the first valid one is used. If no output is valid, the other calls
-/// run as usual.
+/// If a response has several outputs, the first valid output is used. If no output is valid, the other calls run as
+/// usual. Every tool call of the response gets a result in the conversation, even if it does not run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EndStrategy {
     /// The other calls do not run.
     Early,
-    /// The other calls run before the run ends. If one of them fails with an error that the model sees, for example
-    /// [`ModelRetry`](crate::ToolError::ModelRetry), the output is discarded and the model continues, because the
-    /// output may depend on that call. The default.
+    /// The other calls run before the run ends. This is the default.
+    ///
+    /// If one of the calls fails with an error that the model sees, for example
+    /// [`ModelRetry`](crate::ToolError::ModelRetry), the output is discarded and the run continues. The output may
+    /// depend on the failed call.
     #[default]
     Graceful,
-    /// The other calls run before the run ends, regardless of their results. Further outputs are validated, and the
-    /// history contains their errors.
+    /// The other calls run before the run ends. The output is used even if a call fails. Further outputs of the
+    /// response are validated too, and the conversation contains their errors.
     Exhaustive,
 }
 
 /// The signal with which a durable engine delivers decisions on pending calls to a run. Set by
 /// [`LoopConfig::approval_signal`](crate::LoopConfig::approval_signal).
 ///
-/// With a durable context such a run does not end. It [waits](crate::DurableContext::wait_for_approval), for days if
-/// necessary, and continues like a run that starts with decisions. The signal's value is an
-/// [`ApprovalDecisions`](crate::ApprovalDecisions).
+/// With a durable context and this signal, a run does not end when calls need an approval. It
+/// [waits](crate::DurableContext::wait_for_approval) for the signal, for days if necessary. The value of the signal is
+/// an [`ApprovalDecisions`](crate::ApprovalDecisions).
 ///
-/// - Partial decisions are executed, and the run waits for the rest.
-/// - An invalid signal changes nothing. It is invalid if it has another type, decides on calls that are not pending,
-///   has arguments that the tool refuses, or has an expired signature. The run logs a warning and waits again. After
-///   1,000 invalid signals in a row it ends with [`LoopError::Durable`](crate::LoopError::Durable).
-/// - After the timeout the run ends with [`LoopError::ApprovalRequired`](crate::LoopError::ApprovalRequired).
+/// - After partial decisions, the decided calls are executed. The run waits for decisions on the other calls.
+/// - After an invalid signal, the run logs a warning and waits again. A signal is invalid if its value has another
+///   type, decides on calls that are not pending, has arguments that the tool refuses, or decides on a call with an
+///   expired signature. After 1,000 consecutive invalid signals, the run ends with
+///   [`LoopError::Durable`](crate::LoopError::Durable).
+/// - After the timeout, the run ends with [`LoopError::ApprovalRequired`](crate::LoopError::ApprovalRequired).
 /// - A cancellation ends the run immediately, regardless of the [`CancelMode`](crate::CancelMode).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalSignal {
     /// Name of the signal.
     pub name: String,
-    /// Timeout for one signal. It restarts after an invalid signal and after partial decisions.
+    /// Maximum time to wait for one signal. The time starts again after an invalid signal and after partial decisions.
     pub timeout: Duration,
 }
 
-/// The consequence of a tool failure for the run. A [`ToolError::ModelRetry`] is not a failure and always goes to the
-/// model.
+/// The consequence of a failed tool call for the run.
+///
+/// A [`ToolError::ModelRetry`] is not a failure. It is always returned to the model as an error result.
 ///
 /// [`ToolError::ModelRetry`]: crate::ToolError::ModelRetry
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum ToolErrorPolicy {
-    /// The run ends with [`LoopError::Tool`](crate::LoopError::Tool).
+    /// The run ends with [`LoopError::Tool`](crate::LoopError::Tool). This is the default.
     #[default]
     EndRun,
-    /// The model receives an error result, and the run continues. This covers unknown tools (with the names of the
-    /// known tools), invalid arguments, malformed JSON, denied calls and failed calls.
+    /// The model receives the error as the result of the call, and the run continues.
+    ///
+    /// This applies to unknown tools, invalid arguments, malformed JSON, denied calls and failed calls. For an unknown
+    /// tool, the result lists the names of the known tools.
     ReturnToModel,
 }

@@ -1,4 +1,4 @@
-//! Settings of an agent.
+//! The settings of an agent.
 
 use std::time::Duration;
 
@@ -7,7 +7,9 @@ use crate::{
     SystemPrompt, ToolErrorPolicy, UsageLimits,
 };
 
-/// The settings of an agent. Create it with `..Default::default()`, because fields may be added.
+/// The settings of an agent.
+///
+/// Create the struct with `..Default::default()`, because later versions may add fields.
 ///
 /// # Example
 ///
@@ -27,77 +29,92 @@ pub struct LoopConfig {
     pub name: String,
     /// Instructions for the model. Default: none.
     pub system_prompt: SystemPrompt,
-    /// Model, sampling, thinking and other options of model calls. Default: decided by the provider.
+    /// Model, sampling, reasoning and other options of model calls. Default: the provider's defaults.
     pub request: RequestSettings,
     /// Maximum number of model calls in one run. Default: no limit.
     pub max_turns: Option<usize>,
-    /// Set to run the tool calls of one response concurrently. Default: one after another.
+    /// Set to run the tool calls of one response concurrently. Default: the calls run one after another.
     pub parallel_tool_execution: bool,
     /// Usage limits of one run. Default: no limits.
     pub usage_limits: Option<UsageLimits>,
-    /// The behaviour at the limit on turns or at a usage limit. Default: the run ends with the error.
+    /// The behaviour of a run that reaches `max_turns` or a usage limit. Default: the run ends with an error.
     pub on_limit: OnLimit,
-    /// The time at which a cancelled run ends. Default: immediately.
+    /// The point at which a cancelled run ends. Default: immediately.
     pub cancel_mode: CancelMode,
-    /// Grace period of parallel tools. After one call of a response has failed for good, the cancellation tokens of the
-    /// other calls are triggered, and they may take this long to finish. With zero or without a tokio runtime (in a
-    /// browser, for example) they are dropped immediately. The timer of the tokio runtime must be enabled. Default: 5
-    /// seconds.
+    /// Grace period of parallel tool calls after one of them has failed in a way that ends the run. Default: 5 seconds.
+    ///
+    /// The cancellation tokens of the other calls are cancelled. The calls have this time to finish, and are then
+    /// dropped. They are dropped immediately if the period is zero, or outside of a tokio runtime. The timer of the
+    /// tokio runtime must be enabled.
     pub tool_grace: Duration,
-    /// Maximum number of parallel tool calls of one response. Zero means one. Default: all of them.
+    /// Maximum number of tool calls of one response that run concurrently. Zero means one. Default: no limit.
     pub max_parallel_tools: Option<usize>,
-    /// Timeout of one tool call. It needs a tokio runtime. A durable engine has limits of its own. Default: no limit.
+    /// Timeout of one tool call. Applies only inside a tokio runtime. A durable engine uses the timeout in
+    /// `tool_activity` instead. Default: no timeout.
     pub tool_timeout: Option<Duration>,
-    /// The consequence of a tool failure for the run. Default: it ends the run.
+    /// The consequence of a failed tool call for the run. Default: the run ends.
     pub tool_errors: ToolErrorPolicy,
-    /// Maximum number of consecutive turns in which a tool's calls fail with errors that the model sees. One more ends
-    /// the run with [`LoopError::Tool`](crate::LoopError::Tool). A success resets the counter. Unknown tool names share
-    /// one counter. Default: no limit.
+    /// Maximum number of consecutive turns in which the calls of a tool fail with errors that the model sees. Default:
+    /// no limit.
+    ///
+    /// Another such turn ends the run with [`LoopError::Tool`](crate::LoopError::Tool). A successful call of the tool
+    /// resets its counter. All unknown tool names share one counter.
     pub tool_retry_limit: Option<usize>,
     /// Set to stop the run with [`LoopError::ApprovalRequired`](crate::LoopError) when the permission policy asks for
-    /// an approval. A run that starts with the decisions continues it. Default: the call is denied, and the model
-    /// receives the reason.
+    /// an approval. Default: the call is denied, and the model receives the reason.
+    ///
+    /// To continue the run, start it with the decisions on the pending calls.
     pub pause_for_approval: bool,
-    /// The signal with the decisions on pending calls, for runs with a durable context. See [`ApprovalSignal`]. If set,
-    /// calls wait for approvals as with `pause_for_approval`, and the run continues instead of ending. Ignored without
-    /// a durable context. Default: none.
+    /// The signal that delivers decisions on pending calls to a run with a durable context. Default: `None`.
+    ///
+    /// If set, calls wait for approvals as with `pause_for_approval`, but the run waits for the signal and does not
+    /// end. Ignored without a durable context. See [`ApprovalSignal`].
     pub approval_signal: Option<ApprovalSignal>,
     /// Maximum number of retries of a model call after a transient error. Ignored with a durable context, which has its
     /// own retries. Default: 0.
     pub retries: usize,
-    /// Set to start tools with [`ToolEffect::Pure`](crate::ToolEffect::Pure) as soon as their call is complete, while
-    /// the rest of the response still streams. Default: `false`.
+    /// Set to start calls of tools with [`ToolEffect::Pure`](crate::ToolEffect::Pure) while the response is still being
+    /// streamed. Default: `false`.
     ///
-    /// Only effective while streaming and without a durable context. A call starts early if all calls before it in the
-    /// response did, so it cannot overtake a call that changes something. The policy must allow it, no limit may forbid
-    /// it, and the tool must not [run alone](crate::Tool::runs_alone). The number of early calls that run at the same
-    /// time is limited by `max_parallel_tools`, or to one without parallel execution.
+    /// This applies only to streamed responses without a durable context. A call starts early only if
     ///
-    /// Hooks receive an early call before the response is complete. Its result follows the response, in order, as
-    /// usual. If the response breaks off, or its calls must not run, the early results are discarded. Such calls may
-    /// have run although the conversation does not show them, and they count for the limits on tool calls.
+    /// - its arguments are complete.
+    /// - all preceding calls of the response have started early. It therefore cannot overtake a call that changes
+    ///   something.
+    /// - the permission policy and all limits allow it.
+    /// - its tool does not [run alone](crate::Tool::runs_alone).
+    ///
+    /// With `parallel_tool_execution`, at most `max_parallel_tools` early calls run at the same time. Otherwise one
+    /// call runs at a time.
+    ///
+    /// Hooks receive an early call before the response is complete. Its result is added after the response, in the
+    /// order of the calls. If the response breaks off, or if its calls must not run, the early results are discarded.
+    /// The conversation then does not show these calls, although they may have run. They count for the limits on tool
+    /// calls.
     pub early_tools: bool,
-    /// The way in which a typed run requests its output. Default: with a tool.
+    /// The way in which a typed run requests its output from the model. Default: with a tool.
     pub output_mode: OutputMode,
     /// Maximum number of retries after an invalid output in one typed run. Retries of tools do not count. Default: 2.
     pub output_retries: usize,
-    /// The handling of other tool calls in the response with a typed run's output. Default: they run first, and the
-    /// output is discarded if one of them fails.
+    /// The handling of other tool calls in a response that contains the output of a typed run. Default: the calls run
+    /// first, and the output is discarded if one of them fails.
     pub end_strategy: EndStrategy,
-    /// Options for model calls with a durable context.
+    /// Options for model calls that a durable context makes, such as timeouts and retries.
     pub llm_activity: ActivityOptions,
-    /// Options for tool calls with a durable context.
+    /// Options for tool calls that a durable context makes, such as timeouts and retries.
     pub tool_activity: ActivityOptions,
 }
 
 impl LoopConfig {
-    /// Returns `true` if calls wait when the policy asks for an approval. With a durable context, a signal implies it.
+    /// Returns `true` if calls wait when the policy asks for an approval. This is the case with `pause_for_approval`,
+    /// and with an `approval_signal` if the run has a durable context (`is_durable`).
     #[must_use]
     pub fn pauses(&self, is_durable: bool) -> bool {
         self.pause_for_approval || (is_durable && self.approval_signal.is_some())
     }
 
-    /// Returns the maximum number of parallel tool calls, at least one.
+    /// Returns the maximum number of tool calls that run concurrently, which is at least one. Without a limit, returns
+    /// `usize::MAX`.
     #[must_use]
     pub fn most_tools_at_once(&self) -> usize {
         self.max_parallel_tools.map_or(usize::MAX, |most| most.max(1))

@@ -1,20 +1,20 @@
-//! Marker blocks in messages, which are no content, and the pin of a message.
+//! Marker blocks in messages. They store data about a message and are never sent to a model.
 
 use serde_json::{Map, Value};
 
 use crate::{ContentBlock, Message};
 
-/// The `provider` of neuron's own marker blocks. No provider has this name, so no provider sends them.
+/// The `provider` of marker blocks. No provider has this name, so no provider sends a marker block.
 const NEURON: &str = "neuron";
 
-/// `type` of the marker of [`Message::pinned`].
+/// The value of `type` in the marker block of a pinned message.
 const PIN: &str = "pin";
 
 impl Message {
-    /// Pins the message, so that every compaction keeps it. A [`ContextStrategy`](crate::ContextStrategy) keeps it
-    /// unchanged, together with the results of its calls or the calls of its results.
+    /// Pins the message. Every [`ContextStrategy`](crate::ContextStrategy) keeps a pinned message unchanged.
     ///
-    /// The pin is a block at the end of the content. It is stored with the message and never sent to a model.
+    /// If a pinned message has tool calls or tool results, the message with the matching results or calls is kept too.
+    /// The pin is stored in a block at the end of the message, which is never sent to a model.
     ///
     /// # Example
     ///
@@ -34,15 +34,15 @@ impl Message {
         self
     }
 
-    /// Removes the pin.
+    /// Removes the pin from the message. Does nothing if the message is not pinned.
     #[must_use]
     pub fn unpinned(mut self) -> Self {
         self.content.retain(|block| content(block, PIN).is_none());
         self
     }
 
-    /// Returns `true` if the message has a block that is not a marker. A message without content is never sent to a
-    /// model.
+    /// Returns `true` if the message has at least one block that is not a marker block. A message with only marker
+    /// blocks is never sent to a model.
     #[must_use]
     pub fn has_content(&self) -> bool {
         !self.content.iter().all(ContentBlock::is_mark)
@@ -55,14 +55,14 @@ impl Message {
     }
 }
 
-/// Creates a marker block.
+/// Creates a marker block with `kind` as its type.
 pub(crate) fn block(kind: &str, mut fields: Map<String, Value>) -> ContentBlock {
     fields.insert("type".to_owned(), kind.into());
     let json = Value::Object(fields);
     ContentBlock::Raw { provider: NEURON.to_owned(), json, portable: None }
 }
 
-/// Returns the fields of a marker block of this kind. `None` for any other block.
+/// Returns the JSON object of a marker block with `kind` as its type. Returns `None` for any other block.
 pub(crate) fn content<'a>(block: &'a ContentBlock, kind: &str) -> Option<&'a Value> {
     match block {
         ContentBlock::Raw { provider, json, portable: None } if provider == NEURON => {
@@ -72,7 +72,7 @@ pub(crate) fn content<'a>(block: &'a ContentBlock, kind: &str) -> Option<&'a Val
     }
 }
 
-/// Returns the fields of a marker block of this kind for a change.
+/// Returns the JSON object of a marker block with `kind` as its type, to change it. Returns `None` for any other block.
 pub(crate) fn content_mut<'a>(block: &'a mut ContentBlock, kind: &str) -> Option<&'a mut Value> {
     content(block, kind)?;
     match block {
@@ -82,9 +82,9 @@ pub(crate) fn content_mut<'a>(block: &'a mut ContentBlock, kind: &str) -> Option
 }
 
 impl ContentBlock {
-    /// Returns `true` if the block is a marker of neuron. Markers are not content and are never sent to a
-    /// model. There are two, the pin of [`Message::pinned`] and the [metadata](crate::AnswerMetadata) of a
-    /// response.
+    /// Returns `true` if the block is a marker block, which is never sent to a model.
+    ///
+    /// A marker block stores the pin of [`Message::pinned`] or the [metadata](crate::AnswerMetadata) of a response.
     #[must_use]
     pub fn is_mark(&self) -> bool {
         matches!(self, Self::Raw { provider, portable: None, .. } if provider == NEURON)

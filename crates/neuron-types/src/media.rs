@@ -1,7 +1,8 @@
-//! Images and documents from bytes and from files. The type is detected from the content, never from the name.
+//! Constructors of images and documents from bytes and files. The MIME type is detected from the content, never from
+//! the file name.
 //!
-//! The signatures are our own, because the signatures of `infer` are too short. It detects any text that starts with
-//! `GIF` as an image.
+//! The module has its own file signatures, because those of the crate `infer` are too short. For example, `infer`
+//! detects any text that starts with `GIF` as an image.
 
 use std::path::Path;
 
@@ -15,15 +16,16 @@ const TEXT_TYPE: &str = "text/plain";
 const DOCUMENT_TYPES: [&str; 2] = [PDF_TYPE, TEXT_TYPE];
 
 impl ImageSource {
-    /// Creates an image from the bytes of a PNG, JPEG, GIF or WebP file, which the models of all vendors accept. The
-    /// type is detected from the signature at the beginning. The rest is not validated.
+    /// Creates an image from the bytes of a PNG, JPEG, GIF or WebP file. The models of all vendors accept these types.
     ///
-    /// Vendors limit the size of an image and of a request. Base64 adds a third to the size. Anthropic, for example,
-    /// accepts requests of up to 32 MB. No limit is checked here.
+    /// The type is detected from the signature at the beginning of the bytes. The remaining bytes are not validated.
+    ///
+    /// Vendors limit the size of an image and of a request. Anthropic, for example, accepts requests of up to 32 MB.
+    /// Base64 increases the size by one third. This method checks no limit.
     ///
     /// # Errors
     ///
-    /// [`MediaError::Type`] for any other type, and [`MediaError::Empty`] if there are no bytes.
+    /// [`MediaError::Type`] if the bytes are of any other type, and [`MediaError::Empty`] if `bytes` is empty.
     ///
     /// # Example
     ///
@@ -48,15 +50,16 @@ impl ImageSource {
         Ok(Self::Base64 { media_type, data: BASE64_STANDARD.encode(bytes) })
     }
 
-    /// Reads an image from a file, like [`from_bytes`](Self::from_bytes). The file name does not matter.
+    /// Reads an image from a file and passes the bytes to [`from_bytes`](Self::from_bytes). The extension of the file
+    /// name is ignored.
     ///
-    /// This method blocks. In async code read the file with the runtime, and pass the bytes to
-    /// [`from_bytes`](Self::from_bytes). On `wasm32-unknown-unknown`, which has no files, every path returns an error.
+    /// This method blocks. In async code, read the file with the async runtime and call `from_bytes`. On
+    /// `wasm32-unknown-unknown`, which has no files, this method always returns an error.
     ///
     /// # Errors
     ///
-    /// [`MediaError::Read`] if the file cannot be read, and the errors of [`from_bytes`](Self::from_bytes), with the
-    /// path.
+    /// [`MediaError::Read`] if the file cannot be read, and the errors of [`from_bytes`](Self::from_bytes). Each error
+    /// contains the path.
     ///
     /// # Example
     ///
@@ -74,15 +77,15 @@ impl ImageSource {
 }
 
 impl DocumentSource {
-    /// Creates a document from the bytes of a PDF or of plain UTF-8 text. The type is detected from the content. A byte
-    /// order mark is removed.
+    /// Creates a document from the bytes of a PDF file or of plain UTF-8 text. The type is detected from the content. A
+    /// byte order mark at the beginning of a text is removed.
     ///
-    /// Vendors limit the size and the pages of a document. No limit is checked here.
+    /// Vendors limit the size and the number of pages of a document. This method checks no limit.
     ///
     /// # Errors
     ///
-    /// [`MediaError::Type`] for any other type, including text in another encoding, and [`MediaError::Empty`] if there
-    /// are no bytes.
+    /// [`MediaError::Type`] if the bytes are of any other type, including text in another encoding.
+    /// [`MediaError::Empty`] if `bytes` is empty.
     ///
     /// # Example
     ///
@@ -101,14 +104,15 @@ impl DocumentSource {
         }
     }
 
-    /// Reads a document from a file, like [`from_bytes`](Self::from_bytes). The file name does not matter.
+    /// Reads a document from a file and passes the bytes to [`from_bytes`](Self::from_bytes). The extension of the file
+    /// name is ignored.
     ///
-    /// This method blocks. See [`ImageSource::from_path`].
+    /// This method blocks. In async code, read the file with the async runtime and call `from_bytes`.
     ///
     /// # Errors
     ///
-    /// [`MediaError::Read`] if the file cannot be read, and the errors of [`from_bytes`](Self::from_bytes), with the
-    /// path.
+    /// [`MediaError::Read`] if the file cannot be read, and the errors of [`from_bytes`](Self::from_bytes). Each error
+    /// contains the path.
     pub fn from_path(path: impl AsRef<Path>) -> Result<Self, MediaError> {
         read(path.as_ref(), Self::from_bytes)
     }
@@ -132,6 +136,7 @@ impl From<ImageSource> for ContentItem {
     }
 }
 
+/// Reads a file and passes its bytes to `from_bytes`. Adds the path to an error.
 fn read<T>(
     path: &Path,
     from_bytes: impl FnOnce(Vec<u8>) -> Result<T, MediaError>,
@@ -141,11 +146,12 @@ fn read<T>(
     from_bytes(bytes).map_err(|error| error.at(path))
 }
 
+/// Detects the MIME type of the bytes. Returns an error if the type is not in `accepted`.
 fn accepted_type(
     bytes: &[u8],
     accepted: &'static [&'static str],
 ) -> Result<&'static str, MediaError> {
-    // Content with only a byte order mark is empty too.
+    // `text` also returns an empty text for bytes that consist of a byte order mark.
     if text(bytes) == Some("") {
         return Err(MediaError::Empty { path: None });
     }
@@ -154,7 +160,9 @@ fn accepted_type(
     found.filter(is_accepted).ok_or(MediaError::Type { path: None, found, accepted })
 }
 
-/// Detects the MIME type. Knows the accepted types, and other common types for a helpful error.
+/// Detects the MIME type of the bytes. Returns `None` for an unknown type.
+///
+/// The function also detects common types that are not accepted, so that the error can name them.
 fn type_of(bytes: &[u8]) -> Option<&'static str> {
     let at = |offset, signature: &[u8]| {
         bytes.get(offset..).is_some_and(|rest| rest.starts_with(signature))
@@ -183,7 +191,7 @@ fn type_of(bytes: &[u8]) -> Option<&'static str> {
     known.or_else(|| text(bytes).map(|_| TEXT_TYPE))
 }
 
-/// Decodes the bytes as text without the byte order mark. `None` for other encodings and for content with NUL.
+/// Decodes UTF-8 text and removes a byte order mark. Returns `None` for bytes that are not UTF-8 or contain NUL.
 fn text(bytes: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))?;
     Some(text.strip_prefix('\u{feff}').unwrap_or(text))

@@ -1,7 +1,7 @@
 //! Messages and their content blocks, as neuron stores and sends them.
 //!
-//! The serde form is the stored form of sessions, journals and payloads. Blocks are tagged by `type` in snake case
-//! (`{"type":"text","text":"…"}`), and unknown fields are ignored.
+//! Sessions and journals store messages in their serde form. Blocks are tagged by `type` in snake case
+//! (`{"type":"text","text":"…"}`). Unknown fields are ignored.
 
 use std::fmt;
 
@@ -14,18 +14,18 @@ use crate::{EmbeddedResource, ResourceLink};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The user. User messages also carry tool results.
+    /// The message is from the user, or contains tool results.
     User,
-    /// The model.
+    /// The message is from the model.
     Assistant,
-    /// Instructions within the conversation.
+    /// The message contains instructions at this place of the conversation.
     ///
-    /// Instructions for the whole run belong in
+    /// Instructions for the whole conversation belong in
     /// [`CompletionRequest::system`](crate::CompletionRequest::system).
     System,
 }
 
-/// A turn of a conversation, with a role and content blocks.
+/// A message of a conversation, with a role and content blocks.
 ///
 /// # Example
 ///
@@ -39,20 +39,20 @@ pub enum Role {
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// The author.
+    /// The author of the message.
     pub role: Role,
-    /// The content blocks, in order.
+    /// The content blocks of the message, in order.
     pub content: Vec<ContentBlock>,
 }
 
-/// A message of the user.
+/// Creates a user message with one text block.
 impl From<&str> for Message {
     fn from(text: &str) -> Self {
         Self::user(text)
     }
 }
 
-/// A message of the user.
+/// Creates a user message with one text block.
 impl From<String> for Message {
     fn from(text: String) -> Self {
         Self::user(text)
@@ -79,7 +79,7 @@ impl Message {
         Self { role, content: vec![ContentBlock::Text(text.into())] }
     }
 
-    /// Returns the concatenated text blocks, including the text of [`ContentBlock::Raw`].
+    /// Concatenates the text blocks of the message, including text blocks inside [`ContentBlock::Raw`].
     ///
     /// No separator is inserted, because vendors split a sentence over several blocks, for example for citations.
     #[must_use]
@@ -105,17 +105,17 @@ pub enum ContentBlock {
     Text(String),
     /// The model's reasoning.
     ///
-    /// It is sent back to the provider unchanged, even an empty text with a signature, because providers verify the
-    /// signature.
+    /// The block is sent back to the provider unchanged, because providers verify the signature. This also applies to
+    /// an empty text with a signature.
     Thinking {
-        /// The text of the reasoning. Empty if the provider omits it.
+        /// The text of the reasoning. Empty if the provider sent only the signature.
         thinking: String,
-        /// The provider's signature. Empty if there is none.
+        /// The provider's signature of the reasoning. Empty if the provider sent no signature.
         signature: String,
     },
-    /// Reasoning in encrypted form.
+    /// The model's reasoning, encrypted by the provider.
     RedactedThinking {
-        /// Opaque data, sent back unchanged.
+        /// The encrypted reasoning, which is sent back to the provider unchanged.
         data: String,
     },
     /// A tool call of the model.
@@ -129,7 +129,7 @@ pub enum ContentBlock {
     },
     /// The result of a [`ContentBlock::ToolUse`].
     ToolResult {
-        /// The `id` of the call.
+        /// The `id` of the [`ContentBlock::ToolUse`].
         tool_use_id: String,
         /// The output of the tool.
         content: Vec<ContentItem>,
@@ -147,30 +147,30 @@ pub enum ContentBlock {
         /// The source of the document.
         source: DocumentSource,
     },
-    /// A summary by the provider that replaces the messages before it.
+    /// The provider's summary of all messages before this block, which replaces them.
     Compaction {
-        /// The summary.
+        /// The text of the summary.
         content: String,
     },
     /// A block in the provider's own JSON, sent back unchanged.
     ///
-    /// Providers create it for kinds that neuron does not model, for example web search results, and for known kinds
-    /// with additional fields, for example a text with citations. Other providers send `portable` instead, or omit the
-    /// block.
+    /// A provider creates this variant for a block without a variant of its own, for example web search results. It
+    /// also creates this variant for a known block with additional fields, for example a text with citations. Other
+    /// providers send `portable` instead. Without `portable`, they omit the block.
     Raw {
-        /// Name of the provider, as in [`ProviderInfo::name`](crate::ProviderInfo).
+        /// Name of the provider that created the block, as in [`ProviderInfo::name`](crate::ProviderInfo).
         provider: String,
         /// The block as received from the provider.
         json: Value,
-        /// The equivalent for other providers. For example, a text for a text with citations, and a tool call for a
-        /// tool call with additional fields.
+        /// The equivalent block for other providers, for example the plain text for a text with citations. `None` if
+        /// other providers must omit the block.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         portable: Option<Box<ContentBlock>>,
     },
 }
 
 impl ContentBlock {
-    /// Returns the text of a text block, also inside [`ContentBlock::Raw`].
+    /// Returns the text of a text block, also inside [`ContentBlock::Raw`]. Returns `None` for any other block.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match self.portable()? {
@@ -179,7 +179,8 @@ impl ContentBlock {
         }
     }
 
-    /// Returns the parts of a tool call, also inside [`ContentBlock::Raw`].
+    /// Returns the id, name and arguments of a tool call, also inside [`ContentBlock::Raw`]. Returns `None` for any
+    /// other block.
     #[must_use]
     pub fn as_tool_use(&self) -> Option<ToolUseRef<'_>> {
         match self.portable()? {
@@ -188,7 +189,7 @@ impl ContentBlock {
         }
     }
 
-    /// Returns the call id of a tool result, also inside [`ContentBlock::Raw`].
+    /// Returns the call id of a tool result, also inside [`ContentBlock::Raw`]. Returns `None` for any other block.
     #[must_use]
     pub fn as_tool_result_id(&self) -> Option<&str> {
         match self.portable()? {
@@ -197,8 +198,8 @@ impl ContentBlock {
         }
     }
 
-    /// Returns the form of the block for all providers. This is the block itself, or the portable form of
-    /// [`ContentBlock::Raw`].
+    /// Returns the form of the block that every provider can send. For [`ContentBlock::Raw`] this is its `portable`
+    /// block, or `None` without such a block. Any other block is returned itself.
     #[must_use]
     pub fn portable(&self) -> Option<&Self> {
         match self {
@@ -226,6 +227,7 @@ impl fmt::Display for ContentBlock {
             Self::Document { .. } => f.write_str("[document]"),
             Self::Compaction { .. } => f.write_str("[summary of the conversation so far]"),
             Self::Raw { portable: Some(block), .. } => block.fmt(f),
+            // Marker blocks are not content, so they have no text form.
             block if block.is_mark() => Ok(()),
             Self::Raw { provider, portable: None, .. } => write!(f, "[{provider} block]"),
         }
@@ -239,15 +241,15 @@ pub struct ToolUseRef<'a> {
     pub id: &'a str,
     /// Name of the tool.
     pub name: &'a str,
-    /// The arguments.
+    /// The arguments of the call.
     pub input: &'a Value,
 }
 
-/// A piece of a tool's result.
+/// An item of a tool's result.
 ///
-/// It is stored as `{"type":"text","text":"…"}`, or with the type `image`, `audio`, `resource` or `resource_link` and
+/// The stored form is `{"type":"text","text":"…"}`, or the type `image`, `audio`, `resource` or `resource_link` with
 /// the fields of the variant. `Display` is the form for models that accept only text. It prints text and text resources
-/// unchanged, and describes all other items.
+/// unchanged. Any other item becomes a short description in brackets, such as `[image]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -267,14 +269,14 @@ pub enum ContentItem {
         /// The content in standard base64.
         data: String,
     },
-    /// A resource with its content.
+    /// A resource, including its content.
     Resource {
-        /// The resource.
+        /// The URI, type and content of the resource.
         resource: EmbeddedResource,
     },
-    /// A resource by URI.
+    /// A link to a resource, without its content.
     ResourceLink {
-        /// The resource.
+        /// The URI and metadata of the resource.
         resource: ResourceLink,
     },
 }
@@ -291,12 +293,12 @@ impl fmt::Display for ContentItem {
     }
 }
 
-/// The source of an image. [`from_bytes`](Self::from_bytes) and [`from_path`](Self::from_path) detect the type.
+/// The source of an image. [`from_bytes`](Self::from_bytes) and [`from_path`](Self::from_path) detect the MIME type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ImageSource {
-    /// Content in the message.
+    /// The image itself, as part of the message.
     Base64 {
         /// The MIME type, for example `image/png`.
         media_type: String,
@@ -310,17 +312,17 @@ pub enum ImageSource {
     },
 }
 
-/// The source of a document. [`from_bytes`](Self::from_bytes) and [`from_path`](Self::from_path) detect the type.
+/// The source of a document. [`from_bytes`](Self::from_bytes) and [`from_path`](Self::from_path) detect the MIME type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum DocumentSource {
-    /// A PDF in the message.
+    /// A PDF document, as part of the message.
     Base64Pdf {
         /// The content in standard base64.
         data: String,
     },
-    /// Plain text in the message.
+    /// A plain text document, as part of the message.
     PlainText {
         /// The text.
         data: String,
@@ -332,8 +334,9 @@ pub enum DocumentSource {
     },
 }
 
-/// Serialises `Text(String)` as `{"type":"text","text":"…"}`. Serde can tag a newtype variant only if its content is a
-/// map.
+/// Serialises the variant `Text(String)` as `{"type":"text","text":"…"}`.
+///
+/// Serde's internal tag requires that the content of a newtype variant is a map, and a `String` is not.
 pub(crate) mod text_field {
     use std::borrow::Cow;
 

@@ -2,19 +2,20 @@
 
 use crate::{ContentItem, EmbeddedResource, ImageSource};
 
-/// A piece of a tool's result in the form in which models accept it. See [`ContentItem::for_model`].
+/// An item of a tool's result, in a form that models accept. Returned by [`ContentItem::for_model`].
 ///
-/// For implementations of providers. If a vendor does not accept a form, send the item's `Display` form as text.
+/// Providers convert tool results with this type. If a vendor does not accept a variant in tool results, the provider
+/// sends the `Display` form of the [`ContentItem`] as text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum ModelContent<'a> {
-    /// Text.
+    /// Plain text.
     Text(&'a str),
-    /// An image of a type that all models accept.
+    /// An image of a type that the models of all vendors accept.
     Image {
-        /// `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
+        /// The MIME type, which is `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
         media_type: &'static str,
-        /// The bytes in standard base64.
+        /// The content in standard base64.
         data: &'a str,
     },
     /// An image at a URL that the vendor fetches.
@@ -22,21 +23,21 @@ pub enum ModelContent<'a> {
         /// The URL.
         url: &'a str,
     },
-    /// A PDF.
+    /// A PDF document.
     Pdf {
-        /// The bytes in standard base64.
+        /// The content in standard base64.
         data: &'a str,
     },
-    /// Any other content, which is sent as text in its `Display` form.
+    /// Any other item. Send its `Display` form as text.
     Words(&'a ContentItem),
 }
 
 impl ContentItem {
-    /// Converts the item for a model.
+    /// Converts the item to a form that models accept.
     ///
-    /// An image stays an image only if its type is accepted by the models of every vendor. Tools, and MCP servers in
-    /// particular, return any type, and vendors refuse requests with other types. Resources that contain images or PDFs
-    /// are converted in the same way.
+    /// An image stays an image only if the models of all vendors accept its MIME type. Tools, in particular of MCP
+    /// servers, may return images of any type, but vendors refuse requests with other types. A resource that contains
+    /// an image or a PDF is converted in the same way.
     ///
     /// # Example
     ///
@@ -82,15 +83,17 @@ pub(crate) const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif
 
 pub(crate) const PDF_TYPE: &str = "application/pdf";
 
+/// Creates an image. Returns `None` if a vendor does not accept the MIME type, or if the data is empty.
 fn image<'a>(media_type: &str, data: &'a str) -> Option<ModelContent<'a>> {
     let media_type = match essence(media_type) {
-        // The type is not registered, but it is common.
+        // `image/jpg` is not a registered type, but tools often use it.
         jpeg if jpeg.eq_ignore_ascii_case("image/jpg") => "image/jpeg",
         other => IMAGE_TYPES.into_iter().find(|known| known.eq_ignore_ascii_case(other))?,
     };
     (!data.is_empty()).then_some(ModelContent::Image { media_type, data })
 }
 
+/// Creates a PDF. Returns `None` for another MIME type, or if the data is empty.
 fn pdf<'a>(media_type: &str, data: &'a str) -> Option<ModelContent<'a>> {
     let is_pdf = essence(media_type).eq_ignore_ascii_case(PDF_TYPE);
     (is_pdf && !data.is_empty()).then_some(ModelContent::Pdf { data })

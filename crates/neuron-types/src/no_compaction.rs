@@ -4,7 +4,7 @@ use crate::{
     ContentBlock, ContextError, ContextStrategy, Message, RequestRef, SystemPrompt, ToolDefinition,
 };
 
-/// Never compacts. The conversation grows until the provider refuses it.
+/// A context strategy that never compacts. The conversation grows until the provider refuses the request.
 ///
 /// # Example
 ///
@@ -25,7 +25,7 @@ impl ContextStrategy for NoCompaction {
         Ok(messages)
     }
 
-    /// Counts one token for four bytes of text, including tool calls and results.
+    /// Estimates one token for four bytes of text. Tool calls and results are included.
     fn token_estimate(&self, messages: &[Message]) -> usize {
         let bytes = |message: &Message| message.content.iter().map(length).sum::<usize>();
         messages.iter().map(|message| bytes(message).div_ceil(4)).sum()
@@ -35,7 +35,7 @@ impl ContextStrategy for NoCompaction {
         true
     }
 
-    /// Includes the system prompt and the tool definitions.
+    /// Estimates the tokens of the messages, the system prompt and the tool definitions.
     fn estimate_request(&self, request: RequestRef<'_>) -> usize {
         let instructions: usize = match &request.system {
             Some(SystemPrompt::Text(text)) => text.len(),
@@ -50,7 +50,7 @@ impl ContextStrategy for NoCompaction {
     }
 }
 
-/// Returns the number of bytes of text in a block. Images and documents count with their `Display` form.
+/// Returns the number of bytes of text in a block. For images and documents this is the length of their `Display` form.
 fn length(block: &ContentBlock) -> usize {
     match block {
         ContentBlock::Text(text) | ContentBlock::Thinking { thinking: text, .. } => text.len(),

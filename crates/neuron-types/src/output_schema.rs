@@ -1,4 +1,4 @@
-//! Typed output of a model, with its schema, requests for it, and validation.
+//! The JSON Schema of a typed run's output, the ways to request such an output, and its validation.
 
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{JsonMismatch, ResponseFormat, ToolDefinition, read_json};
 
-/// The schema of a type as a model's output, with a validator.
+/// The JSON Schema of a type that a model returns as its output, with a validator of the output.
 ///
 /// # Example
 ///
@@ -28,14 +28,19 @@ use crate::{JsonMismatch, ResponseFormat, ToolDefinition, read_json};
 /// ```
 #[derive(Debug, Clone)]
 pub struct OutputSchema {
+    /// Name of the schema, which contains only characters that all providers accept.
     name: String,
+    /// The JSON Schema, which describes the wrapping object if there is one.
     schema: Value,
+    /// Validates an output and removes the wrapping object.
     check: fn(Value) -> Result<Value, JsonMismatch>,
 }
 
 impl OutputSchema {
-    /// Creates the schema of a type as an object schema, because providers accept only objects. Any other type is
-    /// wrapped as `{"value": …}`.
+    /// Creates the schema of a type for [`tool`](Self::tool) and [`response_format`](Self::response_format).
+    ///
+    /// Providers accept only schemas of objects. The schema of any other type is wrapped, so that the model returns
+    /// `{"value": …}`. [`check`](Self::check) removes the wrapping object.
     #[must_use]
     pub fn of<T: DeserializeOwned + JsonSchema>() -> Self {
         let plain = Self::plain::<T>();
@@ -44,6 +49,7 @@ impl OutputSchema {
         }
         let mut generator = SchemaGenerator::default();
         let value = generator.subschema_for::<T>();
+        // The references in the schema point to the root, so the definitions must be in the wrapping object.
         let definitions = generator.take_definitions(true);
         let mut schema = json!({
             "type": "object",
@@ -56,17 +62,18 @@ impl OutputSchema {
         Self { schema, check: unwrap::<T>, ..plain }
     }
 
-    /// Creates the unwrapped schema of a type, for output in text.
+    /// Creates the schema of a type without a wrapping object, for [`instructions`](Self::instructions).
     #[must_use]
     pub fn plain<T: DeserializeOwned + JsonSchema>() -> Self {
-        // Providers accept letters, digits, `_` and `-`.
+        // Providers accept only letters, digits, `_` and `-` in the name, and at most 64 of them.
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let name = T::schema_name();
         let name = name.chars().take(64).map(|c| if is_plain(c) { c } else { '_' }).collect();
         Self { name, schema: schemars::schema_for!(T).into(), check: check::<T> }
     }
 
-    /// Returns a tool whose arguments are the output. `rule` instructs the model when to call it.
+    /// Returns the definition of a tool whose arguments are the output. `rule` tells the model when to call the tool.
+    /// It is appended to the description.
     #[must_use]
     pub fn tool(&self, name: impl Into<String>, rule: &str) -> ToolDefinition {
         let about = self.schema.get("description").and_then(Value::as_str).unwrap_or_default();
@@ -81,8 +88,10 @@ impl OutputSchema {
         }
     }
 
-    /// Returns the response format for the output. It is strict if providers can enforce the schema, with every object
-    /// closed and all fields required.
+    /// Returns the response format for the output.
+    ///
+    /// If providers can enforce the schema, the format is strict. In its schema, objects allow no additional fields and
+    /// require all their fields. Otherwise the format contains the original schema.
     #[must_use]
     pub fn response_format(&self) -> ResponseFormat {
         let form = enforceable(&self.schema);
@@ -91,7 +100,7 @@ impl OutputSchema {
         ResponseFormat::JsonSchema { name: self.name.clone(), schema, strict }
     }
 
-    /// Returns instructions that ask a model for the output.
+    /// Returns a text that instructs a model to return the output. The text contains the schema.
     #[must_use]
     pub fn instructions(&self) -> String {
         format!(
@@ -101,38 +110,40 @@ impl OutputSchema {
         )
     }
 
-    /// Validates a value with [`read_json`] and returns it without the wrapping object.
+    /// Validates an output of the model and returns it without the wrapping object.
     ///
     /// # Errors
     ///
-    /// The place and the reason of a mismatch.
+    /// The [`JsonMismatch`] if the output cannot be deserialised to the type.
     pub fn check(&self, value: Value) -> Result<Value, JsonMismatch> {
         (self.check)(value)
     }
 }
 
+/// Validates an output without a wrapping object.
 fn check<T: DeserializeOwned>(value: Value) -> Result<Value, JsonMismatch> {
     read_json::<T>(value.clone())?;
     Ok(value)
 }
 
-/// The object around a value that is no object.
+/// The object that wraps an output whose type is not an object.
 #[derive(Deserialize)]
 struct Wrapped<T> {
     #[serde(rename = "value")]
     _value: T,
 }
 
+/// Validates an output with a wrapping object and returns the inner value.
 fn unwrap<T: DeserializeOwned>(value: Value) -> Result<Value, JsonMismatch> {
     read_json::<Wrapped<T>>(value.clone())?;
     Ok(value.get("value").cloned().unwrap_or_default())
 }
 
-/// Keywords that are removed, because they are annotations or only relevant for the reader.
+/// Keywords that [`enforceable`] removes, because they do not restrict the value.
 const REMOVED: [&str; 7] =
     ["$schema", "$comment", "title", "examples", "deprecated", "readOnly", "writeOnly"];
 
-/// Keywords that providers do not enforce. They are appended to the description instead.
+/// Keywords that providers do not enforce. [`enforceable`] appends them to the description instead.
 const DESCRIBED: [&str; 13] = [
     "default",
     "format",
@@ -149,11 +160,14 @@ const DESCRIBED: [&str; 13] = [
     "uniqueItems",
 ];
 
-/// Returns the form of a schema that providers can enforce strictly. Every object is closed, and all its fields are
-/// required. An optional field becomes `null`, or has a value that the model chooses. Returns `None` for maps, tuples,
-/// flattened enums and arbitrary values, which have no such form.
+/// Returns the form of a schema that providers can enforce in their strict modes.
+///
+/// In this form, objects allow no additional fields and require all their fields. For an optional field, the model must
+/// write `null` or another value. Returns `None` for maps, tuples, flattened enums and arbitrary values, because strict
+/// modes do not support them.
 pub(crate) fn enforceable(schema: &Value) -> Option<Value> {
-    // At the top level, an object without properties accepts nothing. Nested, it accepts any object.
+    // An object without properties is a tool without arguments at the top level. Nested, it accepts any object, so it
+    // cannot be enforced.
     let is_free = |schema: &Value| {
         schema.get("type").is_some_and(may_be_object) && schema.get("properties").is_none()
     };
@@ -182,9 +196,9 @@ pub(crate) fn enforceable(schema: &Value) -> Option<Value> {
             "required" => {}
             "additionalProperties" if *value == false => {}
             key if REMOVED.contains(&key) => {}
-            // Formats of numbers are their sizes in Rust.
+            // schemars writes the Rust type of a number, such as `uint8`, as its format.
             "format" if fields.get("type").is_none_or(|kind| !may_be(kind, "string")) => {}
-            // A missing value is `null` in the strict form anyway.
+            // In the strict form, a missing value is `null` anyway.
             "default" if value.is_null() => {}
             key if DESCRIBED.contains(&key) => described.push(format!("{key}: {value}")),
             _ => return None,
@@ -199,7 +213,8 @@ pub(crate) fn enforceable(schema: &Value) -> Option<Value> {
         form.insert("description".into(), text.trim().into());
     }
     if form.get("type").is_some_and(may_be_object) {
-        // An object with alternatives comes from a flattened enum, and cannot be closed.
+        // schemars writes a flattened enum as an object with alternatives. Such an object has fields outside of
+        // `properties`, so additional fields cannot be forbidden.
         if is_choice {
             return None;
         }
@@ -208,7 +223,7 @@ pub(crate) fn enforceable(schema: &Value) -> Option<Value> {
         form.insert("required".into(), names.into());
         form.insert("additionalProperties".into(), false.into());
     } else if has("$ref") && form.len() > 1 {
-        // A `$ref` must not have siblings.
+        // Strict modes do not allow other keywords next to `$ref`.
         let reference = json!({ "$ref": form.shift_remove("$ref") });
         form.insert("anyOf".into(), json!([reference]));
     }
@@ -216,10 +231,12 @@ pub(crate) fn enforceable(schema: &Value) -> Option<Value> {
     says_something.then_some(Value::Object(form))
 }
 
+/// Returns `true` if the keyword `type` allows objects.
 fn may_be_object(kind: &Value) -> bool {
     may_be(kind, "object")
 }
 
+/// Returns `true` if the keyword `type` allows values of the type `name`. `kind` is one type or a list of types.
 fn may_be(kind: &Value, name: &str) -> bool {
     kind == name || kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == name))
 }

@@ -2,11 +2,14 @@
 
 use serde_json::Value;
 
-/// Parses a text that is JSON, or that contains exactly one fenced block with JSON. Anything else is ambiguous.
+/// Parses the JSON in a model's text.
+///
+/// The text must be JSON, or must contain exactly one fenced block (three backticks) with JSON. Any other text would be
+/// ambiguous.
 ///
 /// # Errors
 ///
-/// The reason, for the model.
+/// Returns the reason as a text for the model.
 ///
 /// # Example
 ///
@@ -29,7 +32,8 @@ pub fn json_in(text: &str) -> Result<Value, String> {
     }
 }
 
-/// Returns the content of the only fenced block. `None` if there are several, or if it is not closed.
+/// Returns the content of the only fenced block. Returns `None` if the text has no fenced block or several, or if the
+/// block is not closed.
 fn only_block(text: &str) -> Option<&str> {
     let mut position = 0;
     let mut fences = text.split_inclusive('\n').filter_map(|line| {

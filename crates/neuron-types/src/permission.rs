@@ -24,11 +24,11 @@ use crate::{ToolCall, ToolDefinition, WasmCompatSend, WasmCompatSync};
 /// assert_eq!(ReadOnly.check("read_file", &serde_json::json!({})), PermissionDecision::Allow);
 /// ```
 pub trait PermissionPolicy: WasmCompatSend + WasmCompatSync {
-    /// Decides by the tool's name and the arguments.
+    /// Decides on a call from the tool's name and the arguments.
     fn check(&self, tool_name: &str, input: &Value) -> PermissionDecision;
 
-    /// Decides by the whole call and the definition of the tool, if the tool exists. The default calls
-    /// [`check`](Self::check).
+    /// Decides on a call from the whole call and the tool's definition. The definition is `None` for an unknown tool.
+    /// Callers use this method. The default calls [`check`](Self::check).
     fn check_call(
         &self,
         call: &ToolCall,
@@ -38,6 +38,7 @@ pub trait PermissionPolicy: WasmCompatSend + WasmCompatSync {
     }
 }
 
+// Forward every method, because a default method would bypass an override of the inner type.
 impl<P: PermissionPolicy + ?Sized> PermissionPolicy for std::sync::Arc<P> {
     fn check(&self, tool_name: &str, input: &Value) -> PermissionDecision {
         (**self).check(tool_name, input)
@@ -52,13 +53,13 @@ impl<P: PermissionPolicy + ?Sized> PermissionPolicy for std::sync::Arc<P> {
     }
 }
 
-/// The decision of a [`PermissionPolicy`].
+/// The decision of a [`PermissionPolicy`] on a tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PermissionDecision {
-    /// Run the call.
+    /// The call may run.
     Allow,
-    /// Deny the call, with the reason.
+    /// The call must not run. The text is the reason.
     Deny(String),
-    /// Ask a person for approval, with the question.
+    /// The call may run only after a person has approved it. The text is the question to the person.
     Ask(String),
 }

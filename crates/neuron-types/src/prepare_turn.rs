@@ -7,23 +7,25 @@ use crate::{
     RunView, SystemPrompt, ToolDefinition, WasmCompatSend, WasmCompatSync,
 };
 
-/// The next model request, which the callback of a [`PrepareTurn`] may change for this call only.
+/// The next model request, as the callback of a [`PrepareTurn`] receives it. Changes apply to this request only.
 #[derive(Debug)]
 pub struct TurnSetup<'a> {
     /// The state of the run.
     pub run: RunView<'a>,
-    /// Model, sampling, tool choice, thinking and other options.
+    /// The options of the request, such as the model and the tool choice.
     pub settings: RequestSettings,
-    /// The system prompt. Empty for none.
+    /// The system prompt. An empty prompt is not sent.
     pub system_prompt: SystemPrompt,
+    /// All tools of the request, including the output tool.
     tools: &'a [ToolDefinition],
+    /// Name of the output tool of a typed run. The callback can neither see nor remove this tool.
     output_tool: Option<&'a str>,
-    /// Flags of the tools, set if the tool is offered.
+    /// A flag for each element of `tools`, set if the model is offered the tool.
     offered: Vec<bool>,
 }
 
 impl<'a> TurnSetup<'a> {
-    /// The callback can neither see nor remove the output tool of a typed run.
+    /// Copies the options and the system prompt of a call. All its tools are offered.
     fn new(call: &ModelCall<'a>) -> Self {
         let tools = call.request.tools;
         let offered = vec![true; tools.len()];
@@ -39,15 +41,16 @@ impl<'a> TurnSetup<'a> {
         }
     }
 
-    /// Returns the offered tools in registration order.
+    /// Returns the tools that the model is offered, in registration order.
     pub fn tools(&self) -> impl Iterator<Item = &ToolDefinition> {
         let tools = self.tools.iter().zip(&self.offered);
         let shown = tools.filter(|(tool, offered)| **offered && !self.is_output(tool));
         shown.map(|(tool, _)| tool)
     }
 
-    /// Removes the offered tools for which `is_offered` returns `false`. For this turn a removed tool does not exist,
-    /// and a call of it is a call of an unknown tool.
+    /// Removes the tools for which `is_offered` returns `false` from this request.
+    ///
+    /// If the model calls a removed tool in its response, the call fails like a call of an unknown tool.
     pub fn retain_tools(&mut self, mut is_offered: impl FnMut(&ToolDefinition) -> bool) {
         let output_tool = self.output_tool;
         for (tool, offered) in self.tools.iter().zip(&mut self.offered) {
@@ -60,7 +63,7 @@ impl<'a> TurnSetup<'a> {
         self.output_tool == Some(&*tool.name)
     }
 
-    /// Returns the definitions to offer. `None` if all are offered.
+    /// Returns the definitions of the offered tools. Returns `None` if no tool was removed.
     fn fewer_tools(&self) -> Option<Vec<ToolDefinition>> {
         let tools = self.tools.iter().zip(&self.offered);
         let kept = tools.filter(|(_, offered)| **offered).map(|(tool, _)| tool.clone());

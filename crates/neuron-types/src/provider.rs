@@ -12,11 +12,13 @@ use crate::{
 /// A provider of completions, for example a vendor's API, a local server or a script in a test.
 ///
 /// Implement [`complete_ref`](Self::complete_ref) and [`complete_stream_ref`](Self::complete_stream_ref), which borrow
-/// the request. The agent loop calls only these two, with the whole conversation in the request. A provider that needs
-/// an owned request implements [`complete`](Self::complete) and [`complete_stream`](Self::complete_stream) instead.
-/// This costs a copy of the conversation for each model call. The default of each method calls the other method of the
-/// pair. If both are missing, the compiler reports a recursion that "requires boxing" (E0733) where the provider is
-/// used.
+/// the request. The agent loop calls only these two methods, with the whole conversation in the request. A provider
+/// that needs an owned request implements [`complete`](Self::complete) and [`complete_stream`](Self::complete_stream)
+/// instead. Each model call of a loop then copies the conversation.
+///
+/// The default of `complete` calls `complete_ref`, and the default of `complete_ref` calls `complete`. If a provider
+/// implements neither, the compiler reports a recursion that "requires boxing" (E0733) where the provider is used. The
+/// same applies to the streaming methods.
 ///
 /// This trait is not object-safe. Use [`BoxedProvider`] to choose a provider at run time.
 ///
@@ -24,7 +26,8 @@ use crate::{
 ///
 /// - Do not retry. Report [`ProviderError::is_retryable`] correctly instead.
 /// - Dropping a future or a stream cancels the request.
-/// - A stream that ends without [`StreamEvent::MessageComplete`](crate::StreamEvent) or an error is treated as broken.
+/// - End each stream with [`StreamEvent::ResponseComplete`](crate::StreamEvent::ResponseComplete) or an error. A stream
+///   that ends without [`StreamEvent::MessageComplete`](crate::StreamEvent) or an error is treated as broken.
 ///
 /// # Example
 ///
@@ -61,7 +64,7 @@ use crate::{
     note = "implement `Provider`, or pass a provider such as `Anthropic`; a `dyn` provider is `BoxedProvider`"
 )]
 pub trait Provider: WasmCompatSend + WasmCompatSync {
-    /// Like [`complete_ref`](Self::complete_ref), with an owned request. The default borrows it.
+    /// Requests a complete response with an owned request. The default calls [`complete_ref`](Self::complete_ref).
     ///
     /// # Errors
     ///
@@ -73,7 +76,8 @@ pub trait Provider: WasmCompatSend + WasmCompatSync {
         async move { self.complete_ref(request.view()).await }
     }
 
-    /// Like [`complete_stream_ref`](Self::complete_stream_ref), with an owned request. The default borrows it.
+    /// Requests a response as a stream of events with an owned request. The default calls
+    /// [`complete_stream_ref`](Self::complete_stream_ref).
     ///
     /// # Errors
     ///
@@ -85,11 +89,12 @@ pub trait Provider: WasmCompatSend + WasmCompatSync {
         async move { self.complete_stream_ref(request.view()).await }
     }
 
-    /// Requests a complete response. The default copies the request for [`complete`](Self::complete).
+    /// Requests a complete response with a borrowed request. The default copies the request and calls
+    /// [`complete`](Self::complete).
     ///
     /// # Errors
     ///
-    /// [`ProviderError`], which classifies the failure.
+    /// The [`ProviderError`] of the failed request.
     fn complete_ref(
         &self,
         request: RequestRef<'_>,
@@ -97,12 +102,13 @@ pub trait Provider: WasmCompatSend + WasmCompatSync {
         self.complete(copied(request, self.info().name))
     }
 
-    /// Requests a response as a stream of events. The default copies the request for
+    /// Requests a response as a stream of events with a borrowed request. The default copies the request and calls
     /// [`complete_stream`](Self::complete_stream).
     ///
     /// # Errors
     ///
-    /// Errors before the first event. Later errors arrive as [`StreamEvent::Error`](crate::StreamEvent::Error).
+    /// A [`ProviderError`] that occurs before the first event. Later errors are sent as
+    /// [`StreamEvent::Error`](crate::StreamEvent::Error).
     fn complete_stream_ref(
         &self,
         request: RequestRef<'_>,
@@ -110,16 +116,17 @@ pub trait Provider: WasmCompatSend + WasmCompatSync {
         self.complete_stream(copied(request, self.info().name))
     }
 
-    /// Returns the names of the provider and its default model, for telemetry.
+    /// Returns metadata of the provider, such as its name and its default model. The default is empty.
     fn info(&self) -> ProviderInfo<'_> {
         ProviderInfo::default()
     }
 }
 
-/// Minimum number of messages for a warning about the copy.
+/// Number of messages from which [`copied`] logs a warning.
 const LONG_CONVERSATION: usize = 100;
 
-/// Copies a request for a provider that needs an owned request. Warns once per process about a long conversation.
+/// Copies a request for a provider that needs an owned request. Logs a warning if the conversation is long, once per
+/// process.
 fn copied(request: RequestRef<'_>, provider: &str) -> CompletionRequest {
     static WARNING: Once = Once::new();
     let messages = request.messages.len();
@@ -136,36 +143,37 @@ fn copied(request: RequestRef<'_>, provider: &str) -> CompletionRequest {
     request.to_request()
 }
 
-/// Metadata of a provider.
+/// Metadata of a provider, for telemetry and for the agent loop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProviderInfo<'a> {
-    /// Name of the provider in telemetry's terms, for example `anthropic` or `openai`. Empty if unknown.
+    /// Name of the provider in the OpenTelemetry conventions, for example `anthropic` or `openai`. Empty if unknown.
     pub name: &'a str,
-    /// Model of requests without a model. Empty if unknown.
+    /// Model that is used if a request names no model. Empty if unknown.
     pub default_model: &'a str,
-    /// Name or address of the server's host. Empty if unknown.
+    /// Host name or IP address of the provider's server. Empty if unknown.
     pub server_address: &'a str,
-    /// Port of the server, if `server_address` is known.
+    /// Port of the provider's server. `None` if unknown.
     pub server_port: Option<u16>,
-    /// Support for forced calls of a certain tool.
+    /// Support for [`ToolChoice::Specific`](crate::ToolChoice::Specific).
     pub forced_calls: ForcedCalls,
 }
 
-/// The support of a provider for [`ToolChoice::Specific`](crate::ToolChoice::Specific). Without support, the agent loop
-/// asks for the call in the prompt.
+/// A provider's support for [`ToolChoice::Specific`](crate::ToolChoice::Specific).
+///
+/// If the provider does not support it, the agent loop asks the model in the prompt to call the tool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ForcedCalls {
-    /// Supported. The default.
+    /// The provider supports forced calls. This is the default.
     #[default]
     Accepted,
-    /// Supported unless the model thinks.
+    /// The provider supports forced calls only while the model's reasoning is off.
     NotWhileThinking {
-        /// Prefixes of the names of models that think by default.
+        /// Prefixes of the names of models whose reasoning is on by default.
         thinking_models: &'static [&'static str],
     },
-    /// Not supported.
+    /// The provider does not support forced calls.
     Refused,
 }
 
@@ -176,16 +184,18 @@ impl<'a> ProviderInfo<'a> {
         Self { name, default_model, ..Self::default() }
     }
 
-    /// Sets the address of the server.
+    /// Sets the host and port of the provider's server.
     #[must_use]
     pub fn at_server(self, server_address: &'a str, server_port: Option<u16>) -> Self {
         Self { server_address, server_port, ..self }
     }
 
-    /// Returns `true` if the model of a request can be forced to call a certain tool.
+    /// Returns `true` if this request may contain [`ToolChoice::Specific`](crate::ToolChoice::Specific). The result
+    /// depends on the request's model and reasoning.
     #[must_use]
     pub fn can_force_call(&self, request: RequestRef<'_>) -> bool {
         use crate::ThinkingConfig::{Adaptive, Enabled};
+        // A request without a model uses the default model.
         let model = if request.model.is_empty() { self.default_model } else { request.model };
         match self.forced_calls {
             ForcedCalls::Accepted => true,
@@ -197,16 +207,16 @@ impl<'a> ProviderInfo<'a> {
         }
     }
 
-    /// Sets the support for forced calls of a certain tool.
+    /// Sets the support for [`ToolChoice::Specific`](crate::ToolChoice::Specific).
     #[must_use]
     pub fn with_forced_calls(self, forced_calls: ForcedCalls) -> Self {
         Self { forced_calls, ..self }
     }
 }
 
-/// A boxed provider, for a choice at run time.
+/// A boxed provider of any type, for a choice at run time.
 ///
-/// It allocates one future per call and does not clone requests. Clones share the provider.
+/// Each call allocates one boxed future. Requests are not copied. Clones of the box share the provider.
 ///
 /// # Example
 ///
@@ -229,7 +239,7 @@ impl<'a> ProviderInfo<'a> {
 pub struct BoxedProvider(Arc<dyn ProviderDyn>);
 
 impl BoxedProvider {
-    /// Boxes a provider.
+    /// Creates a box for a provider of any type.
     pub fn new(provider: impl Provider + 'static) -> Self {
         Self(Arc::new(provider))
     }
@@ -276,34 +286,37 @@ impl Provider for BoxedProvider {
     }
 }
 
-/// Object-safe form of [`Provider`], for pointers with their own lifetime. Otherwise use [`BoxedProvider`]. The method
-/// names differ from [`Provider`], so that a glob import is not ambiguous.
+/// Object-safe form of [`Provider`], for example for a borrowed `&dyn ProviderDyn`. For an owned provider use
+/// [`BoxedProvider`].
+///
+/// Every [`Provider`] implements this trait. The method names differ from [`Provider`], because otherwise calls would
+/// be ambiguous after a glob import.
 pub trait ProviderDyn: WasmCompatSend + WasmCompatSync {
-    /// [`Provider::complete`].
+    /// Calls [`Provider::complete`].
     fn complete_dyn(
         &self,
         request: CompletionRequest,
     ) -> WasmBoxedFuture<'_, Result<CompletionResponse, ProviderError>>;
 
-    /// [`Provider::complete_stream`].
+    /// Calls [`Provider::complete_stream`].
     fn complete_stream_dyn(
         &self,
         request: CompletionRequest,
     ) -> WasmBoxedFuture<'_, Result<StreamHandle, ProviderError>>;
 
-    /// [`Provider::complete_ref`].
+    /// Calls [`Provider::complete_ref`].
     fn complete_ref_dyn<'a>(
         &'a self,
         request: RequestRef<'a>,
     ) -> WasmBoxedFuture<'a, Result<CompletionResponse, ProviderError>>;
 
-    /// [`Provider::complete_stream_ref`].
+    /// Calls [`Provider::complete_stream_ref`].
     fn complete_stream_ref_dyn<'a>(
         &'a self,
         request: RequestRef<'a>,
     ) -> WasmBoxedFuture<'a, Result<StreamHandle, ProviderError>>;
 
-    /// [`Provider::info`].
+    /// Calls [`Provider::info`].
     fn info_dyn(&self) -> ProviderInfo<'_>;
 }
 

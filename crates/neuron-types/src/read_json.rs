@@ -6,17 +6,18 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 
-/// Maximum number of characters of an error's text at each end. The text quotes the invalid value.
+/// Number of characters that [`shorten`] keeps at each end of a long error text. An error text quotes the invalid
+/// value, which may be long.
 const MAX_CHARACTERS: usize = 200;
 
-/// A mismatch between JSON and a type, with its place and reason. Returned by [`read_json`].
+/// A mismatch between a JSON value and the expected type. Returned by [`read_json`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[error("{}{reason}", location(path))]
 pub struct JsonMismatch {
-    /// JSON path of the place, for example `$.items[0].price`. `$` means the whole value.
+    /// JSON path of the mismatch in the value, for example `$.items[0].price`. `$` means the whole value.
     pub path: String,
-    /// The reason, with the expected type.
+    /// Description of the mismatch, with the found value and the expected type.
     pub reason: String,
 }
 
@@ -24,7 +25,8 @@ pub struct JsonMismatch {
 ///
 /// # Errors
 ///
-/// [`JsonMismatch`], in words that the model can act on. The middle of a long text is omitted.
+/// The first [`JsonMismatch`]. Its text is written for the model, which can correct the value. The middle of a long
+/// text is omitted.
 ///
 /// # Example
 ///
@@ -48,7 +50,7 @@ pub fn read_json<T: DeserializeOwned>(value: Value) -> Result<T, JsonMismatch> {
     read_json_ref(&value)
 }
 
-/// Like [`read_json`], with a borrowed value.
+/// Deserialises JSON that a model wrote from a borrowed value. See [`read_json`].
 ///
 /// # Errors
 ///
@@ -64,12 +66,12 @@ pub fn read_json_ref<T: DeserializeOwned>(value: &Value) -> Result<T, JsonMismat
             path: json_path(error.path()),
             reason: shorten(error.inner().to_string()),
         }),
-        // The second attempt succeeded, which a stateful `Deserialize` can do. Then the path is unknown.
+        // The second attempt can succeed if `T` has a stateful `Deserialize`. Then the path of the error is unknown.
         Ok(_) => Err(JsonMismatch { path: "$".to_owned(), reason: shorten(fault.to_string()) }),
     }
 }
 
-/// Formats a path as a JSON path. Names with special characters are quoted.
+/// Formats a path as a JSON path, such as `$.items[0]["a.b"]`. Names with special characters are quoted in brackets.
 fn json_path(path: &Path) -> String {
     let mut place = "$".to_owned();
     for segment in path {
@@ -86,12 +88,13 @@ fn json_path(path: &Path) -> String {
     shorten(place)
 }
 
+/// Returns `true` if a field name needs no quotes in a JSON path.
 fn is_plain(name: &str) -> bool {
     let is_plain = |character: char| character.is_alphanumeric() || character == '_';
     !name.is_empty() && name.chars().all(is_plain)
 }
 
-/// Formats the place of an error. The whole value has no place.
+/// Formats the path as the start of an error text. Returns an empty text for `$`, the whole value.
 fn location(path: &str) -> String {
     match path {
         "$" => String::new(),
@@ -99,7 +102,7 @@ fn location(path: &str) -> String {
     }
 }
 
-/// Omits the middle of a long text. The start has the invalid value, the end has the expected type.
+/// Omits the middle of a long error text. The start contains the invalid value, and the end the expected type.
 fn shorten(text: String) -> String {
     let total = text.chars().count();
     if total <= 2 * MAX_CHARACTERS {

@@ -1,4 +1,4 @@
-//! The request for a model and its options.
+//! The request to a model and its options.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::message::text_field;
 use crate::{Message, ToolDefinition};
 
-/// A request for a model.
+/// A request to a model.
 ///
 /// # Example
 ///
@@ -25,7 +25,7 @@ pub struct CompletionRequest {
     /// Name of the model. Empty means the provider's default.
     #[serde(default)]
     pub model: String,
-    /// The conversation.
+    /// The conversation so far.
     pub messages: Vec<Message>,
     /// Instructions for the whole conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,32 +36,33 @@ pub struct CompletionRequest {
     /// Maximum number of tokens of the response. `None` means the provider's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<usize>,
-    /// Sampling temperature. Some models reject it.
+    /// Sampling temperature. `None` means the provider's default. Some models reject a temperature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f32>,
-    /// Nucleus sampling. Some models reject it.
+    /// Probability mass of nucleus sampling, from 0 to 1. `None` means the provider's default. Some models reject this
+    /// option.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f32>,
-    /// Texts that stop the model.
+    /// Texts at which the model stops generating.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stop_sequences: Vec<String>,
-    /// Constraint on the model's tool calls.
+    /// Constraint on the model's tool calls. `None` means the provider's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,
-    /// The format of the response.
+    /// The format of the response. `None` means the provider's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_format: Option<ResponseFormat>,
-    /// Reasoning before the response.
+    /// Configuration of the model's reasoning before the response. `None` means the provider's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<ThinkingConfig>,
-    /// The amount of reasoning.
+    /// The amount of reasoning. `None` means the provider's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_effort: Option<ReasoningEffort>,
-    /// Provider-specific fields, merged deeply into the request's JSON. Its `tools` are appended to the tools of the
-    /// request.
+    /// Provider-specific fields, merged deeply into the JSON body of the request. An array `tools` inside `extra` is
+    /// appended to the tools of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra: Option<Value>,
-    /// Context management by the provider.
+    /// Edits of the conversation that the provider makes on its server. `None` means no edits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_management: Option<ContextManagement>,
 }
@@ -70,16 +71,16 @@ pub struct CompletionRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum SystemPrompt {
-    /// One text.
+    /// A single text.
     #[serde(with = "text_field")]
     Text(String),
-    /// Several texts, each with its own cache breakpoint.
+    /// Several texts, each with an optional cache breakpoint.
     #[serde(with = "blocks_field")]
     Blocks(Vec<SystemBlock>),
 }
 
 impl SystemPrompt {
-    /// Returns `true` if there is no text.
+    /// Returns `true` if the prompt has no text.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         match self {
@@ -88,8 +89,8 @@ impl SystemPrompt {
         }
     }
 
-    /// Appends another prompt. Blocks stay separate, because they may end cached prefixes. Two texts are joined with an
-    /// empty line.
+    /// Appends another prompt. Two [texts](Self::Text) are joined with an empty line between them. If one of the
+    /// prompts has [blocks](Self::Blocks), all blocks stay separate, because each may have a cache breakpoint.
     #[must_use]
     pub fn and(self, other: impl Into<Self>) -> Self {
         match (self, other.into()) {
@@ -140,17 +141,17 @@ impl From<Vec<SystemBlock>> for SystemPrompt {
 /// A text of a [`SystemPrompt`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SystemBlock {
-    /// The text.
+    /// The instructions of this block.
     pub text: String,
-    /// Ends a cached prefix after this text, if set.
+    /// Cache breakpoint after this text. `None` means no breakpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_control: Option<CacheControl>,
 }
 
-/// A cache breakpoint. The provider may cache the request up to this point.
+/// A cache breakpoint. The provider may cache the part of the request before the breakpoint.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheControl {
-    /// Lifetime of the cache. `None` means the provider's default.
+    /// Lifetime of the cached prefix. `None` means the provider's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<CacheTtl>,
 }
@@ -160,25 +161,25 @@ pub struct CacheControl {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CacheTtl {
-    /// Five minutes since the last use.
+    /// The prefix expires five minutes after its last use.
     FiveMinutes,
-    /// One hour since the last use.
+    /// The prefix expires one hour after its last use.
     OneHour,
 }
 
-/// The choice of tools that a model may or must call.
+/// A constraint on the tool calls of the next response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToolChoice {
-    /// The model decides.
+    /// The model decides whether it calls tools.
     Auto,
-    /// No tool may be called.
+    /// The model must not call a tool.
     None,
-    /// At least one tool must be called.
+    /// The model must call at least one tool.
     Required,
-    /// This tool must be called.
+    /// The model must call the named tool.
     Specific {
-        /// The tool's name.
+        /// Name of the tool.
         name: String,
     },
 }
@@ -188,7 +189,7 @@ pub enum ToolChoice {
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ResponseFormat {
-    /// Free text.
+    /// Text without a prescribed format.
     Text,
     /// Any JSON object.
     JsonObject,
@@ -196,48 +197,48 @@ pub enum ResponseFormat {
     JsonSchema {
         /// Name of the schema.
         name: String,
-        /// The JSON Schema.
+        /// The JSON Schema that the response must match.
         schema: Value,
         /// Set if the provider must enforce the schema.
         strict: bool,
     },
 }
 
-/// The configuration of reasoning before the response.
+/// The configuration of the model's reasoning before the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ThinkingConfig {
-    /// On, with a token budget.
+    /// The model reasons within a token budget.
     Enabled {
         /// Maximum number of tokens of reasoning.
         budget_tokens: usize,
     },
-    /// Off.
+    /// The model does not reason.
     Disabled,
-    /// The model decides on the amount.
+    /// The model decides how much it reasons.
     Adaptive,
 }
 
-/// The amount of reasoning.
+/// The amount of the model's reasoning before the response, in the levels that vendors offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ReasoningEffort {
     /// No reasoning.
     None,
-    /// Low.
+    /// Little reasoning.
     Low,
-    /// Medium.
+    /// A medium amount of reasoning.
     Medium,
-    /// High.
+    /// Much reasoning.
     High,
 }
 
-/// Context management by the provider, which edits the conversation on the server.
+/// Edits of a long conversation that the provider makes on its server before the model reads the conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextManagement {
-    /// The edits, in the order of application.
+    /// The edits, in the order in which the provider applies them.
     pub edits: Vec<ContextEdit>,
 }
 
@@ -246,19 +247,19 @@ pub struct ContextManagement {
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ContextEdit {
-    /// Summarise a long conversation.
+    /// The provider summarises a long conversation.
     Compact {
         /// The provider's name for the strategy, for example `compact_20260112`.
         strategy: String,
     },
-    /// Any edit in the provider's JSON, including its settings.
+    /// Any edit in the provider's JSON, including the settings of the edit.
     Raw {
-        /// The edit, for example `{"type": "clear_tool_uses_20250919"}`.
+        /// The JSON object of the edit, for example `{"type": "clear_tool_uses_20250919"}`.
         json: Value,
     },
 }
 
-/// Serialises `Blocks(Vec<…>)` as `{"type":"blocks","blocks":[…]}`, like [`text_field`] for texts.
+/// Serialises the variant `Blocks(Vec<…>)` as `{"type":"blocks","blocks":[…]}`. See [`text_field`] for the reason.
 mod blocks_field {
     use std::borrow::Cow;
 

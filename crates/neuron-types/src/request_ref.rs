@@ -8,11 +8,12 @@ use crate::{
     ResponseFormat, SystemPrompt, ThinkingConfig, ToolChoice, ToolDefinition,
 };
 
-/// A [`CompletionRequest`] with borrowed parts, which avoids a copy of the conversation and the agent's definition for
-/// each model call.
+/// A [`CompletionRequest`] with borrowed parts.
 ///
-/// It has the fields of a [`CompletionRequest`] and two more, and serialises to the same JSON. It is `Copy`. To change
-/// a field, create a new value with struct update syntax.
+/// An agent calls the model with this type, which avoids a copy of the conversation and the tools for each call. It
+/// serialises to the same JSON as a [`CompletionRequest`]. The fields [`cache`](Self::cache) and
+/// [`history`](Self::history) are additional, and are not serialised. The type is `Copy`. To change a field, create a
+/// new value with struct update syntax.
 ///
 /// # Example
 ///
@@ -28,7 +29,7 @@ use crate::{
 pub struct RequestRef<'a> {
     /// Name of the model. Empty means the provider's default.
     pub model: &'a str,
-    /// The conversation.
+    /// The conversation so far.
     pub messages: &'a [Message],
     /// Instructions for the whole conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,47 +40,52 @@ pub struct RequestRef<'a> {
     /// Maximum number of tokens of the response. `None` means the provider's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<usize>,
-    /// Sampling temperature. Some models reject it.
+    /// Sampling temperature. `None` means the provider's default. Some models reject a temperature.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f32>,
-    /// Nucleus sampling. Some models reject it.
+    /// Probability mass of nucleus sampling, from 0 to 1. `None` means the provider's default. Some models reject this
+    /// option.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f32>,
-    /// Texts that stop the model.
+    /// Texts at which the model stops generating.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub stop_sequences: &'a [String],
-    /// Constraint on the model's tool calls.
+    /// Constraint on the model's tool calls. `None` means the provider's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<&'a ToolChoice>,
-    /// The format of the response.
+    /// The format of the response. `None` means the provider's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_format: Option<&'a ResponseFormat>,
-    /// Reasoning before the response.
+    /// Configuration of the model's reasoning before the response. `None` means the provider's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking: Option<ThinkingConfig>,
-    /// The amount of reasoning.
+    /// The amount of reasoning. `None` means the provider's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_effort: Option<ReasoningEffort>,
-    /// Provider-specific fields, merged deeply into the request's JSON. Its `tools` are appended to the tools of the
-    /// request.
+    /// Provider-specific fields, merged deeply into the JSON body of the request. An array `tools` inside `extra` is
+    /// appended to the tools of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extra: Option<&'a Value>,
-    /// Context management by the provider.
+    /// Edits of the conversation that the provider makes on its server. `None` means no edits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_management: Option<&'a ContextManagement>,
-    /// A hint to set a cache breakpoint at the end of the conversation, so that the next call reads this request from
-    /// the cache. It does not change the response and is not part of the JSON. Providers with automatic caching ignore
-    /// it.
+    /// Cache breakpoint at the end of the conversation. `None` means no breakpoint.
+    ///
+    /// The provider may then read the conversation from its cache for the next request. The breakpoint does not change
+    /// the response. Providers with automatic caching ignore this field. The field is not serialised.
     #[serde(skip)]
     pub cache: Option<CacheControl>,
-    /// The key of a conversation that only grows, for consumers that cache it. It is not part of the JSON. Set by
-    /// [`with_history`](Self::with_history), read by [`history_key`](Self::history_key).
+    /// The key of the conversation, for consumers that cache data about earlier messages.
+    ///
+    /// The key is set by [`with_history`](Self::with_history) and returned by [`history_key`](Self::history_key). The
+    /// field is not serialised.
     #[serde(skip)]
     pub history: Option<History<'a>>,
 }
 
 impl RequestRef<'_> {
-    /// Copies all parts except [`cache`](Self::cache) and [`history`](Self::history).
+    /// Copies the request. The fields [`cache`](Self::cache) and [`history`](Self::history) are lost, because an owned
+    /// request does not have them.
     #[must_use]
     pub fn to_request(&self) -> CompletionRequest {
         CompletionRequest {
@@ -102,7 +108,8 @@ impl RequestRef<'_> {
 }
 
 impl CompletionRequest {
-    /// Borrows the request.
+    /// Returns a borrowed form of the request, without [`cache`](RequestRef::cache) and
+    /// [`history`](RequestRef::history).
     #[must_use]
     pub fn view(&self) -> RequestRef<'_> {
         // Name all fields, so that the compiler reports a missing field.

@@ -1,4 +1,4 @@
-//! The options of a request apart from conversation, tools and system prompt.
+//! The options of a request, without its conversation, tools and system prompt.
 
 use crate::{
     CacheControl, ContextManagement, ReasoningEffort, RequestRef, ResponseFormat, ThinkingConfig,
@@ -6,10 +6,10 @@ use crate::{
 };
 use serde_json::Value;
 
-/// The options of a request apart from conversation, tools and system prompt. Create it with `..Default::default()`,
-/// because fields may be added.
+/// The options of a request, without its conversation, tools and system prompt.
 ///
-/// By default the provider decides.
+/// Each option without a value is left to the provider. Create the struct with `..Default::default()`, because later
+/// versions may add fields.
 ///
 /// # Example
 ///
@@ -25,33 +25,36 @@ use serde_json::Value;
 pub struct RequestSettings {
     /// Name of the model. Empty means the provider's default.
     pub model: String,
-    /// Maximum number of tokens of one response.
+    /// Maximum number of tokens of one response. `None` means the provider's default.
     pub max_tokens: Option<usize>,
-    /// Sampling temperature. Some models reject it.
+    /// Sampling temperature. `None` means the provider's default. Some models reject a temperature.
     pub temperature: Option<f32>,
-    /// Nucleus sampling. Some models reject it.
+    /// Probability mass of nucleus sampling, from 0 to 1. `None` means the provider's default. Some models reject this
+    /// option.
     pub top_p: Option<f32>,
-    /// Texts that stop the model.
+    /// Texts at which the model stops generating.
     pub stop_sequences: Vec<String>,
-    /// Constraint on the model's tool calls. A run in which the model must call a tool in every response never
-    /// ends, so require it only for single turns.
+    /// Constraint on the model's tool calls. `None` means the provider's default.
+    ///
+    /// An agent's run ends with a response without tool calls. Require a tool call only for single turns, otherwise the
+    /// run does not end by itself.
     pub tool_choice: Option<ToolChoice>,
-    /// The format of the response.
+    /// The format of the response. `None` means the provider's default.
     pub response_format: Option<ResponseFormat>,
-    /// Reasoning before the response.
+    /// Configuration of the model's reasoning before the response. `None` means the provider's default.
     pub thinking: Option<ThinkingConfig>,
-    /// The amount of reasoning.
+    /// The amount of reasoning. `None` means the provider's default.
     pub reasoning_effort: Option<ReasoningEffort>,
-    /// Provider-specific fields, merged deeply into the request's JSON.
+    /// Provider-specific fields, merged deeply into the JSON body of the request.
     pub extra: Option<Value>,
-    /// Context management by the provider.
+    /// Edits of the conversation that the provider makes on its server. `None` means no edits.
     pub context_management: Option<ContextManagement>,
-    /// Cache breakpoint at the end of the conversation. See [`RequestRef::cache`].
+    /// Cache breakpoint at the end of the conversation. `None` means no breakpoint. See [`RequestRef::cache`].
     pub cache: Option<CacheControl>,
 }
 
 impl<'a> RequestRef<'a> {
-    /// Returns the request with these settings.
+    /// Returns the request with all its options replaced by `settings`.
     #[must_use]
     pub fn with_settings(self, settings: &'a RequestSettings) -> Self {
         // Name all fields, so that the compiler reports a missing field.
@@ -86,7 +89,7 @@ impl<'a> RequestRef<'a> {
         }
     }
 
-    /// Copies the settings.
+    /// Copies the options of the request.
     #[must_use]
     pub fn to_settings(&self) -> RequestSettings {
         RequestSettings {

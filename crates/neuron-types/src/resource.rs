@@ -1,23 +1,23 @@
-//! Resources, which are data with a URI in or behind a tool's result.
+//! Resources, which are data with a URI. A tool's result contains a resource itself or a link to a resource.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A resource with its content, from a tool's result or read from a server.
+/// A resource with its content, as part of a tool's result or as read from an MCP server.
 ///
-/// It has [`text`](Self::text) or [`blob`](Self::blob).
+/// The content is in [`text`](Self::text) or in [`blob`](Self::blob).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmbeddedResource {
-    /// URI, with any scheme.
+    /// URI of the resource, with any scheme.
     pub uri: String,
-    /// The MIME type.
+    /// MIME type of the content. `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// The content of a text resource.
+    /// The content of a text resource. `None` for any other resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The content of any other resource, in standard base64.
+    /// The content of a binary resource, in standard base64. `None` for a text resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blob: Option<String>,
 }
@@ -28,7 +28,7 @@ impl EmbeddedResource {
         Self { uri: uri.into(), text: Some(text.into()), ..Self::default() }
     }
 
-    /// Creates a binary resource from standard base64.
+    /// Creates a binary resource. `base64` is the content in standard base64.
     pub fn blob(uri: impl Into<String>, base64: impl Into<String>) -> Self {
         Self { uri: uri.into(), blob: Some(base64.into()), ..Self::default() }
     }
@@ -41,7 +41,7 @@ impl EmbeddedResource {
     }
 }
 
-/// Prints the URI, followed by the text or the MIME type.
+/// Prints the URI, followed by the text of a text resource or the MIME type of any other resource.
 impl fmt::Display for EmbeddedResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(text) = &self.text {
@@ -54,25 +54,25 @@ impl fmt::Display for EmbeddedResource {
     }
 }
 
-/// A link to a resource without its content. Read the content by URI.
+/// A link to a resource, without the content. The content can be read from the server by URI.
 ///
-/// Create it with `..Default::default()`, because fields may be added.
+/// Create the struct with `..Default::default()`, because later versions may add fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceLink {
-    /// URI, with any scheme.
+    /// URI of the resource, with any scheme.
     pub uri: String,
     /// Name of the resource.
     pub name: String,
-    /// Display name.
+    /// Display name for people. `None` means the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Description of the resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The MIME type.
+    /// MIME type of the content. `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// The size in bytes, before any encoding.
+    /// Size of the content in bytes, before any encoding such as base64. `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
 }
@@ -84,7 +84,7 @@ impl ResourceLink {
     }
 }
 
-/// Prints the URI, the name, the description and the MIME type.
+/// Prints the URI, the title or the name, the description and the MIME type.
 impl fmt::Display for ResourceLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[link to resource {}: {}", self.uri, self.title.as_ref().unwrap_or(&self.name))?;

@@ -7,13 +7,13 @@ use crate::{Message, TokenUsage};
 /// A complete response of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CompletionResponse {
-    /// The provider's id of the response, for logs. Empty if there is none.
+    /// The provider's id of the response, for logs. Empty if the provider sends no id.
     pub id: String,
-    /// The model that created the response.
+    /// Name of the model that created the response.
     pub model: String,
     /// The assistant message.
     pub message: Message,
-    /// The tokens used.
+    /// The tokens that the call used.
     pub usage: TokenUsage,
     /// The reason why the model stopped.
     pub stop_reason: StopReason,
@@ -26,23 +26,25 @@ pub struct CompletionResponse {
 pub enum StopReason {
     /// The response is complete.
     EndTurn,
-    /// The model waits for tool results.
+    /// The response has tool calls, and the model waits for their results.
     ToolUse,
     /// The response was cut off at the token limit.
     MaxTokens,
     /// The model produced a stop sequence.
     StopSequence,
-    /// A content filter of the provider cut the response off.
+    /// The response was cut off by a content filter of the provider.
     ContentFilter,
-    /// The provider paused after it summarised the conversation. Send the response back to continue.
+    /// The provider paused after it summarised the conversation. The response continues after the next request, which
+    /// must contain this response.
     Compaction,
-    /// The provider paused a long turn. Send the response back to continue.
+    /// The provider paused a long response. The response continues after the next request, which must contain this
+    /// response.
     PauseTurn,
     /// The model or the provider refused to respond.
     Refusal,
     /// The response was cut off because the context window is full.
     ContextWindowExceeded,
-    /// A reason unknown to neuron, in the provider's words.
+    /// Any other reason, as reported by the provider.
     // Untagged, so that an unknown reason is stored as a plain string.
     #[serde(untagged)]
     Other(String),

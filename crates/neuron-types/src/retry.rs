@@ -7,14 +7,15 @@ use crate::{
     CompletionResponse, LoopError, ModelCall, ModelLayer, ModelNext, ProviderError, StreamEvent,
 };
 
-/// Longest delay requested by a provider after which a call is retried.
+/// Maximum delay before a retry. If a provider requests a longer delay, the call is not retried.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// A [layer](ModelLayer) that retries a model call after a transient error.
 ///
-/// It waits for the delay that the provider requests, if there is a clock. A requested delay of more than one minute
-/// ends the retries. Before each retry, the reader of a stream receives a [`StreamEvent::Reset`] that voids the deltas
-/// so far. Calls of a durable engine are not retried, because the engine retries them itself.
+/// Before a retry, the layer waits for the delay that the provider requests. If the provider requests more than one
+/// minute, the call is not retried. Without a timer, as described for [`sleep`], a retry is made immediately. The
+/// reader of a stream receives a [`StreamEvent::Reset`] before each retry and discards the deltas of the failed
+/// attempt. Calls of a durable engine are not retried, because the engine retries them itself.
 ///
 /// # Example
 ///
@@ -25,11 +26,12 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Retry {
+    /// Maximum number of retries per model call.
     retries: usize,
 }
 
 impl Retry {
-    /// Creates a layer with a maximum number of retries per call.
+    /// Creates a layer with a maximum number of retries per model call.
     #[must_use]
     pub fn new(retries: usize) -> Self {
         Self { retries }
@@ -52,7 +54,7 @@ impl ModelLayer for Retry {
             if attempt > self.retries || call.is_last || call.is_durable || pause > MAX_WAIT {
                 return Err(error.into());
             }
-            // A cancelled run must not announce another attempt.
+            // A reset announces another attempt, so a cancelled run must not send it.
             if call.cancellation.is_cancelled() {
                 return Err(LoopError::Cancelled);
             }
@@ -68,8 +70,8 @@ impl ModelLayer for Retry {
     }
 }
 
-/// Returns `true` if the call may be retried. That includes a stream that broke within the response, because a reset
-/// voids the deltas.
+/// Returns `true` if the call may be retried after this error. This includes a stream that broke within the response,
+/// because the reader discards its deltas after a reset.
 fn is_transient(error: &ProviderError, next: ModelNext<'_>) -> bool {
     error.is_retryable()
         || (next.sink().is_some() && matches!(error, ProviderError::StreamError(_)))

@@ -8,82 +8,89 @@ use serde_json::Value;
 
 use crate::{DurableError, Message, TokenUsage, ToolOutput};
 
-/// The state of a run between two turns, from which a new execution continues.
+/// The state of a run between two turns, from which a new execution of a durable engine continues the run.
 ///
-/// The loop passes it as JSON to [`DurableContext::continue_as_new`](crate::DurableContext). An agent with the same
-/// configuration continues from it. Limits and usage cover the whole run. It is as large and as confidential as the
-/// conversation. `Debug` omits the conversation.
+/// The loop passes the snapshot as JSON to [`DurableContext::continue_as_new`](crate::DurableContext). An agent with
+/// the same configuration continues from the snapshot. Limits and usage then still cover the whole run.
+///
+/// A snapshot contains the conversation, so it is as large and as confidential as the conversation. `Debug` omits the
+/// conversation.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunSnapshot {
-    /// Version of the format. [`RunSnapshot::VERSION`] of the release that wrote it.
+    /// Format version of the snapshot, which is [`RunSnapshot::VERSION`] of the release that wrote the snapshot.
     pub version: u32,
     /// Id of the run.
     #[serde(default)]
     pub run_id: String,
-    /// The conversation.
+    /// The whole conversation.
     pub messages: Vec<Message>,
-    /// Tokens of the run so far. Informational, because the loop continues with the counters in `loop_state`.
+    /// Tokens that the run has used so far. For display only. The loop continues with the counters in `loop_state`.
     #[serde(default)]
     pub usage: TokenUsage,
-    /// Number of model calls with a response. Informational.
+    /// Number of model calls that returned a response. For display only. The loop continues with the counters in
+    /// `loop_state`.
     #[serde(default)]
     pub turns: usize,
-    /// Set if the conversation ends with a response that the model continues, either a turn that the provider paused,
-    /// or a prefill from the user.
+    /// Set if the conversation ends with an incomplete response that the model continues. This is a response that the
+    /// provider paused, or the beginning of a response that the caller supplied.
     #[serde(default)]
     pub is_paused: bool,
-    /// Effects of the run with effect keys, as reported by the durable context.
+    /// The effects of the run's tool calls with effect keys, from
+    /// [`DurableContext::known_effects`](crate::DurableContext::known_effects).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<KnownEffect>,
-    /// The rest of the state in the loop's format. `null` if there is none.
+    /// All other state of the loop, in a private format of the loop. `null` if the snapshot has no such state.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub loop_state: Value,
-    /// Number of the run in its conversation, from zero. This field and all fields after it exist only in version 1.
+    /// Number of the run in its conversation, from zero.
+    ///
+    /// This field and all fields after it are used only in snapshots of version 1.
     #[serde(default, skip_serializing_if = "is_default")]
     pub run_number: usize,
-    /// The share of the tokens that tools used.
+    /// The part of the run's tokens that tools used. Only in version 1.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tool_usage: TokenUsage,
-    /// The share of the tokens that is estimated, because the provider did not report it.
+    /// The part of the run's tokens that is estimated, because the provider reported no usage. Only in version 1.
     #[serde(default, skip_serializing_if = "is_default")]
     pub estimated_usage: TokenUsage,
-    /// Number of model calls.
+    /// Number of model calls of the run. Only in version 1.
     #[serde(default, skip_serializing_if = "is_default")]
     pub requests: usize,
-    /// Number of tool calls that were started.
+    /// Number of tool calls that were started. Only in version 1.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tool_calls: usize,
-    /// Number of consecutive pauses of the provider.
+    /// Number of consecutive responses that the provider paused. Only in version 1.
     #[serde(default, skip_serializing_if = "is_default")]
     pub pauses: usize,
-    /// Number of consecutive turns in which the calls of a tool failed, by tool name. Unknown tools share the empty
-    /// name.
+    /// Number of consecutive turns in which the calls of a tool failed, by tool name. Unknown tools are counted
+    /// together under the empty name. Only in version 1.
     #[serde(default, skip_serializing_if = "is_default")]
     pub failing_turns: BTreeMap<String, usize>,
 }
 
-/// An effect of a run with an [effect key](crate::Tool::effect_key).
+/// The effect of a tool call that has an [effect key](crate::Tool::effect_key).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KnownEffect {
     /// Name of the tool.
     pub tool: String,
-    /// The effect key.
+    /// The effect key of the call.
     pub key: String,
-    /// The result. `None` if it is unknown, because the process ended before the tool returned.
+    /// The result of the call. `None` if the process ended before the tool returned, so the result is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<ToolOutput>,
 }
 
+/// Returns `true` for a value that serde need not write.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
 impl RunSnapshot {
-    /// The version of the format that this release writes, and the newest version that it reads.
+    /// The format version that this release writes. It is also the newest version that this release reads.
     pub const VERSION: u32 = 2;
 
-    /// Creates a snapshot of a run without turns. Set the other fields directly.
+    /// Creates the snapshot of a run that has made no calls. Set the other fields directly.
     pub fn new(run_id: impl Into<String>, messages: Vec<Message>) -> Self {
         Self {
             version: Self::VERSION,
@@ -108,7 +115,7 @@ impl RunSnapshot {
     ///
     /// # Errors
     ///
-    /// [`DurableError::Other`] if a newer release wrote the snapshot.
+    /// [`DurableError::Other`] if the snapshot was written by a newer release.
     pub fn check_version(&self) -> Result<(), DurableError> {
         let (found, supported) = (self.version, Self::VERSION);
         match found > supported {

@@ -1,4 +1,4 @@
-//! The trait of sandboxes for tools, its boxed form, and the limits of sandboxes.
+//! The trait of sandboxes for tools, its boxed form, and the limits that a sandbox reports.
 
 use std::fmt;
 use std::future::Future;
@@ -15,12 +15,12 @@ use crate::{
 ///
 /// # Contract
 ///
-/// - A tool that declares its program ([`ToolDyn::command_dyn`]) runs confined, or fails with
-///   [`SandboxError::SetupFailed`]. The code of other tools runs in this process and cannot be confined. A sandbox runs
-///   such a tool without confinement, or refuses it.
-/// - A tool's own error is returned unchanged in [`SandboxError::Tool`], because it may be a hint for the model or a
-///   pending approval.
-/// - A tool that the sandbox stopped returns [`SandboxError::LimitExceeded`], and none of its processes remain.
+/// - If a tool declares its program ([`ToolDyn::command_dyn`]), run the program in isolation, or return
+///   [`SandboxError::SetupFailed`]. The code of other tools runs in this process and cannot be isolated. Run such a
+///   tool without isolation, or refuse it.
+/// - Return a tool's own error unchanged in [`SandboxError::Tool`]. The error may be a hint for the model or a pending
+///   approval.
+/// - If the tool exceeds a limit, stop all its processes and return [`SandboxError::LimitExceeded`].
 ///
 /// # Example
 ///
@@ -43,16 +43,17 @@ use crate::{
 /// ```
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a sandbox", note = "implement `Sandbox`")]
 pub trait Sandbox: WasmCompatSend + WasmCompatSync {
-    /// Runs a tool.
+    /// Runs a tool call.
     ///
     /// # Errors
     ///
-    /// [`SandboxError::Tool`] if the tool fails, [`SandboxError::LimitExceeded`] if it was stopped, and
-    /// [`SandboxError::SetupFailed`] if the sandbox fails or refuses the tool.
+    /// - [`SandboxError::Tool`] if the tool fails.
+    /// - [`SandboxError::LimitExceeded`] if the tool was stopped at a limit.
+    /// - [`SandboxError::SetupFailed`] if the sandbox fails or refuses the tool.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the tool.
+    /// Dropping the future stops the tool.
     fn execute_tool(
         &self,
         tool: &dyn ToolDyn,
@@ -60,22 +61,25 @@ pub trait Sandbox: WasmCompatSend + WasmCompatSync {
         ctx: &ToolContext,
     ) -> impl Future<Output = Result<ToolOutput, SandboxError>> + WasmCompatSend;
 
-    /// Checks that the sandbox accepts a tool, before an agent is built with both. The default accepts every tool.
+    /// Checks that the sandbox accepts a tool. The default accepts every tool.
+    ///
+    /// The check is made before an agent with the tool and the sandbox is built. A refused tool is therefore reported
+    /// before the first run.
     ///
     /// # Errors
     ///
-    /// [`SandboxError::SetupFailed`] if the sandbox refuses every call of the tool.
+    /// [`SandboxError::SetupFailed`] if the sandbox would refuse every call of the tool.
     fn check_tool(&self, _tool: &dyn ToolDyn) -> Result<(), SandboxError> {
         Ok(())
     }
 }
 
-/// A boxed sandbox, for a choice at run time. Clones share the sandbox.
+/// A boxed sandbox of any type, for a choice at run time. Clones of the box share the sandbox.
 #[derive(Clone)]
 pub struct BoxedSandbox(Arc<dyn SandboxDyn>);
 
 impl BoxedSandbox {
-    /// Boxes a sandbox.
+    /// Creates a box for a sandbox of any type.
     pub fn new(sandbox: impl Sandbox + 'static) -> Self {
         Self(Arc::new(sandbox))
     }
@@ -87,6 +91,7 @@ impl fmt::Debug for BoxedSandbox {
     }
 }
 
+// Forward every method, because a default method would bypass an override of the inner type.
 impl Sandbox for BoxedSandbox {
     fn execute_tool(
         &self,
@@ -129,21 +134,21 @@ impl<S: Sandbox> SandboxDyn for S {
     }
 }
 
-/// A limit of a sandbox that a tool exceeded, with its value.
+/// A limit of a sandbox, with its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SandboxLimit {
-    /// Wall-clock time.
+    /// Maximum wall-clock time.
     Time(Duration),
-    /// CPU time of all its processes together.
+    /// Maximum CPU time of all processes of the tool together.
     CpuTime(Duration),
-    /// Memory of all its processes together, in bytes.
+    /// Maximum memory of all processes of the tool together, in bytes.
     Memory(u64),
-    /// Number of concurrent processes and threads.
+    /// Maximum number of concurrent processes and threads.
     Processes(u64),
-    /// Size of one written file, in bytes.
+    /// Maximum size of one written file, in bytes.
     FileSize(u64),
-    /// Disk space that must stay free, in bytes.
+    /// Minimum disk space that must stay free, in bytes.
     DiskReserve(u64),
 }
 

@@ -1,4 +1,4 @@
-//! Scopes around operations, for example to keep a tracing span current during the work.
+//! Scopes of hooks around operations. A scope can, for example, make a tracing span current during the operation.
 
 use std::error::Error;
 use std::fmt;
@@ -17,14 +17,14 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Operation<'a> {
-    /// The position in the run.
+    /// The position of the operation in the run.
     pub scope: HookScope<'a>,
     /// The kind of the operation.
     pub kind: OperationKind<'a>,
 }
 
 impl<'a> Operation<'a> {
-    /// Creates the description of an operation.
+    /// Creates the description of an operation from its parts.
     #[must_use]
     pub fn new(scope: HookScope<'a>, kind: OperationKind<'a>) -> Self {
         Self { scope, kind }
@@ -37,22 +37,22 @@ impl<'a> Operation<'a> {
 pub enum OperationKind<'a> {
     /// A whole run.
     Run {
-        /// [`ToolContext::session_id`](crate::ToolContext::session_id).
+        /// Id of the session, from [`ToolContext::session_id`](crate::ToolContext::session_id).
         session_id: &'a str,
-        /// The conversation and the settings with which the run starts. Changes by `prepare_turn` appear only in the
-        /// model calls.
+        /// The conversation and the settings with which the run starts. Changes by a layer such as
+        /// [`PrepareTurn`](crate::PrepareTurn) are not included.
         request: &'a RequestRef<'a>,
     },
-    /// A model call, until the end of its response.
+    /// A model call. The operation ends when the response is complete.
     ModelCall {
-        /// The request.
+        /// The request to the model.
         request: &'a RequestRef<'a>,
         /// Set if the response is streamed.
         streaming: bool,
     },
     /// A tool call.
     ToolCall {
-        /// The call.
+        /// The tool call.
         call: &'a ToolCall,
         /// The tools that were offered to the model.
         offered: &'a [ToolDefinition],
@@ -97,15 +97,15 @@ impl<'a> From<&'a Result<CompletionResponse, LoopError>> for Outcome<'a> {
 
 /// A hook's scope around one operation.
 ///
-/// Every poll of the operation's future runs inside [`around`](Self::around). A tracing span that is entered there is
-/// current for everything that the tool or the HTTP client logs, and parallel tools do not mix. It takes a callback,
-/// because the guards of tracing and OpenTelemetry cannot be kept between polls.
+/// Every poll of the operation's future runs inside [`around`](Self::around). A tracing span that `around` enters is
+/// current while the tool or the HTTP client runs. Parallel tools do not mix their spans. The method takes a callback,
+/// because the guards of tracing and OpenTelemetry must not be kept between polls.
 ///
 /// # Contract
 ///
-/// - `around` calls `poll` once. If it does not, the operation continues nevertheless.
-/// - [`end`](Self::end) is called once when the operation ends. If the operation is dropped, its scope is dropped
-///   without `end`.
+/// - `around` calls `poll` exactly once. If it does not call `poll`, the operation is polled without the scope.
+/// - [`end`](Self::end) is called once when the operation ends. If the operation's future is dropped, the scope is
+///   dropped without a call of `end`.
 ///
 /// # Example
 ///
@@ -127,26 +127,26 @@ impl<'a> From<&'a Result<CompletionResponse, LoopError>> for Outcome<'a> {
 /// }
 /// ```
 pub trait OperationScope: WasmCompatSend {
-    /// Runs one poll of the operation.
+    /// Runs one poll of the operation by calling `poll`.
     fn around(&mut self, poll: &mut dyn FnMut());
 
     /// Called with the outcome when the operation ends. The default does nothing.
     fn end(self: Box<Self>, _outcome: Outcome<'_>) {}
 }
 
-/// The scopes of all hooks around one operation. The first hook's scope is outermost.
+/// The scopes of all hooks around one operation. The scope of the first hook is outermost.
 #[derive(Default)]
 pub struct Scopes(Vec<Box<dyn OperationScope>>);
 
 impl Scopes {
-    /// Opens a scope for each hook that has one.
+    /// Opens the scopes of `hooks` for an operation. Hooks without a scope are skipped.
     pub fn open<H: ObservabilityHook>(hooks: &[H], operation: &Operation<'_>) -> Self {
         Self(hooks.iter().filter_map(|hook| hook.scope(operation)).collect())
     }
 
-    /// Wraps a future so that each poll runs inside all scopes.
+    /// Wraps a future. Each poll of the future runs inside all scopes.
     ///
-    /// Can be called several times for an operation that consists of several futures.
+    /// For an operation that consists of several futures, call this method for each future.
     pub fn run<F: Future>(&mut self, future: F) -> InScopes<'_, F> {
         InScopes { scopes: &mut self.0, future }
     }
@@ -199,6 +199,7 @@ impl<F: Future> Future for InScopes<'_, F> {
     }
 }
 
+/// Polls a future once inside all scopes.
 fn poll_inside<F: Future>(
     scopes: &mut [Box<dyn OperationScope>],
     mut future: Pin<&mut F>,
@@ -218,6 +219,7 @@ fn poll_inside<F: Future>(
     }
 }
 
+/// Calls `poll` inside all scopes, the first scope outermost.
 fn nest(scopes: &mut [Box<dyn OperationScope>], poll: &mut dyn FnMut()) {
     match scopes {
         [] => poll(),

@@ -1,4 +1,4 @@
-//! Sessions, which are conversations with metadata. Their storage traits are in `session_storage`.
+//! Sessions, which are stored conversations with metadata. The storage traits are in `session_storage`.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{ContentBlock, Message, Role, StorageError, TokenUsage};
 
-/// A stored conversation.
+/// A conversation with metadata, as stored by a [`SessionStorage`](crate::SessionStorage).
 ///
 /// # Example
 ///
@@ -24,19 +24,21 @@ use crate::{ContentBlock, Message, Role, StorageError, TokenUsage};
 pub struct Session {
     /// Id of the session in its storage.
     pub id: String,
-    /// The conversation.
+    /// The messages of the conversation, in order.
     pub messages: Vec<Message>,
     /// Metadata of the session.
     pub state: SessionState,
-    /// Time of creation.
+    /// Time at which the session was created.
     pub created_at: DateTime<Utc>,
-    /// Time of the last change. [`SessionStorage::save`](crate::SessionStorage::save) stores it unchanged.
-    /// [`touch`](Self::touch) sets it.
+    /// Time of the last change.
+    ///
+    /// [`touch`](Self::touch) sets this field. [`SessionStorage::save`](crate::SessionStorage::save) stores it without
+    /// changing it.
     pub updated_at: DateTime<Utc>,
 }
 
 impl Session {
-    /// Creates an empty session with a working directory.
+    /// Creates a session with a working directory and without messages.
     pub fn new(id: impl Into<String>, cwd: PathBuf) -> Self {
         let now = Utc::now();
         Self {
@@ -48,7 +50,7 @@ impl Session {
         }
     }
 
-    /// Returns a summary without the messages.
+    /// Returns the summary of the session, which does not contain the messages.
     #[must_use]
     pub fn summary(&self) -> SessionSummary {
         SessionSummary {
@@ -60,12 +62,13 @@ impl Session {
         }
     }
 
-    /// Sets the time of the last change to now.
+    /// Sets [`updated_at`](Self::updated_at) to the current time.
     pub fn touch(&mut self) {
         self.updated_at = Utc::now();
     }
 
-    /// Creates an independent copy of the session with another id, the same messages and the same state.
+    /// Copies the messages and the state into a new session with another id. Both times of the new session are the
+    /// current time.
     ///
     /// # Example
     ///
@@ -102,11 +105,11 @@ impl Session {
         self.messages.iter().filter(|message| begins_turn(message)).count()
     }
 
-    /// Removes all turns after the first `turns` turns, and returns the removed messages. Removes nothing if there are
-    /// no more turns.
+    /// Keeps the first `turns` turns and removes all later messages. Returns the removed messages, which are none if
+    /// the session has no more turns.
     ///
-    /// The token usage in the state does not change, because the tokens were used. A valid conversation stays valid,
-    /// because a tool call and its result are in the same turn.
+    /// The token usage in the state does not change, because the tokens have been used. A valid conversation stays
+    /// valid, because a tool call and its result belong to the same turn.
     pub fn rewind(&mut self, turns: usize) -> Vec<Message> {
         let mut starts =
             self.messages.iter().enumerate().filter(|(_, message)| begins_turn(message));
@@ -119,7 +122,7 @@ impl Session {
     }
 }
 
-/// Returns `true` for a user message without tool results.
+/// Returns `true` if a message is the first message of a turn, which is a user message without tool results.
 fn begins_turn(message: &Message) -> bool {
     let is_result = |block: &ContentBlock| block.as_tool_result_id().is_some();
     message.role == Role::User && !message.content.iter().any(is_result)
@@ -129,13 +132,13 @@ fn begins_turn(message: &Message) -> bool {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SessionState {
-    /// The working directory.
+    /// The working directory of the session's tools.
     pub cwd: PathBuf,
     /// Tokens that the session has used.
     pub token_usage: TokenUsage,
-    /// Number of events of the session.
+    /// Number of events of the session, counted by the application. Neuron does not change this field.
     pub event_count: u64,
-    /// Custom values of the user.
+    /// Values of the application, by name.
     pub custom: HashMap<String, Value>,
 }
 
@@ -144,22 +147,24 @@ pub struct SessionState {
 pub struct SessionSummary {
     /// Id of the session in its storage.
     pub id: String,
-    /// Number of messages.
+    /// Number of messages of the conversation.
     pub message_count: usize,
-    /// Time of creation.
+    /// Time at which the session was created.
     pub created_at: DateTime<Utc>,
     /// Time of the last change.
     pub updated_at: DateTime<Utc>,
-    /// The error of loading the session, if the storage detected damage. The other fields except `id` may then be
-    /// wrong.
+    /// The error that loading the session would return, if the storage has detected damage. All other fields except
+    /// `id` may then be wrong.
     ///
-    /// `None` does not guarantee an intact session, because a storage lists sessions without reading their messages.
+    /// `None` does not guarantee that the session is intact, because a storage lists sessions without reading their
+    /// messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,
 }
 
 impl SessionSummary {
-    /// Creates the summary of a session that cannot be loaded. It has no messages, and its times are the Unix epoch.
+    /// Creates the summary of a session that cannot be loaded. Its message count is zero, and its times are the Unix
+    /// epoch.
     #[must_use]
     pub fn damaged(id: impl Into<String>, damage: &StorageError) -> Self {
         Self {

@@ -1,18 +1,22 @@
-//! Validation of session ids, the same for all storages.
+//! Validation of session ids, used by all storages.
 
 use crate::StorageError;
 
-/// Maximum length of an id in bytes. With an extension it still fits into a file name on every file system.
+/// Maximum length of an id in bytes. File systems allow 255 bytes, and a storage may append an extension.
 const MAX_BYTES: usize = 200;
 
 /// Names that Windows reserves for devices, with any extension.
 const RESERVED: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 
-/// Checks a session id. A valid id is a file name on every operating system.
+/// Checks a session id. A valid id can be used as a file name on every operating system.
 ///
-/// An id has 1 to 200 bytes. It contains none of `/ \\ : * ? " < > |` and no control characters. It does not start or
-/// end with a full stop or a space. It is not a name that Windows reserves, such as `con`, `nul` and `com1`, in any
-/// case and with any extension.
+/// A valid id
+///
+/// - has 1 to 200 bytes.
+/// - contains none of `/ \\ : * ? " < > |` and no control characters.
+/// - does not start or end with a full stop or a space.
+/// - is not a name that Windows reserves, such as `con`, `nul` or `com1`. Upper case letters and an extension make no
+///   difference.
 ///
 /// # Errors
 ///
@@ -34,11 +38,12 @@ pub fn check_session_id(id: &str) -> Result<(), StorageError> {
     }
 }
 
+/// Returns the reason why an id is invalid. Returns `None` for a valid id.
 fn fault(id: &str) -> Option<String> {
     if id.is_empty() {
         return Some("it is empty".into());
     }
-    // Path separators first, because they give the most helpful error.
+    // Check path separators first. For a path, this is the most helpful error.
     if let Some(char) = id.chars().find(|char| r#"/\:*?"<>|"#.contains(*char)) {
         return Some(format!("it contains `{char}`"));
     }
@@ -54,10 +59,11 @@ fn fault(id: &str) -> Option<String> {
     is_reserved(id).then(|| "Windows reserves this name".into())
 }
 
-/// Returns `true` for a Windows device name. Spaces before the extension are ignored, as on Windows.
+/// Returns `true` for the name of a Windows device. As on Windows, the extension, spaces before it and the case are
+/// ignored.
 fn is_reserved(id: &str) -> bool {
     let name = id.split('.').next().unwrap_or(id).trim_end().to_lowercase();
-    // Windows also accepts superscript digits.
+    // Windows also reserves `COM` and `LPT` with the superscript digits 1, 2 and 3.
     let is_port = |digit: &str| {
         matches!(
             digit,
@@ -80,7 +86,7 @@ fn is_reserved(id: &str) -> bool {
     RESERVED.contains(&name.as_str()) || is_numbered
 }
 
-/// Shortens an id for an error.
+/// Shortens an id to 64 characters for an error text.
 fn shortened(id: &str) -> String {
     let shown: String = id.chars().take(64).collect();
     match shown.len() < id.len() {

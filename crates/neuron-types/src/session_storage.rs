@@ -13,12 +13,14 @@ use crate::{
 ///
 /// # Contract
 ///
-/// - [`save`](Self::save) is atomic. After a crash either the old or the new version is stored.
-/// - With `save` the last writer wins. For concurrent writers see [`VersionedSessionStorage`].
-/// - Every storage refuses the ids that [`check_session_id`](crate::check_session_id) refuses, so sessions can move
-///   between storages.
-/// - Loading a damaged session returns an error, and a damaged session is never overwritten. [`list`](Self::list)
-///   reports it with its [damage](SessionSummary::damage), and [`delete`](Self::delete) deletes it.
+/// - [`save`](Self::save) is atomic. After a crash, either the old or the new version of the session is stored.
+/// - Concurrent calls of `save` overwrite each other, and the last call wins. For concurrent writers see
+///   [`VersionedSessionStorage`].
+/// - A storage refuses the ids that [`check_session_id`](crate::check_session_id) refuses. Therefore every session can
+///   be moved to any other storage.
+/// - Loading a damaged session returns an error, and `save` does not overwrite a damaged session.
+///   [`list`](Self::list) returns it with its [damage](SessionSummary::damage), and [`delete`](Self::delete) deletes
+///   it.
 ///
 /// `neuron_conformance` has a test suite for this contract.
 ///
@@ -58,11 +60,11 @@ use crate::{
 /// # }
 /// ```
 pub trait SessionStorage: WasmCompatSend + WasmCompatSync {
-    /// Stores a session. Replaces a session with the same id.
+    /// Stores a session. A stored session with the same id is replaced.
     ///
     /// # Errors
     ///
-    /// [`StorageError::InvalidId`], and errors of the storage.
+    /// [`StorageError::InvalidId`] if the id is invalid, and errors of the storage.
     fn save(
         &self,
         session: &Session,
@@ -72,8 +74,8 @@ pub trait SessionStorage: WasmCompatSend + WasmCompatSync {
     ///
     /// # Errors
     ///
-    /// [`StorageError::NotFound`] if the session does not exist, [`StorageError::InvalidId`], and errors of the
-    /// storage.
+    /// [`StorageError::NotFound`] if the session does not exist, [`StorageError::InvalidId`] if the id is invalid, and
+    /// errors of the storage.
     fn load(
         &self,
         id: &str,
@@ -81,7 +83,7 @@ pub trait SessionStorage: WasmCompatSend + WasmCompatSync {
 
     /// Lists the summaries of all sessions in the order of their ids, without loading the messages.
     ///
-    /// A damaged session is listed with its [damage](SessionSummary::damage) and is not an error.
+    /// A damaged session does not cause an error. Its summary contains the [damage](SessionSummary::damage).
     ///
     /// # Errors
     ///
@@ -90,27 +92,27 @@ pub trait SessionStorage: WasmCompatSend + WasmCompatSync {
         &self,
     ) -> impl Future<Output = Result<Vec<SessionSummary>, StorageError>> + WasmCompatSend;
 
-    /// Deletes a session, including a damaged one.
+    /// Deletes a session, even if the session is damaged.
     ///
     /// # Errors
     ///
-    /// [`StorageError::NotFound`] if the session does not exist, [`StorageError::InvalidId`], and errors of the
-    /// storage.
+    /// [`StorageError::NotFound`] if the session does not exist, [`StorageError::InvalidId`] if the id is invalid, and
+    /// errors of the storage.
     fn delete(&self, id: &str) -> impl Future<Output = Result<(), StorageError>> + WasmCompatSend;
 }
 
 /// A storage of sessions with optimistic concurrency control, for sessions with several writers.
 ///
-/// Every write gives the session a new [`SessionRevision`]. A writer passes the revision that it knows. If the stored
-/// revision differs, nothing is written.
+/// Every write gives the session a new [`SessionRevision`]. A writer passes the revision of the session that it loaded.
+/// If another writer has changed the stored session since then, the revisions differ and nothing is written.
 ///
 /// # Contract
 ///
 /// - [`update`](Self::update) and [`append`](Self::append) write only if the stored session has the expected revision.
-///   Otherwise they return [`StorageError::Conflict`]. The comparison and the write are atomic, also for writers in
-///   other processes.
+///   Otherwise they return [`StorageError::Conflict`]. The comparison and the write are one atomic step, even if other
+///   processes write to the storage.
 /// - A revision is never reused, even if a session is deleted and created again.
-/// - The guarantee of [`SessionStorage::save`] after a crash holds for all writes.
+/// - All writes are atomic like [`SessionStorage::save`]. After a crash, either the old or the new version is stored.
 ///
 /// # Example
 ///
@@ -129,12 +131,12 @@ pub trait SessionStorage: WasmCompatSend + WasmCompatSync {
 /// }
 /// ```
 pub trait VersionedSessionStorage: SessionStorage {
-    /// Stores a new session.
+    /// Stores a new session and returns its revision.
     ///
     /// # Errors
     ///
-    /// [`StorageError::Conflict`] if a session with the id exists, [`StorageError::InvalidId`], and errors of the
-    /// storage.
+    /// [`StorageError::Conflict`] if a session with the id exists, [`StorageError::InvalidId`] if the id is invalid,
+    /// and errors of the storage.
     fn create(
         &self,
         session: &Session,
@@ -150,7 +152,7 @@ pub trait VersionedSessionStorage: SessionStorage {
         id: &str,
     ) -> impl Future<Output = Result<(Session, SessionRevision), StorageError>> + WasmCompatSend;
 
-    /// Loads only the revision of a session.
+    /// Loads the revision of a session, without the session itself.
     ///
     /// # Errors
     ///
@@ -160,22 +162,24 @@ pub trait VersionedSessionStorage: SessionStorage {
         id: &str,
     ) -> impl Future<Output = Result<SessionRevision, StorageError>> + WasmCompatSend;
 
-    /// Replaces the stored session if it has the expected revision.
+    /// Replaces the stored session if it has the revision `expected`. Returns the new revision.
     ///
     /// # Errors
     ///
-    /// [`StorageError::Conflict`] if the revision differs, [`StorageError::NotFound`] if the session does not exist,
-    /// [`StorageError::InvalidId`], and errors of the storage.
+    /// - [`StorageError::Conflict`] if the stored session has another revision.
+    /// - [`StorageError::NotFound`] if the session does not exist.
+    /// - [`StorageError::InvalidId`] if the id is invalid.
+    /// - Errors of the storage.
     fn update(
         &self,
         session: &Session,
         expected: &SessionRevision,
     ) -> impl Future<Output = Result<SessionRevision, StorageError>> + WasmCompatSend;
 
-    /// Appends messages to a session if it has the expected revision. Replaces its state if `state` is given.
-    /// [`Session::updated_at`] becomes the current time.
+    /// Appends messages to the stored session if it has the revision `expected`. Returns the new revision.
     ///
-    /// A database writes only the new messages, regardless of the length of the session.
+    /// If `state` is not `None`, it replaces the state of the session. [`Session::updated_at`] is set to the current
+    /// time. Unlike [`update`](Self::update), a database writes only the new messages.
     ///
     /// # Errors
     ///
@@ -189,24 +193,25 @@ pub trait VersionedSessionStorage: SessionStorage {
     ) -> impl Future<Output = Result<SessionRevision, StorageError>> + WasmCompatSend;
 }
 
+/// The boxed future of a write, with the new revision.
 type Written<'a> = WasmBoxedFuture<'a, Result<SessionRevision, StorageError>>;
 
-/// Object-safe form of [`VersionedSessionStorage`], for pointers to any storage.
+/// Object-safe form of [`VersionedSessionStorage`], for storages that are chosen at run time.
 pub trait VersionedSessionStorageDyn: WasmCompatSend + WasmCompatSync {
-    /// [`VersionedSessionStorage::load_versioned`].
+    /// Calls [`VersionedSessionStorage::load_versioned`].
     fn load_versioned_dyn<'a>(
         &'a self,
         id: &'a str,
     ) -> WasmBoxedFuture<'a, Result<(Session, SessionRevision), StorageError>>;
 
-    /// [`VersionedSessionStorage::create`].
+    /// Calls [`VersionedSessionStorage::create`].
     fn create_dyn<'a>(&'a self, session: &'a Session) -> Written<'a>;
 
-    /// [`VersionedSessionStorage::update`].
+    /// Calls [`VersionedSessionStorage::update`].
     fn update_dyn<'a>(&'a self, session: &'a Session, expected: &'a SessionRevision)
     -> Written<'a>;
 
-    /// [`VersionedSessionStorage::append`].
+    /// Calls [`VersionedSessionStorage::append`].
     fn append_dyn<'a>(
         &'a self,
         id: &'a str,
@@ -247,7 +252,9 @@ impl<S: VersionedSessionStorage> VersionedSessionStorageDyn for S {
     }
 }
 
-/// A revision of a stored session. It is opaque, and only valid for the storage that created it.
+/// A revision of a stored session. Every write creates a new revision.
+///
+/// The content is opaque and only meaningful for the storage that created the revision.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct SessionRevision(String);
 
@@ -258,7 +265,7 @@ impl SessionRevision {
         Self(token.into())
     }
 
-    /// Returns the token, for example to keep it in a web form.
+    /// Returns the storage's version token, for example to send the revision to a browser and back.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,15 +1,17 @@
-//! JSON for storages. Everything that is written can be read again without loss.
+//! JSON for session storages and journals. Every written value can be read again without loss.
 //!
-//! serde_json refuses nesting deeper than 127 levels, which providers exceed, and rounds some numbers. All storages
-//! write and read with these functions and therefore have the same limits. They support up to [`DEEPEST`] levels and
-//! keep every number exactly.
+//! By default serde_json refuses to read JSON that is nested deeper than 127 levels, and rounds some numbers. Stored
+//! messages may exceed this depth. All storages use the functions of this module and therefore have the same limits.
+//! The functions support up to [`DEEPEST`] levels and keep every number exactly.
 
 use serde::Serialize;
 use serde::de::{DeserializeOwned, Error as _};
 use serde_json::Error;
 
-/// Maximum nesting depth. Each level needs stack space while reading. Tool arguments from providers have up to 127
-/// levels, and a message adds more around them.
+/// Maximum nesting depth of stored JSON. The depth is limited because reading needs stack space for each level.
+///
+/// The maximum must exceed 127, because tool arguments from providers have up to 127 levels and the message around them
+/// adds more.
 pub const DEEPEST: usize = 256;
 
 /// Appends a value to `out` as JSON.
@@ -20,11 +22,11 @@ pub const DEEPEST: usize = 256;
 pub fn write(out: &mut Vec<u8>, value: &impl Serialize) -> Result<(), Error> {
     let start = out.len();
     serde_json::to_writer(&mut *out, value)?;
-    // Only the new bytes, because `out` may hold other data before them.
+    // Check only the new bytes, because `out` may contain other data before them.
     check_depth(out.get(start..).unwrap_or_default())
 }
 
-/// Serialises a value to a string, like [`write`](fn@write).
+/// Serialises a value to a JSON string.
 ///
 /// # Errors
 ///
@@ -35,11 +37,12 @@ pub fn to_string(value: &impl Serialize) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Deserialises a single value from all of the bytes.
+/// Deserialises a value from JSON. The bytes must contain exactly one value.
 ///
 /// # Errors
 ///
-/// Returns an error if the bytes are not exactly one valid value, or are nested more than [`DEEPEST`] levels deep.
+/// Returns an error if the bytes are not valid JSON of a `T`, contain more after the value, or are nested more than
+/// [`DEEPEST`] levels deep.
 ///
 /// # Example
 ///
@@ -54,18 +57,21 @@ pub fn to_string(value: &impl Serialize) -> Result<String, Error> {
 pub fn read<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
     check_depth(json)?;
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    // The depth is checked above. The limit of serde_json is lower.
+    // Disable the limit of serde_json, which is only 127 levels. The depth was checked above.
     deserializer.disable_recursion_limit();
     let value = T::deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(value)
 }
 
-/// Checks that JSON is nested at most [`DEEPEST`] levels deep. For callers that write it in pieces.
+/// Checks that JSON is nested at most [`DEEPEST`] levels deep.
+///
+/// [`write`](fn@write) and [`to_string`] make this check themselves. A caller that writes JSON in pieces must make it
+/// for the whole text.
 ///
 /// # Errors
 ///
-/// Returns an error if it is nested deeper.
+/// Returns an error if the JSON is nested deeper.
 pub fn check_depth(json: &[u8]) -> Result<(), Error> {
     match is_too_deep(json) {
         true => Err(Error::custom(format!("it is nested more than {DEEPEST} deep"))),
@@ -73,13 +79,13 @@ pub fn check_depth(json: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// Counts open brackets outside of strings.
+/// Returns `true` if more than [`DEEPEST`] brackets outside of strings are open at the same time.
 fn is_too_deep(json: &[u8]) -> bool {
     let (mut depth, mut index) = (0usize, 0);
     while let Some(byte) = json.get(index) {
         match byte {
             b'[' | b'{' => depth += 1,
-            // Malformed JSON may close more than it opens. serde_json reports that.
+            // Malformed JSON may close more brackets than it opens. serde_json reports the error.
             b']' | b'}' => depth = depth.saturating_sub(1),
             b'"' => index = end_of_string(json, index + 1),
             _ => {}
@@ -92,7 +98,10 @@ fn is_too_deep(json: &[u8]) -> bool {
     false
 }
 
-/// Returns the position of the closing quotation mark of a string. Fast, because most of a conversation is strings.
+/// Returns the position of the closing quotation mark of the string whose content begins at `start`. Returns the length
+/// of `json` if the string is not closed.
+///
+/// Uses `memchr2`, which is fast, because strings are the largest part of a conversation.
 fn end_of_string(json: &[u8], start: usize) -> usize {
     let mut index = start;
     while let Some(found) = json.get(index..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {

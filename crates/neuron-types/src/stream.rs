@@ -17,12 +17,12 @@ use crate::{
 /// An event of a model's response or of an agent's run.
 ///
 /// A provider's stream has deltas, then [`Usage`](Self::Usage), [`MessageComplete`](Self::MessageComplete) and
-/// [`ResponseComplete`](Self::ResponseComplete). It may end with an [`Error`](Self::Error) at any point.
+/// [`ResponseComplete`](Self::ResponseComplete). The stream may end with an [`Error`](Self::Error) at any point.
 ///
 /// An agent's stream has, for each turn, deltas, `MessageComplete`, `Usage` and one [`ToolResult`](Self::ToolResult)
-/// per tool call. It ends with exactly one [`RunComplete`](Self::RunComplete),
-/// [`ApprovalRequired`](Self::ApprovalRequired) or `Error`. If it retries a broken response, [`Reset`](Self::Reset)
-/// separates the deltas of the two attempts.
+/// per tool call. The stream ends with exactly one [`RunComplete`](Self::RunComplete),
+/// [`ApprovalRequired`](Self::ApprovalRequired) or `Error`. If the agent retries a broken response,
+/// [`Reset`](Self::Reset) separates the deltas of the two attempts.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum StreamEvent {
@@ -30,7 +30,7 @@ pub enum StreamEvent {
     TextDelta(String),
     /// A part of the model's reasoning.
     ThinkingDelta(String),
-    /// The signature of the reasoning before it.
+    /// The provider's signature of the preceding reasoning.
     SignatureDelta(String),
     /// The start of a tool call. The arguments follow in deltas.
     ToolUseStart {
@@ -43,32 +43,31 @@ pub enum StreamEvent {
     ToolUseInputDelta {
         /// Id of the call.
         id: String,
-        /// The text.
+        /// A part of the JSON text, which continues the earlier parts.
         delta: String,
     },
-    /// The end of a tool call's arguments, which may be truncated.
+    /// The end of a tool call's arguments. The arguments are truncated if the response was cut off.
     ToolUseEnd {
         /// Id of the call.
         id: String,
     },
-    /// A tool call with parsed arguments, after [`ToolUseEnd`](Self::ToolUseEnd). Absent if the arguments are not valid
-    /// JSON.
+    /// A complete tool call with parsed arguments. It follows [`ToolUseEnd`](Self::ToolUseEnd). It is not sent if the
+    /// arguments are not valid JSON.
     ToolUse {
         /// Id of the call.
         id: String,
         /// Name of the tool.
         name: String,
-        /// The arguments.
+        /// The arguments of the call.
         input: Value,
     },
-    /// The tokens of the call as reported by the provider. Zero if not reported.
+    /// The tokens of the model call, as reported by the provider. All counters are zero if nothing was reported.
     Usage(TokenUsage),
-    /// The complete message.
+    /// The complete message of the response.
     MessageComplete(Message),
-    /// The complete response, which is the last event of a provider's stream.
+    /// The complete response. This is the last event of a provider's stream.
     ResponseComplete(Box<CompletionResponse>),
-    /// The result of a tool call. Only in an agent's stream. The results may arrive in a different order than the
-    /// calls.
+    /// The result of a tool call, only in an agent's stream. The order of results may differ from the order of calls.
     ToolResult {
         /// Id of the call.
         id: String,
@@ -77,21 +76,21 @@ pub enum StreamEvent {
         /// The result that the model receives.
         output: ToolOutput,
     },
-    /// The model's response broke off, and the call is repeated. Only in an agent's stream.
+    /// The model's response broke off, and the agent repeats the model call. Only in an agent's stream.
     ///
-    /// The deltas since the last [`MessageComplete`](Self::MessageComplete), or since the start of the stream, are
-    /// void. None of their tool calls ran. The deltas of the new attempt follow.
+    /// Discard the deltas since the last [`MessageComplete`](Self::MessageComplete), or since the start of the stream.
+    /// The deltas of the new attempt follow. Tool calls in the discarded deltas did not run.
     Reset {
         /// Number of the attempt that starts now. The first attempt was 1.
         attempt: usize,
         /// The error of the previous attempt.
         error: StreamError,
     },
-    /// The run ended with a result. The last event of an agent's stream.
+    /// The run ended with a result. This is the last event of an agent's stream.
     RunComplete(Box<AgentResult>),
-    /// The run stopped because calls need an approval. The last event of an agent's stream.
+    /// The run stopped because tool calls need an approval. This is the last event of an agent's stream.
     ApprovalRequired(Box<PendingApproval>),
-    /// The stream failed. The last event.
+    /// The stream failed. This is the last event of the stream.
     Error(StreamError),
 }
 
@@ -115,20 +114,20 @@ impl StreamEvent {
 /// A response in progress. Returned by [`Provider::complete_stream`](crate::Provider::complete_stream).
 #[derive(Debug)]
 pub struct StreamHandle {
-    /// The events.
+    /// The events of the response.
     pub receiver: StreamReceiver,
 }
 
 impl StreamHandle {
     /// Reads the stream to its end and returns the response.
     ///
-    /// If the stream has no [`StreamEvent::ResponseComplete`], the response consists of its
-    /// [`StreamEvent::MessageComplete`] and its last usage. The stop reason then depends on whether the message has
-    /// tool calls.
+    /// If the stream has no [`StreamEvent::ResponseComplete`], the response is assembled from the last
+    /// [`StreamEvent::MessageComplete`] and the last [`StreamEvent::Usage`]. The stop reason is then derived from the
+    /// content of the message.
     ///
     /// # Errors
     ///
-    /// The error of the stream, or [`ProviderError::StreamError`] if it ends before the message is complete.
+    /// The error of the stream, or [`ProviderError::StreamError`] if the stream ends without a complete message.
     ///
     /// # Cancel safety
     ///
@@ -155,7 +154,7 @@ impl<R: Into<StreamReceiver>> From<R> for StreamHandle {
     }
 }
 
-/// Streams a complete response as deltas, usage, message and the response itself.
+/// Creates a stream from a complete response, with its deltas, its usage, its message and the response itself.
 impl From<CompletionResponse> for StreamReceiver {
     fn from(response: CompletionResponse) -> Self {
         let mut events: Vec<_> = message_events(&response.message).collect();
@@ -166,9 +165,10 @@ impl From<CompletionResponse> for StreamReceiver {
     }
 }
 
-/// A stream of events. It runs only while its owner polls it, without a task or a buffer behind it.
+/// A stream of events of a response or of a run.
 ///
-/// Dropping it cancels the request or the run.
+/// The receiver has no background task and no buffer. The response or the run makes progress only while the receiver is
+/// polled. Dropping the receiver cancels the request or the run.
 ///
 /// # Example
 ///
@@ -186,7 +186,7 @@ impl From<CompletionResponse> for StreamReceiver {
 /// # }
 /// ```
 pub struct StreamReceiver {
-    /// Never locked. The mutex only makes the receiver `Sync`, like tokio's receiver.
+    /// The inner stream. The mutex is never locked. It makes the receiver `Sync`, although the inner stream is not.
     events: Mutex<WasmBoxedStream<'static, StreamEvent>>,
 }
 
@@ -196,7 +196,7 @@ impl StreamReceiver {
         Self::from(Box::pin(events) as WasmBoxedStream<'static, StreamEvent>)
     }
 
-    /// Returns the next event. Returns `None` after the last event.
+    /// Waits for the next event. Returns `None` after the last event.
     ///
     /// # Cancel safety
     ///
@@ -210,6 +210,7 @@ impl Stream for StreamReceiver {
     type Item = StreamEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
+        // `get_mut` does not lock the mutex, because the receiver is borrowed mutably.
         self.events.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut().poll_next(cx)
     }
 }
@@ -226,7 +227,7 @@ impl From<tokio::sync::mpsc::Receiver<StreamEvent>> for StreamReceiver {
     }
 }
 
-/// A stream of existing events.
+/// A stream that yields events from a list, without waiting.
 struct Events(std::vec::IntoIter<StreamEvent>);
 
 impl Stream for Events {
@@ -243,6 +244,7 @@ impl fmt::Debug for StreamReceiver {
     }
 }
 
+/// A stream of the events that arrive in a channel.
 struct Channel(tokio::sync::mpsc::Receiver<StreamEvent>);
 
 impl Stream for Channel {
@@ -253,12 +255,15 @@ impl Stream for Channel {
     }
 }
 
-/// Assembles the response at the end of a provider's stream. It is the single definition of a complete response.
+/// Assembles the complete response from the events of a provider's stream.
 ///
-/// Pass it every event. It returns the deltas and keeps the final events.
+/// Pass every event of the stream to [`take`](Self::take), which returns the deltas and stores the message and the
+/// usage. At the end of the stream, call [`finish`](Self::finish) if `take` did not return [`Progress::Done`].
 #[derive(Debug, Default)]
 pub struct ResponseEnd {
+    /// The last [`StreamEvent::MessageComplete`].
     message: Option<Message>,
+    /// The last [`StreamEvent::Usage`].
     usage: TokenUsage,
 }
 
@@ -266,9 +271,9 @@ pub struct ResponseEnd {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Progress {
-    /// The event is for readers of the deltas. `None` if it is none of theirs.
+    /// The stream continues. Contains the event if it is a delta, and `None` for any other event.
     Event(Option<StreamEvent>),
-    /// The response is complete.
+    /// The stream has ended with this response.
     Done(Box<CompletionResponse>),
 }
 
@@ -277,7 +282,7 @@ impl ResponseEnd {
     ///
     /// # Errors
     ///
-    /// The error of an [`StreamEvent::Error`].
+    /// The error inside a [`StreamEvent::Error`].
     pub fn take(&mut self, event: StreamEvent) -> Result<Progress, ProviderError> {
         match event {
             StreamEvent::ResponseComplete(response) => return Ok(Progress::Done(response)),
@@ -293,9 +298,11 @@ impl ResponseEnd {
 
     /// Assembles the response of a stream that ended without a [`StreamEvent::ResponseComplete`].
     ///
+    /// The response has no id and no model. Its stop reason is derived from the content of the message.
+    ///
     /// # Errors
     ///
-    /// [`ProviderError::StreamError`] if there was no complete message.
+    /// [`ProviderError::StreamError`] if the stream had no [`StreamEvent::MessageComplete`].
     pub fn finish(self) -> Result<CompletionResponse, ProviderError> {
         let Some(message) = self.message else {
             return Err(ProviderError::StreamError(
@@ -325,12 +332,13 @@ impl ResponseEnd {
     }
 }
 
-/// Returns the deltas of a complete message, one for each text, reasoning and tool call.
+/// Returns the deltas of a complete message, one for each block of text, reasoning or tool call.
 ///
-/// For sources without streaming whose readers expect a stream.
+/// Use this function to send a complete response to a reader that expects a stream.
 pub fn message_events(message: &Message) -> impl Iterator<Item = StreamEvent> {
     message.content.iter().filter_map(ContentBlock::portable).filter_map(|block| match block {
         ContentBlock::Text(text) => Some(StreamEvent::TextDelta(text.clone())),
+        // Reasoning without a text consists of a signature, which a reader cannot show.
         ContentBlock::Thinking { thinking, .. } if !thinking.is_empty() => {
             Some(StreamEvent::ThinkingDelta(thinking.clone()))
         }

@@ -1,4 +1,4 @@
-//! The trait of tools, its object-safe form, and their types.
+//! The trait of tools, its object-safe form, and the types of definitions, calls and results.
 
 use std::future::Future;
 
@@ -15,13 +15,14 @@ use crate::{
 ///
 /// # Contract
 ///
-/// - `NAME` equals the name in [`definition`](Self::definition). The definition is read once, at registration.
+/// - `NAME` equals the name in [`definition`](Self::definition). A registry calls `definition` once, when the tool is
+///   registered.
 /// - Return [`ToolError::ModelRetry`] (as `Self::Error`, or from [`map_error`](Self::map_error)) for errors that the
-///   model can correct. Any other error ends the run, unless the [policy](crate::ToolErrorPolicy) returns it to the
-///   model.
-/// - The future may be dropped at any await, for example when the run is cancelled. Put cleanup into a `Drop`. Work
-///   that outlives the call should observe [`ToolContext::cancellation_token`].
-/// - Under a durable engine a call may be repeated after a crash, as far as [`effect`](Self::effect) allows.
+///   model can correct. Any other error ends the run, unless the [policy](crate::ToolErrorPolicy) returns the error to
+///   the model.
+/// - The future may be dropped at any await, for example when the run is cancelled. Do cleanup in a `Drop`
+///   implementation. Work that outlives the call should observe [`ToolContext::cancellation_token`].
+/// - A durable engine may repeat a call after a crash, if [`effect`](Self::effect) allows it.
 ///
 /// # Example
 ///
@@ -77,17 +78,17 @@ use crate::{
 pub trait Tool: WasmCompatSend + WasmCompatSync {
     /// The name by which the model calls the tool.
     const NAME: &'static str;
-    /// The arguments, deserialised from the model's JSON.
+    /// The type of the arguments, deserialised from the model's JSON.
     type Args: DeserializeOwned + schemars::JsonSchema + WasmCompatSend;
-    /// The result, serialised to JSON for the model.
+    /// The type of the result, serialised to JSON for the model.
     type Output: Serialize;
-    /// The error. A [`ToolError`] is returned unchanged.
+    /// The type of errors. [`map_error`](Self::map_error) converts an error to a [`ToolError`].
     type Error: std::error::Error + WasmCompatSend + 'static;
 
-    /// Returns the definition of the tool for the model.
+    /// Returns the name, the description and the schemas of the tool, for the model.
     fn definition(&self) -> ToolDefinition;
 
-    /// Runs the tool.
+    /// Runs one call of the tool.
     ///
     /// # Errors
     ///
@@ -98,27 +99,33 @@ pub trait Tool: WasmCompatSend + WasmCompatSync {
         ctx: &ToolContext,
     ) -> impl Future<Output = Result<Self::Output, Self::Error>> + WasmCompatSend;
 
-    /// Returns the effect of running the tool twice, which determines how a durable engine treats a call that a crash
-    /// interrupted. The default is [`ToolEffect::AtMostOnce`].
+    /// Returns the effect of running the same call twice. The default is [`ToolEffect::AtMostOnce`].
+    ///
+    /// A durable engine decides with this value whether it repeats a call that a crash interrupted.
     fn effect(&self) -> ToolEffect {
         ToolEffect::AtMostOnce
     }
 
-    /// Returns a key for the effect of a call, for example the number of the invoice that it pays.
+    /// Returns a key for the effect of a call, for example the number of the invoice that the call pays.
     ///
-    /// In one run, calls with the same key have one effect, even if the model plans the same payment again in another
-    /// call. The default is `None`, which means that each call has its own effect.
+    /// In one run, calls of the tool with the same key take effect once. The model may, for example, call for the same
+    /// payment again. The default is `None`, which means that each call has its own effect.
     ///
-    /// The tool receives the key as [`ToolContext::idempotency_key`], for a service that deduplicates by such keys. The
-    /// service compares the keys of all runs, so the key must be unique for the service and not only within the run.
+    /// The tool receives the key as [`ToolContext::idempotency_key`] and can send it to a service that deduplicates
+    /// requests. The service compares the keys of all runs. Therefore the key must be unique for the service, and not
+    /// only within the run.
     ///
-    /// The key must depend on the arguments alone. For running workflows, a change of the keys is a change of the
-    /// agent's code.
+    /// The key must depend only on the arguments. For workflows in progress, different keys are a change of the agent's
+    /// code.
     ///
-    /// In a run with a journal, a later call with the same key returns the result of the first call and does not run.
-    /// If the first call failed, the later call runs, so a failure must mean that there was no effect. If the outcome
-    /// of the first call is unknown, the later call runs only if the tool may run [twice](Self::effect). An agent
-    /// inside a tool call is a run of its own.
+    /// In a run with a journal, a later call with the same key does not run:
+    ///
+    /// - If the first call succeeded, the later call returns the same result.
+    /// - If the first call failed, the later call runs. A failure must therefore mean that there was no effect.
+    /// - If the outcome of the first call is unknown, the later call runs only if [`effect`](Self::effect) allows the
+    ///   tool to run twice.
+    ///
+    /// An agent inside a tool call has its own run, whose keys are separate.
     fn effect_key(&self, args: &Self::Args) -> Option<String> {
         let _ = args;
         None
@@ -136,8 +143,10 @@ pub trait Tool: WasmCompatSend + WasmCompatSync {
         ToolFailure::tool_error(error)
     }
 
-    /// Converts the tool's result for the model. The default is JSON text, or the plain text of a string. Objects and
-    /// arrays are also in [`ToolOutput::structured_content`]. Override it to return images.
+    /// Converts the tool's result for the model.
+    ///
+    /// The default returns a string as plain text, and any other result as JSON text. Objects and arrays are also
+    /// stored in [`ToolOutput::structured_content`]. Override this method to return images.
     ///
     /// # Errors
     ///
@@ -146,6 +155,7 @@ pub trait Tool: WasmCompatSend + WasmCompatSync {
         let value = serde_json::to_value(output)
             .map_err(|error| ToolError::ExecutionFailed(Box::new(error)))?;
         Ok(match value {
+            // As JSON, the text would have quotes and escape sequences.
             Value::String(text) => ToolOutput::text(text),
             Value::Object(_) | Value::Array(_) => ToolOutput {
                 structured_content: Some(value.clone()),
@@ -158,7 +168,8 @@ pub trait Tool: WasmCompatSend + WasmCompatSync {
 
 /// Object-safe form of [`Tool`], with JSON arguments and results.
 ///
-/// Every `Tool` implements it. Implement it directly for tools whose names or schemas are only known at run time.
+/// Every [`Tool`] implements this trait. Implement it directly for tools whose names or schemas are only known at run
+/// time.
 ///
 /// # Example
 ///
@@ -191,17 +202,18 @@ pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
     /// Returns the name by which the model calls the tool.
     fn name(&self) -> &str;
 
-    /// Returns the definition of the tool for the model.
+    /// Returns the name, the description and the schemas of the tool, for the model.
     fn definition(&self) -> ToolDefinition;
 
-    /// Runs the tool.
+    /// Runs one call of the tool.
     fn call_dyn<'a>(
         &'a self,
         input: Value,
         ctx: &'a ToolContext,
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>>;
 
-    /// Like [`call_dyn`](Self::call_dyn), with borrowed arguments. The default copies them.
+    /// Runs one call of the tool with borrowed arguments. The default copies the arguments and calls
+    /// [`call_dyn`](Self::call_dyn).
     fn call_ref_dyn<'a>(
         &'a self,
         input: &'a Value,
@@ -210,19 +222,22 @@ pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
         self.call_dyn(input.clone(), ctx)
     }
 
-    /// Returns the effect of running the tool twice. The default is [`ToolEffect::AtMostOnce`].
+    /// Returns the effect of running the same call twice. The default is [`ToolEffect::AtMostOnce`].
     fn effect(&self) -> ToolEffect {
         ToolEffect::AtMostOnce
     }
 
-    /// Returns a key for the effect of a call, like [`Tool::effect_key`]. The tool itself must use it as its
-    /// idempotency key. The default is `None`.
+    /// Returns a key for the effect of a call. See [`Tool::effect_key`]. The default is `None`.
+    ///
+    /// [`call_dyn`](Self::call_dyn) itself must use the key as its idempotency key, because `ctx` contains another key.
     fn effect_key(&self, input: &Value) -> Option<String> {
         let _ = input;
         None
     }
 
-    /// Returns the agent behind the tool. Durable contexts journal its steps one by one. The default is `None`.
+    /// Returns the agent that the tool runs. Returns `None`, the default, for a tool that is not an agent.
+    ///
+    /// A durable context journals each model and tool call of the agent.
     fn agent(&self) -> Option<&dyn AgentTool> {
         None
     }
@@ -233,14 +248,18 @@ pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
         false
     }
 
-    /// Returns `true` if the name and the definition come from a third party, such as an MCP server. A registry does
-    /// not let such a tool replace another tool. The default is `false`.
+    /// Returns `true` if the name and the definition come from a third party, such as an MCP server. The default is
+    /// `false`.
+    ///
+    /// In a registry, such a tool cannot replace another tool with the same name.
     fn is_foreign(&self) -> bool {
         false
     }
 
-    /// Validates arguments without running the tool, before a person is asked for approval. The default accepts all
-    /// arguments. A [`Tool`] accepts the arguments that deserialise to its type.
+    /// Validates the arguments of a call without running the tool. The default accepts all arguments.
+    ///
+    /// The loop calls this method before it asks a person for approval. A [`Tool`] accepts arguments that can be
+    /// deserialised to [`Tool::Args`].
     ///
     /// # Errors
     ///
@@ -249,10 +268,11 @@ pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
         Ok(())
     }
 
-    /// Returns the program that a call would run, if the tool does nothing else.
+    /// Returns the program that a call would run. Returns `None`, the default, for a tool whose code runs in this
+    /// process.
     ///
-    /// A [`Sandbox`](crate::Sandbox) can then run the program in isolation and pass its output to
-    /// [`command_output`](Self::command_output). The default is `None`, for a tool whose code runs in this process.
+    /// The tool must do nothing other than run the program. A [`Sandbox`](crate::Sandbox) can then run the program in
+    /// isolation, and pass the program's output to [`command_output`](Self::command_output).
     ///
     /// # Errors
     ///
@@ -265,13 +285,14 @@ pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
         None
     }
 
-    /// Returns `true` if the tool only runs a program, which [`command_dyn`](Self::command_dyn) returns. Such a tool
-    /// needs a sandbox. The default is `false`.
+    /// Returns `true` if every call only runs the program that [`command_dyn`](Self::command_dyn) returns. The tool
+    /// then requires a sandbox. The default is `false`.
     fn runs_program(&self) -> bool {
         false
     }
 
-    /// Converts the output of the program for the model. The default is [`CommandOutput::to_tool_output`].
+    /// Converts the output of the program from [`command_dyn`](Self::command_dyn) for the model. The default calls
+    /// [`CommandOutput::to_tool_output`].
     ///
     /// # Errors
     ///
@@ -306,7 +327,7 @@ impl<T: Tool> ToolDyn for T {
         Box::pin(async move {
             let args: T::Args = tool_arguments::read(T::NAME, input)?;
             let key = Tool::effect_key(self, &args);
-            // The tool itself sets the idempotency key, so that it is right without a registry too.
+            // Set the idempotency key here and not in the registry, because a tool may be called without a registry.
             let keyed = key.map(|key| ctx.with_effect_key(key));
             match self.call(args, keyed.as_deref().unwrap_or(ctx)).await {
                 Ok(output) => self.map_output(output),
@@ -332,23 +353,23 @@ impl<T: Tool> ToolDyn for T {
     }
 }
 
-/// The effect of running a tool twice.
+/// The effect of running the same tool call twice, for example after a crash.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ToolEffect {
-    /// The tool only reads and may run any number of times.
+    /// The tool has no effect, because it only reads. A call may run any number of times.
     Pure,
     /// The tool changes something, but repeated calls with the same [`idempotency_key`](ToolContext::idempotency_key)
-    /// have the effect of one call.
+    /// have the effect of one call. A call may run again.
     Idempotent,
-    /// The tool must not run twice.
+    /// A call must not run twice. This is the default.
     #[default]
     AtMostOnce,
 }
 
 impl ToolEffect {
-    /// Returns the more restrictive of two effects.
+    /// Returns the more restrictive of two effects. `AtMostOnce` is the most restrictive, and `Pure` the least.
     #[must_use]
     pub fn more_careful(self, other: Self) -> Self {
         match (self, other) {
@@ -364,38 +385,40 @@ impl ToolEffect {
 pub struct ToolDefinition {
     /// The name by which the model calls the tool.
     pub name: String,
-    /// Display name.
+    /// Display name for people. `None` means the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Description of the tool and of when to use it.
+    /// Description of the tool and its purpose, for the model.
     pub description: String,
-    /// The JSON Schema of the arguments.
+    /// JSON Schema of the arguments.
     pub input_schema: Value,
-    /// The JSON Schema of the result.
+    /// JSON Schema of the result. `None` if the result has no schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
     /// Hints about the behaviour of the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<ToolAnnotations>,
-    /// Ends a cached prefix after this tool, if set.
+    /// Cache breakpoint after this tool. `None` means no breakpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_control: Option<CacheControl>,
 }
 
-/// Hints about the behaviour of a tool, as in MCP. Hints of an untrusted server are unverified.
+/// Hints about the behaviour of a tool, as defined by MCP (Model Context Protocol).
+///
+/// Hints are not verified. Do not rely on the hints of an untrusted server. `None` means that there is no hint.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ToolAnnotations {
-    /// The tool does not modify its environment.
+    /// `true` if the tool does not modify its environment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only_hint: Option<bool>,
-    /// The tool may perform destructive updates.
+    /// `true` if the tool may perform destructive updates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destructive_hint: Option<bool>,
-    /// Repeated calls with the same arguments have no additional effect.
+    /// `true` if repeated calls with the same arguments have no additional effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotent_hint: Option<bool>,
-    /// The tool interacts with external entities, for example with the web.
+    /// `true` if the tool interacts with external entities, for example with the web.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_world_hint: Option<bool>,
 }
@@ -403,12 +426,12 @@ pub struct ToolAnnotations {
 /// The result of a tool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolOutput {
-    /// Content for the model.
+    /// The content that the model receives.
     pub content: Vec<ContentItem>,
-    /// The result as JSON, for programs.
+    /// The result as JSON, for programs. `None` if the tool returns no JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured_content: Option<Value>,
-    /// Set if the tool failed and the model should see the failure.
+    /// Set if the tool failed. The content then describes the failure for the model.
     #[serde(default)]
     pub is_error: bool,
 }
@@ -436,15 +459,15 @@ pub struct ToolCall {
     pub id: String,
     /// Name of the tool.
     pub name: String,
-    /// The arguments.
+    /// The arguments of the call.
     pub input: Value,
 }
 
-/// The only key of the object that holds arguments with invalid JSON.
+/// The only key of the JSON object that stores arguments with invalid JSON. See [`ToolCall::invalid_json`].
 const INVALID_JSON: &str = "invalid_json";
 
 impl ToolUseRef<'_> {
-    /// Clones the call.
+    /// Creates an owned copy of the call.
     #[must_use]
     pub fn to_call(self) -> ToolCall {
         ToolCall { id: self.id.to_owned(), name: self.name.to_owned(), input: self.input.clone() }
@@ -458,11 +481,10 @@ impl ToolCall {
         ToolUseRef { id: &self.id, name: &self.name, input: &self.input }
     }
 
-    /// Returns the raw text of arguments that were not valid JSON, because the model made an error or its response was
-    /// truncated.
+    /// Returns the raw text of arguments that were not valid JSON. Returns `None` for all other arguments.
     ///
-    /// Providers store such arguments as `{"invalid_json": "<raw text>"}`, so that the text is not lost. The loop never
-    /// runs such a call.
+    /// The text is invalid if the model made an error or its response was truncated. Providers store the text as
+    /// `{"invalid_json": "<raw text>"}`, so that it is not lost. The loop does not run a call with such arguments.
     #[must_use]
     pub fn invalid_json(input: &Value) -> Option<&str> {
         // An object with more fields is an ordinary argument object.
@@ -470,8 +492,8 @@ impl ToolCall {
         fields.get(INVALID_JSON)?.as_str()
     }
 
-    /// Parses the JSON text of arguments. Empty text means no arguments. Invalid JSON is kept as text, see
-    /// [`invalid_json`](Self::invalid_json).
+    /// Parses the JSON text of arguments. An empty text becomes an empty object. Invalid JSON becomes the form that
+    /// [`invalid_json`](Self::invalid_json) describes.
     #[must_use]
     pub fn parse_input(text: &str) -> Value {
         if text.trim().is_empty() {
@@ -480,7 +502,7 @@ impl ToolCall {
         serde_json::from_str(text).unwrap_or_else(|_| Self::invalid_json_input(text))
     }
 
-    /// Creates the form in which providers store arguments with invalid JSON.
+    /// Creates the arguments `{"invalid_json": raw}`, the form in which providers store arguments with invalid JSON.
     #[must_use]
     pub fn invalid_json_input(raw: impl Into<String>) -> Value {
         Value::Object([(INVALID_JSON.to_owned(), Value::String(raw.into()))].into_iter().collect())

@@ -9,7 +9,7 @@ use crate::{ToolError, read_json_ref};
 ///
 /// # Errors
 ///
-/// [`ToolError::InvalidInput`] with the JSON path of the place and the expected type.
+/// [`ToolError::InvalidInput`] with the JSON path of the invalid value and the expected type.
 pub(crate) fn read<A: DeserializeOwned>(tool: &str, input: &Value) -> Result<A, ToolError> {
     read_json_ref(input)
         .map_err(|mismatch| ToolError::InvalidInput(format!("arguments of `{tool}`: {mismatch}")))

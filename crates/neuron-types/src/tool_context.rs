@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 use crate::wasm::SharedAny;
 use crate::{UsageMeter, WasmCompatSend, WasmCompatSync};
 
-/// The context of a tool call.
+/// The context of a tool call or of a run.
 ///
-/// Create it with `..Default::default()`, because fields may be added. `Debug` shows the names of the
-/// [`environment`](Self::environment) without the values.
+/// Create the struct with `..Default::default()`, because later versions may add fields. `Debug` shows only the names
+/// of the [`environment`](Self::environment) variables, because their values may be secrets.
 ///
 /// # Example
 ///
@@ -27,49 +27,54 @@ use crate::{UsageMeter, WasmCompatSend, WasmCompatSync};
 /// ```
 #[derive(Clone)]
 pub struct ToolContext {
-    /// The working directory.
+    /// The working directory of tools.
     pub cwd: PathBuf,
-    /// Id of the session. Empty if there is none.
+    /// Id of the session. Empty if the run has no session.
     pub session_id: String,
-    /// Environment variables for tools. They may contain secrets.
+    /// Environment variables for tools, which may contain secrets.
     pub environment: HashMap<String, String>,
-    /// Cancels the run. A tool receives a child token, which is also cancelled if a parallel call fails for good, or if
-    /// the run is dropped during the call.
+    /// Cancels the run.
+    ///
+    /// A tool call receives a child token. The child token is cancelled together with the run. It is also cancelled if
+    /// a parallel call fails in a way that ends the run, or if the run's future is dropped during the call.
     pub cancellation_token: CancellationToken,
-    /// Receives the progress of long calls.
+    /// Receives progress reports of long tool calls. `None` if progress is not reported.
     pub progress_reporter: Option<Arc<dyn ProgressReporter>>,
     /// Id of the tool call. Empty outside of a tool call.
     pub call_id: String,
     /// Id of the run. If empty, the loop generates an id.
     pub run_id: String,
-    /// Idempotency key of the call. It is the same for every attempt of one call, and differs for all other calls of a
-    /// conversation. Empty outside of a tool call. If the tool has [effect keys](crate::Tool::effect_key), this is the
-    /// effect key.
+    /// Idempotency key of the tool call. Empty outside of a tool call.
     ///
-    /// An agent inside a tool call uses it as its [`run_id`](Self::run_id). Several agents inside one call need
-    /// contexts with different keys.
+    /// Every attempt of one call has the same key. All other calls of a conversation have different keys. If the tool
+    /// returns an [effect key](crate::Tool::effect_key), the effect key is used instead.
+    ///
+    /// An agent inside a tool call uses the key as its [`run_id`](Self::run_id). Several agents inside one call
+    /// therefore need contexts with different keys.
     pub idempotency_key: String,
-    /// Number of the turn, from zero. The same for all calls of one response. `None` outside of a run.
+    /// Number of the turn, from zero. All tool calls of one response have the same number. `None` outside of a run.
     pub turn: Option<usize>,
-    /// Counts the tokens that the call uses itself. An agent that runs with this context adds its usage here.
+    /// Counts the tokens that the tool call uses. An agent that runs with this context adds its usage automatically.
     pub usage: UsageMeter,
-    /// Values of any type that layers pass to the tools.
+    /// Values of any type, by type, for example a [`Budget`](crate::Budget). Middleware and callers pass data to tools
+    /// with them.
     pub extensions: Extensions,
 }
 
 impl ToolContext {
-    /// Returns the context for a call with an [effect key](crate::Tool::effect_key), which becomes its idempotency key.
+    /// Returns a copy of the context whose idempotency key is the [effect key](crate::Tool::effect_key) `key`.
     #[must_use]
     pub fn with_effect_key(&self, key: String) -> Box<Self> {
         Box::new(Self { idempotency_key: key, ..self.clone() })
     }
 }
 
-/// The current directory, no session, no environment, a new cancellation token and an empty meter.
+/// Returns a context with the current directory, no session, no environment variables, a new cancellation token and an
+/// empty meter.
 impl Default for ToolContext {
     fn default() -> Self {
         Self {
-            // Browsers have no current directory, and elsewhere it may be deleted.
+            // A browser has no current directory. On other platforms the current directory may have been deleted.
             cwd: std::env::current_dir().unwrap_or_default(),
             session_id: String::new(),
             environment: HashMap::new(),
@@ -117,7 +122,7 @@ impl fmt::Debug for ToolContext {
     }
 }
 
-/// Receives the progress of long tool calls.
+/// Receives progress reports of long tool calls.
 ///
 /// # Example
 ///
@@ -139,11 +144,14 @@ impl fmt::Debug for ToolContext {
 /// }
 /// ```
 pub trait ProgressReporter: WasmCompatSend + WasmCompatSync {
-    /// Reports that `progress` of `total` is done, in the tool's own unit, with a message about the current work.
+    /// Reports the progress of a call.
+    ///
+    /// `progress` is the completed part of `total`, in any unit of the tool. `total` is `None` if it is unknown.
+    /// `message` describes the current work.
     fn report(&self, progress: f64, total: Option<f64>, message: Option<&str>);
 }
 
-/// A type map. Clones are cheap and share the values.
+/// A map with at most one value of each type. Clones are cheap and share the values.
 ///
 /// # Example
 ///
@@ -162,19 +170,20 @@ pub trait ProgressReporter: WasmCompatSend + WasmCompatSync {
 pub struct Extensions(Option<Arc<HashMap<TypeId, SharedAny>>>);
 
 impl Extensions {
-    /// Inserts a value and replaces another value of its type. Earlier clones do not change.
+    /// Inserts a value. An existing value of the same type is replaced. Clones that were made before do not change.
     pub fn insert<T: Any + WasmCompatSend + WasmCompatSync>(&mut self, value: T) {
-        // Copy on write, so that earlier clones do not change.
+        // Copy on write, because earlier clones share the map and must not change.
         Arc::make_mut(self.0.get_or_insert_default()).insert(TypeId::of::<T>(), Arc::new(value));
     }
 
-    /// Returns the value of a type.
+    /// Returns the value of type `T`. Returns `None` if there is no such value.
     #[must_use]
     pub fn get<T: Any + WasmCompatSend + WasmCompatSync>(&self) -> Option<&T> {
         self.0.as_ref()?.get(&TypeId::of::<T>())?.downcast_ref()
     }
 
-    /// Removes the value of a type. Returns `true` if it was present.
+    /// Removes the value of type `T`. Returns `true` if there was such a value. Clones that were made before do not
+    /// change.
     pub fn remove<T: Any + WasmCompatSend + WasmCompatSync>(&mut self) -> bool {
         match &mut self.0 {
             Some(values) => Arc::make_mut(values).remove(&TypeId::of::<T>()).is_some(),

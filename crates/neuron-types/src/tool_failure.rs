@@ -1,4 +1,4 @@
-//! A tool's error as the source of a [`ToolError`].
+//! The wrapper that makes any error of a tool the source of a [`ToolError`].
 
 use std::any::Any;
 use std::error::Error;
@@ -8,10 +8,11 @@ use std::sync::{Mutex, PoisonError};
 use crate::wasm::SendError;
 use crate::{ToolError, WasmCompatSend};
 
-/// The source of [`ToolError::ExecutionFailed`] for errors that may not be `Sync`.
+/// The source of [`ToolError::ExecutionFailed`] for a tool's own error type.
 ///
-/// A [`Tool::Error`](crate::Tool::Error) need not be `Sync`, but an error source must be. Therefore this type copies
-/// the texts of the error and of its sources. The original error can be recovered.
+/// A [`Tool::Error`](crate::Tool::Error) need not be `Sync`, but the source of a [`ToolError`] must be `Sync`.
+/// Therefore this type contains copies of the texts of the error and of its sources, and the original error in a mutex.
+/// [`downcast`](Self::downcast) returns the original error.
 ///
 /// # Example
 ///
@@ -29,19 +30,24 @@ use crate::{ToolError, WasmCompatSend};
 /// assert!(failure.downcast::<DiskFull>().is_some());
 /// ```
 pub struct ToolFailure {
+    /// The `Display` text of the original error.
     text: String,
+    /// The `Debug` text of the original error.
     debug: String,
+    /// The texts of the sources of the original error.
     source: Option<Box<Rendered>>,
-    /// Locked only for access to the error. The mutex makes the whole type `Sync`.
+    /// The original error. The mutex makes this type `Sync`, although the error may not be.
     original: Mutex<SendError>,
 }
 
 impl ToolFailure {
     /// Converts any error to a [`ToolError`].
     ///
-    /// A `ToolError` is returned unchanged. I/O and JSON errors become the source directly. Any other error becomes the
-    /// source inside a `ToolFailure`.
+    /// A `ToolError` is returned unchanged. Any other error becomes the source of [`ToolError::ExecutionFailed`].
+    /// Errors of I/O and JSON, which are `Sync`, become the source directly. All other errors are wrapped in a
+    /// `ToolFailure`.
     pub fn tool_error<E: Error + WasmCompatSend + 'static>(error: E) -> ToolError {
+        // Do not wrap a `ToolError`, because the loop must recognise its variant.
         let error = match take_as::<E, ToolError>(error) {
             Ok(error) => return error,
             Err(error) => error,
@@ -62,14 +68,14 @@ impl ToolFailure {
         }))
     }
 
-    /// Returns the original error if it is an `E`.
+    /// Returns the original error. Returns `None` if the error is not an `E`.
     #[must_use]
     pub fn downcast<E: Error + 'static>(self) -> Option<E> {
         let original = self.original.into_inner().unwrap_or_else(PoisonError::into_inner);
         original.downcast::<E>().ok().map(|error| *error)
     }
 
-    /// Calls a closure with the original error.
+    /// Calls `look` with the original error and returns its result.
     pub fn with_original<R>(&self, look: impl FnOnce(&(dyn Error + 'static)) -> R) -> R {
         look(&**self.original.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -93,7 +99,7 @@ impl Error for ToolFailure {
     }
 }
 
-/// The copied text of a source.
+/// The copied text of an error source, and the copies of its own sources.
 #[derive(Debug)]
 struct Rendered {
     text: String,
@@ -101,6 +107,7 @@ struct Rendered {
 }
 
 impl Rendered {
+    /// Copies the texts of an error and of its sources.
     fn of(error: &(dyn Error + 'static)) -> Box<Self> {
         Box::new(Self { text: error.to_string(), source: error.source().map(Self::of) })
     }
@@ -118,7 +125,7 @@ impl Error for Rendered {
     }
 }
 
-/// Converts `value` to a `T` if it has this type.
+/// Converts `value` to a `T`. Returns `value` as the error if it has another type.
 fn take_as<V: 'static, T: 'static>(value: V) -> Result<T, V> {
     let boxed: Box<dyn Any> = Box::new(value);
     match boxed.downcast::<T>() {

@@ -1,4 +1,4 @@
-//! Vendor-specific options of a tool's definition.
+//! Vendor-specific options of a tool definition.
 
 use std::borrow::Cow;
 
@@ -7,20 +7,24 @@ use serde_json::{Map, Value};
 use crate::ToolDefinition;
 use crate::output_schema::enforceable;
 
-/// The keyword of the input schema that holds the options. It travels with the definition everywhere, and providers
-/// remove it before they send the schema.
+/// The keyword of the input schema under which the options are stored.
+///
+/// Options in the schema are kept wherever a definition is copied or serialised. Providers remove the keyword before
+/// they send the schema.
 const KEYWORD: &str = "x-neuron-options";
 
+/// The option that holds the schema for the vendor's strict mode.
 const STRICT: &str = "strict";
 
 impl ToolDefinition {
-    /// Makes the vendor enforce the input schema. Then no argument has a wrong type, is missing or is unknown.
+    /// Requests that the vendor enforces the input schema. The model then cannot omit an argument, invent an argument
+    /// or use a wrong type.
     ///
-    /// OpenAI and Anthropic support this for the schema that [`strict_schema`](Self::strict_schema) returns. Other
-    /// providers send the tool without it. If the schema has no enforceable form, nothing changes. Maps, tuples,
-    /// flattened enums and arbitrary values have no such form.
+    /// OpenAI and Anthropic enforce the schema that [`strict_schema`](Self::strict_schema) returns. Other providers
+    /// ignore this option. A schema with maps, tuples, flattened enums or arbitrary values cannot be enforced. This
+    /// method then changes nothing.
     ///
-    /// The input schema itself does not change, for local validators.
+    /// Local validators still use the original input schema.
     ///
     /// Sources: [OpenAI](https://platform.openai.com/docs/guides/function-calling#strict-mode),
     /// [Anthropic](https://platform.claude.com/docs/en/agents-and-tools/tool-use/strict-tool-use).
@@ -39,6 +43,7 @@ impl ToolDefinition {
     /// ```
     #[must_use]
     pub fn strict(mut self) -> Self {
+        // Store the enforceable form next to the original schema, because local validators need the original.
         if let Some(strict) = enforceable(&self.plain_schema())
             && let Value::Object(schema) = &mut self.input_schema
             && let Value::Object(options) =
@@ -49,10 +54,11 @@ impl ToolDefinition {
         self
     }
 
-    /// Returns the schema that vendors enforce, if the tool is strict.
+    /// Returns the schema that vendors enforce. Returns `None` if the tool is not [strict](Self::strict).
     ///
-    /// Each object is closed and requires all its properties, so an absent `Option` argument is `null`. Descriptions
-    /// contain the bounds, formats and defaults that vendors do not enforce.
+    /// In this schema each object allows no additional properties and requires all its properties. The model writes
+    /// `null` for an absent `Option` argument. Vendors do not enforce bounds, formats and defaults. The descriptions
+    /// state them instead.
     #[must_use]
     pub fn strict_schema(&self) -> Option<&Value> {
         self.options()?.get(STRICT).filter(|schema| schema.is_object())
@@ -64,12 +70,12 @@ impl ToolDefinition {
         self.strict_schema().is_some()
     }
 
-    /// Adds a vendor-specific field to the tool, as documented by the vendor.
+    /// Adds a vendor-specific field to the JSON of the tool, as documented by the vendor.
     ///
     /// `provider` is the name in [`ProviderInfo`](crate::ProviderInfo), for example `anthropic`, `openai` or `ollama`.
-    /// Other providers do not send the field. It is a sibling of the tool's name, which is in `function` for Chat
-    /// Completions and Ollama. It does not replace a field that neuron writes itself. A schema that is not an object
-    /// cannot carry fields and stays unchanged.
+    /// Other providers do not send the field. The field is sent in the same JSON object as the tool's name, which for
+    /// Chat Completions and Ollama is the object `function`. A field that neuron writes itself is not replaced. If the
+    /// input schema is not a JSON object, this method changes nothing.
     ///
     /// # Example
     ///
@@ -103,7 +109,8 @@ impl ToolDefinition {
         self
     }
 
-    /// Returns the fields for a vendor, except the fields that its provider writes itself.
+    /// Returns the vendor-specific fields for a provider, except the fields whose names are in `written`. These are the
+    /// fields that the provider writes itself.
     pub fn vendor_fields<'a>(
         &'a self,
         provider: &str,
@@ -114,7 +121,7 @@ impl ToolDefinition {
         fields.filter(move |(name, _)| !written.contains(&name.as_str()))
     }
 
-    /// Returns the JSON Schema for the provider, which is the input schema without the options.
+    /// Returns the input schema without the options that this module adds. Providers send this schema.
     #[must_use]
     pub fn plain_schema(&self) -> Cow<'_, Value> {
         match &self.input_schema {

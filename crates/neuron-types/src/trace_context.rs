@@ -2,8 +2,9 @@
 
 /// A position in a distributed trace, in the W3C format.
 ///
-/// It is plain text and needs no tracing system. In [`ToolContext::extensions`](crate::ToolContext::extensions) it is
-/// the position of the tool call. Code that sends requests to another process propagates it.
+/// The trace context of a tool call is stored in [`ToolContext::extensions`](crate::ToolContext::extensions). Code that
+/// sends requests to another process propagates it there. The fields are plain text, so this type does not depend on a
+/// tracing library.
 ///
 /// # Example
 ///
@@ -18,9 +19,9 @@
 pub struct TraceContext {
     /// The trace and the parent span, as `00-<trace id>-<span id>-<flags>`.
     pub traceparent: String,
-    /// Vendor-specific state of tracing systems.
+    /// Vendor-specific state of tracing systems, in the W3C `tracestate` format. `None` if there is no state.
     pub tracestate: Option<String>,
-    /// Key-value pairs of the application, in the W3C baggage format.
+    /// Key-value pairs of the application, in the W3C `baggage` format. `None` if there are no pairs.
     pub baggage: Option<String>,
 }
 

@@ -1,7 +1,7 @@
 //! Validation and repair of conversations.
 //!
-//! Providers reject a history in which a tool call has no result or a result has no call. Everything in neuron that
-//! changes a history keeps it valid. [`repair`] is for histories from other sources.
+//! Providers reject a history in which a tool call has no result or a result has no call. All code of neuron that
+//! changes a history keeps the history valid. Use [`repair`] for histories from other sources.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -13,14 +13,14 @@ use crate::{ContentBlock, ContentItem, Message, ProviderError, Role};
 /// In a valid history
 ///
 /// - the first message that is not a system message is a user message.
-/// - only assistant messages contain tool calls, and only user messages contain results.
-/// - the calls of a message have non-empty, unique ids.
-/// - a message with calls is followed by a user message that starts with exactly one result for each call.
-/// - there are no other results.
+/// - only assistant messages contain tool calls, and only user messages contain tool results.
+/// - the tool calls of a message have non-empty, unique ids.
+/// - a message with tool calls is followed by a user message that starts with exactly one result for each call.
+/// - there are no other tool results.
 ///
 /// # Errors
 ///
-/// The first [`Violation`].
+/// The first [`Violation`] of these rules.
 ///
 /// # Example
 ///
@@ -37,7 +37,9 @@ use crate::{ContentBlock, ContentItem, Message, ProviderError, Role};
 /// assert!(transcript::validate(&transcript::repair(history)).is_ok());
 /// ```
 pub fn validate(messages: &[Message]) -> Result<(), Violation> {
+    // Set after the first message that is not a system message.
     let mut started = false;
+    // Ids of the preceding message's calls, whose results must be in the current message.
     let mut open: Vec<&str> = Vec::new();
     for (index, message) in messages.iter().enumerate() {
         if !started && message.role == Role::Assistant {
@@ -45,7 +47,8 @@ pub fn validate(messages: &[Message]) -> Result<(), Violation> {
         }
         started |= message.role != Role::System;
         check_results(message, &open).map_err(|kind| match kind {
-            // Report the message with the call. It exists, because `open` is empty at the first one.
+            // Report the preceding message, which has the call. It exists, because `open` is empty at the first
+            // message.
             ViolationKind::MissingResult { .. } => Violation { index: index - 1, kind },
             kind => Violation { index, kind },
         })?;
@@ -74,8 +77,8 @@ pub fn validate(messages: &[Message]) -> Result<(), Violation> {
     }
 }
 
-/// Returns the index of the message with the results of the last response's calls. Messages that were added after them
-/// may follow.
+/// Returns the index of the user message after the last assistant message. This message contains the results of the
+/// last tool calls, and other messages may follow it. Returns `None` if there is no such message.
 #[must_use]
 pub fn place_of_results(messages: &[Message]) -> Option<usize> {
     let answer = messages.iter().rposition(|message| message.role == Role::Assistant)?;
@@ -83,7 +86,8 @@ pub fn place_of_results(messages: &[Message]) -> Option<usize> {
     messages.get(place).filter(|message| message.role == Role::User).map(|_| place)
 }
 
-/// Returns the text of the assistant messages at the end of a history.
+/// Returns the concatenated text of the assistant messages at the end of a history. Returns an empty text if the last
+/// message is not an assistant message.
 #[must_use]
 pub fn trailing_answer(messages: &[Message]) -> String {
     let is_other = |message: &Message| message.role != Role::Assistant;
@@ -91,19 +95,23 @@ pub fn trailing_answer(messages: &[Message]) -> String {
     messages.iter().skip(start).map(Message::text).collect()
 }
 
-/// Returns `true` if the model can respond. The history then ends with a user message or, if `is_paused`, with the
-/// model's own turn. System messages at the end are ignored.
+/// Returns `true` if the model can be called with this history.
+///
+/// This is the case if the history ends with a user message. If `is_paused`, it is also the case if the history ends
+/// with an assistant message, which the model continues. System messages at the end are ignored.
 #[must_use]
 pub fn is_open(messages: &[Message], is_paused: bool) -> bool {
     let last = messages.iter().rfind(|message| message.role != Role::System);
     last.is_some_and(|message| message.role == Role::User || is_paused)
 }
 
-/// Checks that a response can be added to a history. Its calls must have unique ids, and it must not contain results.
+/// Checks that a model's response can be added to a history.
+///
+/// The tool calls of the response must have non-empty, unique ids. The response must not contain tool results.
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] with the reason.
+/// [`ProviderError::Other`] if the response violates one of these rules. The text names the violation.
 pub fn check_answer(answer: &Message) -> Result<(), ProviderError> {
     let malformed = |fault: String| {
         let text = format!("the model's answer is malformed: {fault}; its tools do not run");
@@ -115,6 +123,7 @@ pub fn check_answer(answer: &Message) -> Result<(), ProviderError> {
     if let Some(call) = answer.tool_uses().find(|call| call.id.is_empty()) {
         return Err(malformed(format!("a call of the tool `{}` has no id", call.name)));
     }
+    // With fewer than two calls there cannot be a duplicate id.
     if answer.tool_uses().nth(1).is_none() {
         return Ok(());
     }
@@ -126,7 +135,8 @@ pub fn check_answer(answer: &Message) -> Result<(), ProviderError> {
     }
 }
 
-/// Checks that a message contains exactly the results of the open calls of the preceding message.
+/// Checks that a message contains exactly one result for each call of the preceding message, before its other content.
+/// `open` contains the ids of these calls.
 fn check_results(message: &Message, open: &[&str]) -> Result<(), ViolationKind> {
     let calls: HashSet<&str> = open.iter().copied().collect();
     let mut answered: HashSet<&str> = HashSet::new();
@@ -156,16 +166,15 @@ fn check_results(message: &Message, open: &[&str]) -> Result<(), ViolationKind> 
     }
 }
 
-/// Makes a history valid.
+/// Returns a valid form of a history. As little content as possible is removed.
 ///
-/// It removes as little as possible:
-///
-/// - A result in a later message moves to its place, unless another assistant message precedes it.
-/// - A call without a result gets an error result that states this.
+/// - A tool result that is in a later message is moved to the message after its call. It is not moved across another
+///   assistant message.
+/// - A tool call without a result gets an error result, which states that the call was interrupted.
 /// - Results without a call, duplicate results, and calls with an empty or a duplicate id are removed. Messages that
 ///   become empty are removed too.
-/// - A history that starts with the assistant gets a user message at its start, which states that the beginning is
-///   missing.
+/// - If the history starts with an assistant message, a user message is inserted before it. Its text states that the
+///   beginning of the conversation is missing.
 ///
 /// The result is deterministic. A valid history is returned unchanged.
 #[must_use]
@@ -175,13 +184,13 @@ pub fn repair(mut messages: Vec<Message>) -> Vec<Message> {
     }
     let mut repaired: Vec<Message> = Vec::with_capacity(messages.len() + 1);
     let mut started = false;
-    // Results of the previous message's calls. The next message must start with them.
+    // The results of the preceding message's calls. The next message must start with them.
     let mut results: Vec<ContentBlock> = Vec::new();
-    // Computed first, because moved results also leave empty messages.
+    // Messages that were empty before are kept. Compute them first, because moving results also leaves empty messages.
     let empty: Vec<bool> = messages.iter().map(|message| !message.has_content()).collect();
     let mut empty = empty.into_iter();
     let mut following = messages.as_mut_slice();
-    // Results are taken out of the messages that follow, so only those stay borrowed.
+    // Split the slice, because results are taken out of the messages after the current message.
     while let Some((message, rest)) = std::mem::take(&mut following).split_first_mut() {
         following = rest;
         let (role, mut content) = (message.role, std::mem::take(&mut message.content));
@@ -192,11 +201,11 @@ pub fn repair(mut messages: Vec<Message>) -> Vec<Message> {
             let results = std::mem::take(&mut results);
             match role {
                 Role::User => drop(content.splice(..0, results)),
-                // Only a user message can hold results, so insert one.
+                // Results must be in a user message, so insert a user message.
                 _ => repaired.push(Message { role: Role::User, content: results }),
             }
         }
-        // A marker block is no content.
+        // Remove a message that became empty. Marker blocks are not content.
         if !was_empty && content.iter().all(ContentBlock::is_mark) {
             continue;
         }
@@ -214,15 +223,15 @@ pub fn repair(mut messages: Vec<Message>) -> Vec<Message> {
     repaired
 }
 
-/// The text of a result that [`repair`] adds.
+/// The text of the error result that [`repair`] adds for a call without a result.
 const MISSING_RESULT: &str =
     "[no result: the tool call was interrupted, and whether it took effect is unknown]";
 
-/// The text of the user message that [`repair`] adds at the start.
+/// The text of the user message that [`repair`] inserts before a first assistant message.
 const MISSING_BEGINNING: &str = "[the beginning of this conversation is missing]";
 
-/// Takes one result for each call of a message from the messages up to the next assistant message. A missing result
-/// becomes an error.
+/// Returns one result for each call of a message. The results are removed from `following`, up to the next assistant
+/// message. A call without a result gets an error result.
 fn results_of(message: &Message, following: &mut [Message]) -> Vec<ContentBlock> {
     let ids: Vec<&str> = message.tool_uses().map(|call| call.id).collect();
     let mut missing: HashSet<&str> = ids.iter().copied().collect();
@@ -234,7 +243,7 @@ fn results_of(message: &Message, following: &mut [Message]) -> Vec<ContentBlock>
         next.content.retain_mut(|block| {
             let is_ours = block.as_tool_result_id().is_some_and(|id| missing.remove(id));
             if is_ours {
-                // The placeholder is removed with the block.
+                // The closure returns `false` for this block, so `retain_mut` removes the placeholder.
                 results.push(std::mem::replace(block, ContentBlock::Text(String::new())));
             }
             !is_ours
@@ -250,6 +259,7 @@ fn results_of(message: &Message, following: &mut [Message]) -> Vec<ContentBlock>
     results
 }
 
+/// Removes calls outside of an assistant message, and calls with an empty or a duplicate id.
 fn remove_misplaced_calls(role: Role, content: &mut Vec<ContentBlock>) {
     let mut seen: HashSet<String> = HashSet::new();
     content.retain(|block| match block.as_tool_use() {
@@ -260,13 +270,13 @@ fn remove_misplaced_calls(role: Role, content: &mut Vec<ContentBlock>) {
     });
 }
 
-/// The first problem of an invalid history.
+/// The first problem of an invalid history. Returned by [`validate`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Violation {
-    /// Index of the faulty message.
+    /// Index of the invalid message in the history, from zero.
     pub index: usize,
-    /// Kind of the problem.
+    /// The violated rule.
     pub kind: ViolationKind,
 }
 
@@ -278,7 +288,7 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// The kind of a [`Violation`].
+/// The rule that a history violates.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ViolationKind {
@@ -288,7 +298,7 @@ pub enum ViolationKind {
     /// A message that is not an assistant message contains a tool call.
     #[error("the tool call `{id}` stands outside an assistant message")]
     CallOutsideAssistant {
-        /// Id of the call.
+        /// Id of the tool call.
         id: String,
     },
     /// A call has an empty id.
@@ -297,37 +307,37 @@ pub enum ViolationKind {
     /// Two calls of one message have the same id.
     #[error("two tool calls have the id `{id}`")]
     DuplicateId {
-        /// The id.
+        /// The id of both calls.
         id: String,
     },
-    /// A call has no result in the next message.
+    /// A tool call has no result in the next message.
     #[error("the tool call `{id}` has no result in the next message")]
     MissingResult {
-        /// Id of the call.
+        /// Id of the tool call.
         id: String,
     },
-    /// A message that is not a user message contains a result.
+    /// A message that is not a user message contains a tool result.
     #[error("the tool result `{id}` stands outside a user message")]
     ResultOutsideUser {
-        /// Id of the call.
+        /// Call id of the tool result.
         id: String,
     },
-    /// A result has no call in the preceding message.
+    /// A tool result has no matching call in the preceding message.
     #[error("the tool result `{id}` has no call in the message before")]
     UnknownResult {
-        /// Id of the call.
+        /// Call id of the tool result.
         id: String,
     },
-    /// A call has two results.
+    /// A tool call has two results.
     #[error("the tool call `{id}` has two results")]
     DuplicateResult {
-        /// Id of the call.
+        /// Id of the tool call.
         id: String,
     },
-    /// A result follows other content of its message.
+    /// A tool result follows other content of its message. Results must come first.
     #[error("the tool result `{id}` stands after other content")]
     ResultAfterContent {
-        /// Id of the call.
+        /// Call id of the tool result.
         id: String,
     },
 }

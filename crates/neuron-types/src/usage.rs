@@ -8,41 +8,46 @@ use crate::LoopError;
 
 /// The tokens of one or more model calls.
 ///
-/// All providers report them in the same way. [`input_tokens`](Self::input_tokens) includes all prompt tokens, and the
-/// cache counters are parts of it.
+/// All providers fill the fields in the same way. [`input_tokens`](Self::input_tokens) includes the tokens that are
+/// counted in [`cache_read_tokens`](Self::cache_read_tokens) and
+/// [`cache_creation_tokens`](Self::cache_creation_tokens).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TokenUsage {
-    /// All prompt tokens, including cached tokens.
+    /// Number of all prompt tokens, including cached tokens.
     pub input_tokens: usize,
-    /// All tokens of the response, including reasoning.
+    /// Number of all response tokens, including reasoning.
     pub output_tokens: usize,
-    /// Prompt tokens that were read from a cache.
+    /// Number of prompt tokens that were read from a cache. `None` if not reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_read_tokens: Option<usize>,
-    /// Prompt tokens that were written to a cache.
+    /// Number of prompt tokens that were written to a cache. `None` if not reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_creation_tokens: Option<usize>,
-    /// Response tokens that were reasoning.
+    /// Number of response tokens that were reasoning. `None` if not reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_tokens: Option<usize>,
-    /// The model's passes, if one call had several, for example a compaction before the response. The totals above
-    /// include their tokens.
+    /// The passes of a call in which the model ran several times, for example a compaction before the response. `None`
+    /// if not reported.
+    ///
+    /// The tokens of the passes are included in [`input_tokens`](Self::input_tokens) and
+    /// [`output_tokens`](Self::output_tokens).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iterations: Option<Vec<UsageIteration>>,
 }
 
 impl TokenUsage {
-    /// Returns the sum of input and output tokens, saturating.
+    /// Returns the sum of input and output tokens. The sum saturates at `usize::MAX`.
     #[must_use]
     pub fn total_tokens(&self) -> usize {
         self.input_tokens.saturating_add(self.output_tokens)
     }
 }
 
-/// Adds two usages, saturating. A counter that only one side has is kept.
+/// Adds the counters of another usage. Sums saturate at `usize::MAX`.
 ///
-/// The [`iterations`](TokenUsage::iterations) are concatenated.
+/// An optional counter is `None` only if both usages have `None`. The [`iterations`](TokenUsage::iterations) are
+/// concatenated.
 impl AddAssign<&TokenUsage> for TokenUsage {
     fn add_assign(&mut self, other: &TokenUsage) {
         let add = |a: &mut Option<usize>, b: Option<usize>| {
@@ -50,6 +55,7 @@ impl AddAssign<&TokenUsage> for TokenUsage {
                 *a = Some(a.unwrap_or(0).saturating_add(b));
             }
         };
+        // The counters come from providers, so a sum may overflow.
         self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
         self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
         add(&mut self.cache_read_tokens, other.cache_read_tokens);
@@ -61,28 +67,28 @@ impl AddAssign<&TokenUsage> for TokenUsage {
     }
 }
 
-/// A pass of the model within a call.
+/// A pass of the model within one call. See [`TokenUsage::iterations`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UsageIteration {
-    /// Purpose of the pass in the provider's words, for example `message` or `compaction`.
+    /// The provider's name for the purpose of the pass, for example `message` or `compaction`.
     pub kind: String,
-    /// The model, if it differs from the model of the call.
+    /// Name of the model. `None` if it is the model of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// All prompt tokens of the pass, including cached tokens.
+    /// Number of all prompt tokens of the pass, including cached tokens.
     pub input_tokens: usize,
-    /// All tokens that the pass produced.
+    /// Number of all tokens that the pass produced.
     pub output_tokens: usize,
-    /// Prompt tokens that were read from a cache.
+    /// Number of prompt tokens that were read from a cache. `None` if not reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_read_tokens: Option<usize>,
-    /// Prompt tokens that were written to a cache.
+    /// Number of prompt tokens that were written to a cache. `None` if not reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_creation_tokens: Option<usize>,
 }
 
-/// Limits on the usage of a run. `None` means no limit.
+/// Limits on the usage of a run. A field with `None` is no limit.
 ///
 /// # Example
 ///
@@ -95,11 +101,11 @@ pub struct UsageIteration {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UsageLimits {
-    /// Maximum number of prompt tokens over all calls.
+    /// Maximum number of prompt tokens of all model calls together.
     pub input_tokens_limit: Option<usize>,
-    /// Maximum number of response tokens over all calls.
+    /// Maximum number of response tokens of all model calls together.
     pub output_tokens_limit: Option<usize>,
-    /// Maximum number of prompt and response tokens together.
+    /// Maximum number of prompt and response tokens of all model calls together.
     pub total_tokens_limit: Option<usize>,
     /// Maximum number of model calls.
     pub request_limit: Option<usize>,
@@ -108,64 +114,64 @@ pub struct UsageLimits {
 }
 
 impl UsageLimits {
-    /// Limits the prompt tokens over all calls.
+    /// Sets the maximum number of prompt tokens of all model calls together.
     #[must_use]
     pub fn with_input_tokens_limit(mut self, limit: usize) -> Self {
         self.input_tokens_limit = Some(limit);
         self
     }
 
-    /// Limits the response tokens over all calls.
+    /// Sets the maximum number of response tokens of all model calls together.
     #[must_use]
     pub fn with_output_tokens_limit(mut self, limit: usize) -> Self {
         self.output_tokens_limit = Some(limit);
         self
     }
 
-    /// Limits the prompt and response tokens together.
+    /// Sets the maximum number of prompt and response tokens of all model calls together.
     #[must_use]
     pub fn with_total_tokens_limit(mut self, limit: usize) -> Self {
         self.total_tokens_limit = Some(limit);
         self
     }
 
-    /// Limits the model calls.
+    /// Sets the maximum number of model calls.
     #[must_use]
     pub fn with_request_limit(mut self, limit: usize) -> Self {
         self.request_limit = Some(limit);
         self
     }
 
-    /// Limits the tool calls.
+    /// Sets the maximum number of tool calls.
     #[must_use]
     pub fn with_tool_calls_limit(mut self, limit: usize) -> Self {
         self.tool_calls_limit = Some(limit);
         self
     }
 
-    /// Checks a number of model calls.
+    /// Checks a number of model calls against [`request_limit`](Self::request_limit).
     ///
     /// # Errors
     ///
-    /// [`LoopError::UsageLimitExceeded`] if the number exceeds the limit.
+    /// [`LoopError::UsageLimitExceeded`] if `requests` exceeds the limit.
     pub fn check_requests(&self, requests: usize) -> Result<(), LoopError> {
         at_most("request", requests, self.request_limit)
     }
 
-    /// Checks a number of tool calls.
+    /// Checks a number of tool calls against [`tool_calls_limit`](Self::tool_calls_limit).
     ///
     /// # Errors
     ///
-    /// [`LoopError::UsageLimitExceeded`] if the number exceeds the limit.
+    /// [`LoopError::UsageLimitExceeded`] if `calls` exceeds the limit.
     pub fn check_tool_calls(&self, calls: usize) -> Result<(), LoopError> {
         at_most("tool call", calls, self.tool_calls_limit)
     }
 
-    /// Checks a number of tokens.
+    /// Checks used tokens against the three token limits.
     ///
     /// # Errors
     ///
-    /// [`LoopError::UsageLimitExceeded`] with the first exceeded limit.
+    /// [`LoopError::UsageLimitExceeded`] if `usage` exceeds a limit. The text names the first exceeded limit.
     pub fn check_tokens(&self, usage: &TokenUsage) -> Result<(), LoopError> {
         at_most("input token", usage.input_tokens, self.input_tokens_limit)?;
         at_most("output token", usage.output_tokens, self.output_tokens_limit)?;
@@ -173,6 +179,7 @@ impl UsageLimits {
     }
 }
 
+/// Returns [`LoopError::UsageLimitExceeded`] if `count` exceeds `limit`. `what` names the counted resource.
 fn at_most(what: &str, count: usize, limit: Option<usize>) -> Result<(), LoopError> {
     match limit {
         Some(limit) if count > limit => {

@@ -1,18 +1,18 @@
-//! The meter for tokens that a tool call uses itself.
+//! The counter of the tokens that a tool call uses.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::TokenUsage;
 
-/// Counts the tokens that a tool call uses itself, for example by an agent inside it or by its own model call. Clones
-/// share the counter.
+/// Counts the tokens that a tool call uses, for example for a model call inside the tool. Clones share the counter.
 ///
-/// Each call has a meter in [`ToolContext::usage`](crate::ToolContext::usage). Its count at the end of the call, even
-/// after a failure, is added to the usage and the token limits of the calling run. An agent adds its usage to the meter
-/// of its context automatically. A tool adds all other usage itself.
+/// Each tool call has a meter in [`ToolContext::usage`](crate::ToolContext::usage). When the call ends, even with an
+/// error, the calling run adds the counted tokens to its usage. They count for the token limits of the run. An agent
+/// inside the call adds its usage to the meter automatically. For all other usage, the tool itself must call
+/// [`add`](Self::add).
 ///
-/// A meter that counts nothing and has no clone does not allocate.
+/// The meter allocates memory only on the first `add` or clone.
 ///
 /// # Example: a tool that calls a model
 ///
@@ -31,26 +31,27 @@ use crate::TokenUsage;
 pub struct UsageMeter(OnceLock<Arc<Mutex<TokenUsage>>>);
 
 impl UsageMeter {
-    /// Adds tokens.
+    /// Adds tokens to the counter.
     pub fn add(&self, usage: &TokenUsage) {
         *self.count() += usage;
     }
 
-    /// Returns the tokens that were counted so far.
+    /// Returns the tokens that have been counted so far.
     #[must_use]
     pub fn total(&self) -> TokenUsage {
         self.0.get().map(|count| locked(count).clone()).unwrap_or_default()
     }
 
-    /// Returns the count and resets it, for an owner of the meter that passes the count on.
+    /// Returns the counted tokens and resets the counter. The caller must count the returned tokens elsewhere.
     #[must_use = "what was counted is counted nowhere else"]
     pub fn take(&self) -> TokenUsage {
         self.0.get().map(|count| std::mem::take(&mut *locked(count))).unwrap_or_default()
     }
 
-    /// Adds the count to another meter and resets it.
+    /// Moves the counted tokens to the meter `to` and resets this counter.
     pub fn hand_on(&self, to: &Self) {
         let usage = self.take();
+        // Adding zero would allocate the counter of `to` for nothing.
         if usage != TokenUsage::default() {
             to.add(&usage);
         }
@@ -65,9 +66,10 @@ fn locked(count: &Mutex<TokenUsage>) -> MutexGuard<'_, TokenUsage> {
     count.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Shares the counter with the original.
+/// Creates a meter that shares the counter.
 impl Clone for UsageMeter {
     fn clone(&self) -> Self {
+        // Create the counter now, because the clones could not share it later.
         Self(OnceLock::from(self.0.get_or_init(Arc::default).clone()))
     }
 }

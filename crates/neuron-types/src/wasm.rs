@@ -1,7 +1,7 @@
-//! Bounds that are `Send` and `Sync` on native targets and empty on wasm32.
+//! Traits and types that require `Send` and `Sync` on native targets but not on wasm.
 //!
-//! Wasm in browsers is single-threaded, and its futures are not `Send`. Every public trait and boxed future of neuron
-//! uses these names, so that one definition works on both.
+//! JavaScript futures in browsers are not `Send`, because wasm there is single-threaded. The public traits and boxed
+//! futures of neuron use these bounds, so that one definition works on native targets and on wasm.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,11 +12,11 @@ use futures_core::Stream;
 mod imp {
     use super::*;
 
-    /// `Send` on native targets. Implemented by every type on wasm.
+    /// `Send` on native targets. On wasm, every type implements this trait.
     pub trait WasmCompatSend: Send {}
     impl<T: Send + ?Sized> WasmCompatSend for T {}
 
-    /// `Sync` on native targets. Implemented by every type on wasm.
+    /// `Sync` on native targets. On wasm, every type implements this trait.
     pub trait WasmCompatSync: Sync {}
     impl<T: Sync + ?Sized> WasmCompatSync for T {}
 
@@ -29,7 +29,7 @@ mod imp {
     /// A boxed error, which is `Send + Sync` on native targets but not on wasm.
     pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-    /// A boxed error without `Sync`.
+    /// A boxed error, which is `Send` on native targets but not on wasm. It is never `Sync`.
     pub(crate) type SendError = Box<dyn std::error::Error + Send>;
 
     /// A shared value of any type.
@@ -40,11 +40,11 @@ mod imp {
 mod imp {
     use super::*;
 
-    /// `Send` on native targets. Implemented by every type on wasm.
+    /// `Send` on native targets. On wasm, every type implements this trait.
     pub trait WasmCompatSend {}
     impl<T: ?Sized> WasmCompatSend for T {}
 
-    /// `Sync` on native targets. Implemented by every type on wasm.
+    /// `Sync` on native targets. On wasm, every type implements this trait.
     pub trait WasmCompatSync {}
     impl<T: ?Sized> WasmCompatSync for T {}
 
@@ -57,7 +57,7 @@ mod imp {
     /// A boxed error, which is `Send + Sync` on native targets but not on wasm.
     pub type BoxError = Box<dyn std::error::Error>;
 
-    /// A boxed error without `Sync`.
+    /// A boxed error, which is `Send` on native targets but not on wasm. It is never `Sync`.
     pub(crate) type SendError = Box<dyn std::error::Error>;
 
     /// A shared value of any type.

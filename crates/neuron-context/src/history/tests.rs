@@ -26,7 +26,8 @@ fn first_user_message_of_the_run_is_protected() {
     check_protected("sSu", "..u");
 }
 
-/// Regression test. A message that was added during a run counted as its start, and the original goal was lost.
+/// Regression test. A user message that was added during a run was taken for the start of the run. The message that
+/// really started the run was dropped.
 #[test]
 fn message_during_a_run_does_not_replace_its_goal() {
     check_protected("uaucrucr", "..ucru..");
@@ -70,7 +71,8 @@ fn kept_response_keeps_its_question() {
     check_complete("suauau", "s....u", "s....u");
 }
 
-/// Regression test. Without the response in between, a message of an earlier run looked like the goal of this run.
+/// Regression test. The response before the run was dropped. Then a message of an earlier run looked like the start of
+/// the current run.
 #[test]
 fn response_before_the_run_is_kept_with_earlier_messages() {
     check_complete("UauCrau", "U..Cr.u", "U..Crau");
@@ -95,8 +97,8 @@ fn old_faults_are_repaired_and_pending_calls_are_kept() {
     assert!(both[2].content.iter().all(is_result), "{both:#?}");
 }
 
-/// Regression test. A text that the assistant itself continued looked like the response of an earlier run, so the goal
-/// of this run was lost after another user message.
+/// Regression test. A response that the provider paused was taken for the final response of an earlier run. After
+/// another user message, the message that started the run was dropped.
 #[test]
 fn paused_turn_does_not_end_the_run() {
     check_protected("uacru", "u.cru");
@@ -104,7 +106,7 @@ fn paused_turn_does_not_end_the_run() {
     check_protected("uazcru", "u..cru");
     check_protected("uaacru", "u..cru");
     check_protected("uauacru", "..u.cru");
-    // The continuation shows that the message is not final.
+    // The continuation is kept, because it shows that the pinned message is not final.
     check_protected("uauAcruu", "..uAcr.u");
     check_protected("uAacruau", ".Aacr..u");
     check_complete("uauaCru", "..u.Cru", "..u.Cru");

@@ -1,4 +1,4 @@
-//! Tests of the number of messages that fit a low-water mark.
+//! Tests of the number of messages that fit into a low-water mark.
 
 use std::cell::Cell;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::TokenCounter;
 
-/// Chooses the newest messages, and always the first one.
+/// Returns the flags for keeping the first message and the newest `count` messages.
 fn newest(messages: &[Message], count: usize) -> Vec<bool> {
     let first_kept = messages.len().saturating_sub(count);
     (0..messages.len()).map(|index| index == 0 || index >= first_kept).collect()

@@ -1,4 +1,4 @@
-//! Table and property tests of the messages that a window keeps.
+//! Table tests and property tests of the messages that a window keeps.
 
 use neuron_types::CompletionRequest;
 use neuron_types::transcript;

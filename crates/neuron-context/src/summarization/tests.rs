@@ -1,4 +1,4 @@
-//! Property test of the kept messages. The summaries are tested in `tests/`.
+//! Property test of the messages that are kept. The tests of summaries are in `tests/`.
 
 use proptest::prelude::*;
 

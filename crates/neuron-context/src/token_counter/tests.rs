@@ -1,4 +1,4 @@
-//! Tests of the estimates of each kind of content.
+//! Tests of the estimates for each kind of content.
 
 use neuron_types::{
     CompletionRequest, DocumentSource, EmbeddedResource, ImageSource, ResourceLink, Role,

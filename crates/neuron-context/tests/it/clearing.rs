@@ -1,4 +1,4 @@
-//! Tests of the results that are cleared.
+//! Tests of `ToolResultClearingStrategy`. They check which results are cleared.
 
 use neuron_context::ToolResultClearingStrategy;
 use neuron_types::{
@@ -33,7 +33,8 @@ fn newest_results_are_kept() {
     check("", 0, "");
 }
 
-/// Regression test. With three parallel calls and two kept results, one was cleared before the model had seen it.
+/// Regression test. With three parallel calls and two results to keep, the third result was cleared before the model
+/// had seen it.
 #[test]
 fn unseen_results_are_kept() {
     check("ucrcr", 0, "u0 cxcy -- cxcy r4r4");
@@ -96,7 +97,7 @@ async fn clearing_waits_for_the_minimum_to_free() {
         .map(|mut message| {
             for block in &mut message.content {
                 if let ContentBlock::ToolResult { content, .. } = block {
-                    // 100 tokens, of which 6 remain.
+                    // The result has 100 tokens. After clearing, 6 tokens remain.
                     *content = vec![ContentItem::Text("x".repeat(400))];
                 }
             }
@@ -127,16 +128,18 @@ fn clearing_is_due_above_its_limit() {
     assert!(strategy.should_compact(&[], 101));
 }
 
-/// Regression test. A user message or a reminder after the results made them look like seen results.
+/// Regression test. If a user message or a reminder followed the results, they were taken for results that the model
+/// had seen.
 #[test]
 fn results_before_an_unanswered_message_are_kept() {
     check("ucrcru", 0, "u0 cxcy -- cxcy r4r4 u5");
     check("ucrcrsu", 1, "u0 cxcy -- cxcy r4r4 s5 u6");
 }
 
-/// Regression test. Tokens outside of the messages counted as freed, so clearing was due but then did nothing.
+/// Regression test. The tokens of the system prompt counted as tokens that clearing frees. Therefore a compaction was
+/// due that then cleared nothing.
 #[tokio::test]
-async fn due_and_compaction_agree_on_freed_tokens() {
+async fn compaction_is_due_only_if_it_frees_the_minimum() {
     let system = Some("x".repeat(40_000).into());
     let request = CompletionRequest { system, ..request(history("ucrcrcra")) };
     for at_least in [0, 1, 5, 50, 500] {

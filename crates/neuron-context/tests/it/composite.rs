@@ -1,4 +1,4 @@
-//! Tests of the composite, with its budget, failures and strategies without an effect.
+//! Tests of `CompositeStrategy`. They check its budget, failed strategies, and strategies without an effect.
 
 use neuron_context::strategies::BoxedStrategy;
 use neuron_context::{CompositeStrategy, SlidingWindowStrategy, SummarizationStrategy};
@@ -41,7 +41,7 @@ fn composite(hows: &[How], max_tokens: usize) -> CompositeStrategy {
     CompositeStrategy::new(hows.iter().enumerate().map(boxed).collect(), max_tokens)
 }
 
-/// Checks a compaction with five tokens per message.
+/// Checks the history and the usage after a compaction. Each message has five tokens.
 async fn check(strategy: CompositeStrategy, expected: &str, tokens: usize) {
     let (after, usage) = strategy.compact_with_usage(history("uauaua")).await.unwrap();
     assert_eq!((short(&after).as_str(), usage.output_tokens), (expected, tokens));
@@ -60,7 +60,8 @@ async fn strategies_are_applied_until_the_budget_is_met() {
     check(composite(&[], 0), "u0 a1 u2 a3 u4 a5", 0).await;
 }
 
-/// Regression test. An earlier strategy could act on the result of a later one, but only in the next compaction.
+/// Regression test. An earlier strategy could shorten the result of a later strategy, but it was applied only in the
+/// next compaction.
 #[tokio::test]
 async fn strategies_repeat_until_none_has_an_effect() {
     let hows: [How; 2] = [without_first_answer; 2];

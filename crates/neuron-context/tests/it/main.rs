@@ -1,4 +1,4 @@
-//! Table and property tests of the strategies, with scripted models.
+//! Table tests and property tests of the strategies, with scripted models.
 
 mod clearing;
 mod composite;

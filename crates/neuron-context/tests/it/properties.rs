@@ -1,4 +1,4 @@
-//! Property tests for every strategy, setting and conversation.
+//! Property tests of the guarantees of all strategies, with generated settings and conversations.
 
 use std::future::Future;
 use std::pin::pin;
@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::support::{CLEARED, SUMMARY, request};
 
-/// Writes the same summary of the given length for every conversation.
+/// A provider that returns the same summary of the given length for every conversation.
 #[derive(Clone, Copy)]
 struct Summarizer(usize);
 
@@ -44,8 +44,8 @@ enum Part {
     User(Vec<Block>, bool),
     Assistant(Vec<Block>, bool),
     System(bool),
-    /// Parallel calls, with other content of the message, user content after the results, and pins of calls and
-    /// results.
+    /// A message with parallel calls and the message with their results. Both messages may have other content and may
+    /// be pinned.
     Tools {
         calls: usize,
         beside: Vec<Block>,
@@ -183,8 +183,7 @@ fn part() -> impl Strategy<Value = Part> {
     ]
 }
 
-/// Generates a valid conversation whose messages are all different. `pending` leaves the calls at its end without
-/// results.
+/// Generates a valid conversation whose messages are all different. Calls at its end may be pending, without results.
 fn conversation() -> impl Strategy<Value = Vec<Message>> {
     let first = blocks().prop_map(|blocks| Part::User(blocks, false));
     let parts = prop::collection::vec(part(), 0..14);
@@ -207,12 +206,12 @@ fn conversation() -> impl Strategy<Value = Vec<Message>> {
     })
 }
 
-/// Generates a setting, mostly small, sometimes up to `usize::MAX`.
+/// Generates a number for a setting. It is mostly small, and sometimes as large as `usize::MAX`.
 fn up_to(most: usize) -> impl Strategy<Value = usize> {
     prop_oneof![8 => 0..most, 1 => Just(usize::MAX)]
 }
 
-/// Generates a strategy of any kind with any setting.
+/// Generates a strategy of any kind with any settings.
 fn strategy() -> impl Strategy<Value = Kind> {
     let mark = || prop::option::of(up_to(1_500));
     let leaf = prop_oneof![
@@ -236,7 +235,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// Returns `true` if the strategy acts on every history, and not only above a budget.
+    /// Returns `true` if `compact` of the strategy acts on every history, and not only on a history above a budget.
     fn applies(&self) -> bool {
         !matches!(self, Self::Composite(..))
     }
@@ -272,7 +271,7 @@ impl Kind {
     }
 }
 
-/// Polls a future that never waits.
+/// Returns the result of a future that is ready at its first poll.
 fn wait<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
@@ -284,7 +283,7 @@ fn compact(strategy: &BoxedStrategy, messages: &[Message]) -> Vec<Message> {
     wait(strategy.compact(messages.to_vec())).unwrap()
 }
 
-/// Adds results for the pending calls at the end.
+/// Adds results for the pending calls at the end of a history.
 fn answered(messages: &[Message]) -> Vec<Message> {
     let mut messages = messages.to_vec();
     let pending = messages.last().map(|last| last.tool_uses().count()).unwrap_or_default();
@@ -313,8 +312,9 @@ fn is_summary(message: &Message) -> bool {
     message.text().starts_with(SUMMARY)
 }
 
-/// Returns the message that started the run, which is the first user message after the last final response. It is the
-/// newest one if there are no results after it. A message that the assistant itself continued is not final.
+/// Returns the user message that started the run. This is the first user message after the last final response if tool
+/// results follow it, and the newest user message otherwise. An assistant message that another assistant message
+/// follows is not final.
 fn goal(messages: &[Message]) -> Option<&Message> {
     let newest = messages.iter().rposition(is_plain_user)?;
     let before = &messages[..newest];
@@ -333,7 +333,7 @@ fn goal(messages: &[Message]) -> Option<&Message> {
     }
 }
 
-/// Returns a message without the content of its results, for comparisons.
+/// Returns a message without the content of its tool results, for comparisons.
 fn outline(message: &Message) -> Message {
     let content = message.content.iter().map(|block| match block {
         ContentBlock::ToolResult { tool_use_id, is_error, .. } => ContentBlock::ToolResult {
@@ -380,7 +380,7 @@ proptest! {
         prop_assert!(is_subsequence(&kept, &outlines), "nothing is invented or moved");
         prop_assert_eq!(after.last(), before.last(), "the newest stays whole");
         let unseen = unseen(&before);
-        // A summary is never placed after unseen results.
+        // A summary must not come after results that the model has not seen.
         if !unseen.iter().any(is_summary) {
             for message in unseen.iter().filter(|message| has_result(message)) {
                 prop_assert!(after.contains(message), "results that nobody has seen stay whole");

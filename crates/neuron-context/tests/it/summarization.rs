@@ -1,4 +1,4 @@
-//! Tests of summarisation, with the summarised messages, the request to the model, and its failures.
+//! Tests of `SummarizationStrategy`. They check the summarised messages, the request to the model, and failures.
 
 use neuron_context::SummarizationStrategy;
 use neuron_testing::{Reply, ScriptedProvider};
@@ -15,7 +15,7 @@ async fn check(letters: &str, recent: usize, expected: &str) {
     let strategy = SummarizationStrategy::new(provider.clone(), recent, 0);
     let once = strategy.compact(history(letters)).await.unwrap();
     assert_eq!(short(&once), expected, "{letters}");
-    // The script is exhausted, so another model call would fail.
+    // The script of the provider is exhausted, so this compaction cannot have called the model.
     assert_eq!(strategy.compact(once.clone()).await.unwrap(), once, "{letters}");
 }
 
@@ -127,7 +127,7 @@ async fn custom_instructions_are_sent() {
 }
 
 #[tokio::test]
-async fn failures_have_a_reason() {
+async fn failed_summarization_reports_the_reason() {
     let stopped = |reason| Reply::text("half a summary").stop_reason(reason);
     let refused = "compaction failed: the model refused instead of a whole summary";
     let limit = "compaction failed: the model reached its limit instead of a whole summary";
@@ -163,7 +163,7 @@ async fn low_water_mark_keeps_fewer_messages() {
         let after = strategy.compact(history(letters)).await.unwrap();
         assert_eq!(short(&after), expected, "{mark}");
     }
-    // The actual size is five times the estimate.
+    // The request's actual size is five times the estimate.
     let provider = ScriptedProvider::new([Reply::text("new")]);
     let strategy = SummarizationStrategy::new(provider, 4, 0).with_low_water_mark(99);
     let after = strategy.compact_request(request(history(letters)).view(), 200).await.unwrap().0;

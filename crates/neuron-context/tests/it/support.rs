@@ -1,4 +1,4 @@
-//! Histories in a short notation, and a scripted strategy.
+//! A short notation for histories, and a scripted strategy.
 
 use neuron_context::TokenCounter;
 use neuron_types::{
@@ -10,8 +10,9 @@ use serde_json::json;
 pub(crate) const SUMMARY: &str = "[Summary of earlier conversation]";
 pub(crate) const CLEARED: &str = "[tool result cleared]";
 
-/// Builds a history from a notation with one letter per message. `s` is system, `u` user, `a` assistant, `c` two tool
-/// calls, `r` their results, `z` a summary. Capital letters are pinned.
+/// Builds a history from a text with one letter per message. `s` is a system message, `u` a user message, `a` an
+/// assistant message, `c` a message with two tool calls, `r` a message with their results, and `z` a summary. The
+/// message of a capital letter is pinned.
 pub(crate) fn history(letters: &str) -> Vec<Message> {
     let message = |(index, letter): (usize, char)| {
         let message = plain(index, letter.to_ascii_lowercase());
@@ -49,7 +50,7 @@ pub(crate) fn result(id: &str, text: impl Into<String>) -> ContentBlock {
     }
 }
 
-/// Returns the notation of a history, with the text of each message, `c` for calls, and the text of results.
+/// Formats a history for comparisons. Calls become `c`, and all other messages and results become their text.
 pub(crate) fn short(messages: &[Message]) -> String {
     let message = |message: &Message| {
         let block = |block: &ContentBlock| match block {
@@ -63,7 +64,7 @@ pub(crate) fn short(messages: &[Message]) -> String {
     messages.iter().map(message).collect::<Vec<_>>().join(" ")
 }
 
-/// Applies a function to every history, and reports a number of tokens for it.
+/// A strategy that applies a function to every history, and reports a number of used tokens.
 pub(crate) struct Scripted {
     pub(crate) how: fn(Vec<Message>) -> Result<Vec<Message>, ContextError>,
     pub(crate) tokens: usize,

@@ -11,7 +11,7 @@ use crate::text;
 
 /// Rejects arguments that are nested too deeply or too large, before they are deserialised.
 ///
-/// The error is a [`ToolError::ModelRetry`] with the place and the limit.
+/// The error is a [`ToolError::ModelRetry`]. Its text names the JSON path of the offending value and the limit.
 ///
 /// # Example
 ///
@@ -24,11 +24,13 @@ use crate::text;
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct ArgumentLimits {
+    /// Maximum number of nested objects and arrays.
     max_depth: usize,
+    /// Maximum size of the arguments as JSON, in bytes.
     max_bytes: usize,
 }
 
-/// 32 levels and 1,000,000 bytes.
+/// Returns limits of 32 levels of nesting and 1,000,000 bytes of JSON.
 impl Default for ArgumentLimits {
     fn default() -> Self {
         Self { max_depth: 32, max_bytes: 1_000_000 }
@@ -49,16 +51,17 @@ impl ArgumentLimits {
         self
     }
 
-    /// Sets the maximum size of the JSON in bytes.
+    /// Sets the maximum size of the arguments as JSON, in bytes.
     #[must_use]
     pub fn with_max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes;
         self
     }
 
+    /// Checks the arguments of a call. Returns a [`ToolError::ModelRetry`] if they exceed a limit.
     fn check(&self, call: &ToolCall) -> Result<(), ToolError> {
         let Self { max_depth, max_bytes } = self;
-        // Check the depth first, because the check of the size is recursive.
+        // Check the depth first, because the check of the size recurses to the full depth.
         if let Some(path) = too_deep(&call.input, *max_depth, JsonPath::default()) {
             let path = path.to_string();
             let path = text::shorten(&path, 200);
@@ -74,7 +77,8 @@ impl ArgumentLimits {
         }
         let mut path = JsonPath::default();
         let mut largest = &call.input;
-        // Descend into the part that makes up more than half of the size.
+        // Name the part that the model should shorten. Descend while one part makes up more than half of the total
+        // size.
         while let Some((inner, place)) = largest_part(largest, &path) {
             if size(inner) * 2 <= bytes {
                 break;
@@ -106,7 +110,8 @@ impl ToolMiddleware for ArgumentLimits {
     }
 }
 
-/// Finds the first path with more than this number of levels, without descending further.
+/// Returns the path of the first value that exceeds the maximum number of levels. Returns `None` if the whole value has
+/// at most `levels` levels. `path` is the path of `value`.
 fn too_deep(value: &Value, levels: usize, path: JsonPath) -> Option<JsonPath> {
     if fits(value, levels) {
         return None;
@@ -118,7 +123,7 @@ fn too_deep(value: &Value, levels: usize, path: JsonPath) -> Option<JsonPath> {
     too_deep(part, levels, place())
 }
 
-/// Returns `true` if a value has at most this number of levels.
+/// Returns `true` if a value has at most this number of nested objects and arrays.
 fn fits(value: &Value, levels: usize) -> bool {
     let fit = |part| levels > 0 && fits(part, levels - 1);
     match value {
@@ -128,12 +133,15 @@ fn fits(value: &Value, levels: usize) -> bool {
     }
 }
 
+/// Returns the largest part of an object or array, and its path. Returns `None` for an empty object or array and for
+/// any other value.
 fn largest_part<'v>(value: &'v Value, path: &JsonPath) -> Option<(&'v Value, JsonPath)> {
     let (part, place) = parts(value, path).max_by_key(|(part, _)| size(part))?;
     Some((part, place()))
 }
 
-/// Returns the parts of an object or an array, each with a closure for its path.
+/// Returns the fields of an object or the items of an array. Other values have no parts. Each part has a closure that
+/// creates its path, because most paths are not needed.
 fn parts<'v>(
     value: &'v Value,
     path: &JsonPath,
@@ -159,7 +167,7 @@ fn parts<'v>(
     })
 }
 
-/// Returns the length of a value as JSON.
+/// Returns the length of a value as JSON, in bytes.
 fn size(value: &Value) -> usize {
     struct Count(usize);
     impl io::Write for Count {
@@ -172,7 +180,7 @@ fn size(value: &Value) -> usize {
         }
     }
     let mut count = Count(0);
-    // Counting cannot fail.
+    // Writing to the counter cannot fail.
     serde_json::to_writer(&mut count, value).ok();
     count.0
 }

@@ -7,11 +7,12 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
 /// Limits the number of concurrent calls. Further calls wait in FIFO order.
 ///
-/// The limit covers all calls through this middleware, of all agents. Add it globally, for one tool, or for a
-/// [group](crate::ToolRegistry::add_group_middleware). A call that is cancelled while it waits returns
-/// [`ToolError::Cancelled`] and does not start.
+/// All calls through this middleware share the limit, even if several agents make them. Add the limit globally, for one
+/// tool, or for a [group](crate::ToolRegistry::add_group_middleware) of tools. A call that is cancelled while it waits
+/// returns [`ToolError::Cancelled`] and does not start.
 ///
-/// Do not add it around a tool that calls tools with the same limit, such as an agent. The tool would wait for itself.
+/// Do not add the limit around a tool, such as an agent, that itself calls tools with the same limit. The outer call
+/// holds its place while it waits for the inner call, so both may wait forever.
 ///
 /// # Example
 ///
@@ -24,11 +25,12 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// ```
 #[derive(Debug)]
 pub struct ConcurrencyLimit {
+    /// The permits, one for each call that may run.
     permits: Semaphore,
 }
 
 impl ConcurrencyLimit {
-    /// Creates a limit. Zero means one.
+    /// Creates a limit of `max_calls` concurrent calls. Zero means one.
     #[must_use]
     pub fn new(max_calls: usize) -> Self {
         Self { permits: Semaphore::new(max_calls.clamp(1, Semaphore::MAX_PERMITS)) }
@@ -45,7 +47,7 @@ impl ToolMiddleware for ConcurrencyLimit {
         Box::pin(async move {
             let token = &ctx.cancellation_token;
             match token.run_until_cancelled(self.permits.acquire()).await {
-                // The call may be cancelled at the moment when it leaves the queue.
+                // A call can be cancelled and get its permit at the same time. It must not start then.
                 Some(Ok(_permit)) if !token.is_cancelled() => next.run(call, ctx).await,
                 _ => Err(ToolError::Cancelled),
             }

@@ -5,11 +5,12 @@ use neuron_types::{ContentItem, ToolContext, ToolError, ToolOutput, WasmBoxedFut
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 use crate::text;
 
-/// Truncates outputs to a number of characters, so that one result does not fill the model's context.
+/// Truncates outputs to a maximum number of characters, so that one result does not fill the model's context.
 ///
-/// The limit covers all texts of an output together, including text resources and links. Images, audio and other bytes
-/// do not change. [`structured_content`](ToolOutput::structured_content) does not change either, because it is for
-/// programs and not sent to the model. A notice in addition to the limit states how much was removed.
+/// The maximum applies to all texts of an output together, including text resources and links. A notice at the end
+/// states how many characters are shown. The notice does not count for the maximum. Images, audio and other binary
+/// content do not change. [`structured_content`](ToolOutput::structured_content) does not change either, because it is
+/// not sent to the model.
 ///
 /// # Example
 ///
@@ -47,16 +48,18 @@ use crate::text;
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct OutputFormatter {
+    /// Maximum number of characters of all texts of an output together.
     max_characters: usize,
 }
 
 impl OutputFormatter {
-    /// Creates a formatter with a maximum number of characters.
+    /// Creates a formatter with a maximum number of characters per output.
     #[must_use]
     pub fn new(max_characters: usize) -> Self {
         Self { max_characters }
     }
 
+    /// Truncates an output that exceeds the maximum. Text items after the cut are removed.
     fn format(&self, mut output: ToolOutput) -> ToolOutput {
         let total = text::characters_of(&output.content);
         if total <= self.max_characters {
@@ -79,7 +82,7 @@ impl OutputFormatter {
             is_cut = true;
             let mut text = match &mut *item {
                 ContentItem::Text(text) => std::mem::take(text),
-                // A resource is truncated in its text form, as the model would receive it.
+                // Truncate the `Display` form of a resource, because the model would receive this form.
                 other => other.to_string(),
             };
             text.truncate(text::first(&text, left).len());

@@ -17,18 +17,21 @@ use crate::text;
 #[derive(Clone)]
 pub struct OutputReader {
     store: Arc<dyn OutputStore>,
+    /// Maximum number of characters of one piece, at least one.
     max_characters: usize,
 }
 
 impl OutputReader {
-    /// Name of the tool.
+    /// Name by which the model calls the tool.
     pub const NAME: &'static str = "read_output";
 
+    /// Creates a reader of the outputs in `store`.
     pub(super) fn new(store: Arc<dyn OutputStore>, max_characters: usize) -> Self {
-        // With a length of zero the model would never reach the end.
+        // With pieces of zero characters, the model would never reach the end of an output.
         Self { store, max_characters: max_characters.max(1) }
     }
 
+    /// Runs a call of the tool. Invalid arguments become a [`ToolError::ModelRetry`].
     async fn read(&self, input: &Value, ctx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let Some(handle) = input.get("handle").and_then(Value::as_str) else {
             return retry("`$.handle`: expected the handle of an output, a string");
@@ -46,10 +49,10 @@ impl OutputReader {
                 "`$.handle`: there is no output `{handle}` any more, or there never was"
             ));
         };
+        // The model chooses the offset, so the sum could overflow.
         let end = offset.saturating_add(piece.text.chars().count());
         let total = piece.total;
-        // The length is at least one, so an empty piece means that the offset is at the end or
-        // after it.
+        // At least one character was requested. An empty piece means that the offset is not before the end.
         if piece.text.is_empty() {
             return retry(&format!(
                 "`$.offset`: {offset} is not before the end; the output has {total} characters"
@@ -125,7 +128,8 @@ impl fmt::Debug for OutputReader {
     }
 }
 
-/// Reads an optional number. Returns `None` for another type.
+/// Returns the number in the argument `name`, or `default` if the argument is absent. Returns `None` if the argument is
+/// not a number of zero or more.
 fn count(input: &Value, name: &str, default: usize) -> Option<usize> {
     match input.get(name) {
         None | Some(Value::Null) => Some(default),
@@ -133,6 +137,7 @@ fn count(input: &Value, name: &str, default: usize) -> Option<usize> {
     }
 }
 
+/// Creates the error with which the model corrects its arguments.
 fn retry(hint: &str) -> Result<ToolOutput, ToolError> {
     Err(ToolError::ModelRetry(format!("arguments of `{}`: {hint}", OutputReader::NAME)))
 }

@@ -1,4 +1,4 @@
-//! [`OutputSpiller`], which stores long outputs.
+//! [`OutputSpiller`], which stores long outputs outside of the conversation.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,16 +10,17 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 use crate::output_store::OutputStore;
 use crate::text;
 
-/// Stores long outputs and returns their beginning and a handle, with which the model reads the rest in pieces. Unlike
-/// [`OutputFormatter`](super::OutputFormatter), it loses nothing.
+/// Stores long outputs, and replaces them with their beginning and a handle. With the handle, the model can read the
+/// whole output in pieces.
 ///
-/// Also register its [`reader`](Self::reader), the tool `read_output` for the model. Add both to the agent's own
-/// registry, not to a registry that is merged with a prefix, because the notice contains the tool's name. Middleware
-/// that truncates outputs must not be added before this one, because it may remove the handle.
+/// Also register the [`reader`](Self::reader), which is the tool `read_output` for the model. Add the middleware and
+/// the reader to the agent's own registry. Do not add them to a registry that is merged with a prefix, because the
+/// notice in the output names the tool without a prefix. Do not add middleware that truncates outputs before this
+/// middleware, because it may remove the handle.
 ///
-/// All texts of an output are stored as one text with one line each, including text resources and links. Images, audio
-/// and other bytes stay in the output, and so does the structured content, which is not sent to the model. If the store
-/// fails, the output is truncated with a notice.
+/// All texts of an output are stored as one text, separated by line breaks. This includes text resources and links.
+/// Images, audio and other binary content stay in the output, and the structured content does not change. If the store
+/// fails, the output is truncated, and a notice states this.
 ///
 /// # Example
 ///
@@ -37,6 +38,7 @@ use crate::text;
 #[derive(Clone)]
 pub struct OutputSpiller {
     store: Arc<dyn OutputStore>,
+    /// Maximum number of characters that the model receives of an output.
     max_characters: usize,
 }
 
@@ -47,12 +49,14 @@ impl OutputSpiller {
         Self { store: Arc::new(store), max_characters }
     }
 
-    /// Returns the tool that reads stored outputs, with the same maximum length for its pieces.
+    /// Returns the tool with which the model reads stored outputs. One call of the tool returns at most
+    /// `max_characters` characters, as passed to [`new`](Self::new).
     #[must_use]
     pub fn reader(&self) -> OutputReader {
         OutputReader::new(self.store.clone(), self.max_characters)
     }
 
+    /// Stores an output that exceeds the maximum, and returns its beginning with a notice.
     async fn spill(&self, mut output: ToolOutput, ctx: &ToolContext) -> ToolOutput {
         if text::characters_of(&output.content) <= self.max_characters {
             return output;
@@ -76,6 +80,7 @@ impl OutputSpiller {
             "\n[the first {} of {total} characters are shown; {rest}]",
             self.max_characters
         );
+        // The first text item becomes the shown text with the notice. All other text items are removed.
         let mut text = Some(shown + &notice);
         output.content.retain_mut(|item| match text::is_text(item) {
             true => text.take().map(|text| *item = ContentItem::Text(text)).is_some(),
@@ -93,7 +98,7 @@ impl ToolMiddleware for OutputSpiller {
         next: Next<'a>,
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
-            // A piece with its notice may exceed the limit, and must not be stored again.
+            // An output of the reader with its notice may exceed the maximum. It must not be stored again.
             let is_reader = next.definition().name == OutputReader::NAME;
             let output = next.run(call, ctx).await?;
             Ok(if is_reader { output } else { self.spill(output, ctx).await })

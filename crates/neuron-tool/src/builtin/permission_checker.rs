@@ -8,11 +8,12 @@ use neuron_types::{
 
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
-/// Checks each call with a [`PermissionPolicy`].
+/// Checks each call with a [`PermissionPolicy`] before the tool runs.
 ///
-/// [`Deny`](PermissionDecision::Deny) and [`Ask`](PermissionDecision::Ask) both become [`ToolError::PermissionDenied`],
-/// with the reason or the question, because middleware cannot ask a person. Add it inside middleware that changes
-/// calls. Otherwise it checks the unchanged call.
+/// [`Deny`](PermissionDecision::Deny) becomes [`ToolError::PermissionDenied`] with the reason.
+/// [`Ask`](PermissionDecision::Ask) also becomes `PermissionDenied`, with the question, because middleware cannot ask a
+/// person. If other middleware changes calls, add this middleware after it. Otherwise the policy checks the call before
+/// the change.
 ///
 /// # Example
 ///

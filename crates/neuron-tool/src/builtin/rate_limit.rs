@@ -10,11 +10,13 @@ use tokio::time::Instant;
 
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
-/// Limits the number of calls that start in any period of a given length. Further calls wait in FIFO order.
+/// Limits the number of calls that start within a period of time. Further calls wait in FIFO order.
 ///
-/// The limit covers all calls through this middleware, of all agents. A call that is cancelled or dropped while it
-/// waits does not count and does not start. It needs a tokio runtime with an enabled timer. Without a runtime calls
-/// fail and do not start.
+/// The period is a sliding window. All calls through this middleware share the limit, even if several agents make them.
+/// A call that is cancelled or dropped while it waits does not start and does not count.
+///
+/// The middleware needs a tokio runtime with an enabled timer. Without a runtime, calls fail with
+/// [`ToolError::ExecutionFailed`].
 ///
 /// # Example
 ///
@@ -29,19 +31,22 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// ```
 #[derive(Debug)]
 pub struct RateLimit {
+    /// Maximum number of calls that start within `period`.
     max_calls: usize,
     period: Duration,
-    /// Start times of the last calls, oldest first. The next call holds the lock while it sleeps.
+    /// Start times of the last `max_calls` calls, oldest first. The first waiting call holds the lock while it sleeps,
+    /// so later calls queue for the lock.
     starts: Mutex<VecDeque<Instant>>,
 }
 
 impl RateLimit {
-    /// Creates a limit of `max_calls` per `period`. Zero calls mean one.
+    /// Creates a limit of `max_calls` calls per `period`. Zero calls mean one call.
     #[must_use]
     pub fn new(max_calls: usize, period: Duration) -> Self {
         Self { max_calls: max_calls.max(1), period, starts: Mutex::default() }
     }
 
+    /// Waits until another call may start, and registers its start time.
     async fn acquire(&self) {
         let mut starts = self.starts.lock().await;
         if starts.len() >= self.max_calls {
@@ -50,7 +55,7 @@ impl RateLimit {
             }
             starts.pop_front();
         }
-        // Registered after the wait, so that a call that is dropped in the queue does not count.
+        // Register the call after the wait, because a call that is dropped while it waits must not count.
         starts.push_back(Instant::now());
     }
 }
@@ -68,7 +73,7 @@ impl ToolMiddleware for RateLimit {
             }
             let token = &ctx.cancellation_token;
             match token.run_until_cancelled(self.acquire()).await {
-                // The call may be cancelled at the moment when it leaves the queue.
+                // A call can be cancelled at the same time as its wait ends. It must not start then.
                 Some(()) if !token.is_cancelled() => next.run(call, ctx).await,
                 _ => Err(ToolError::Cancelled),
             }

@@ -5,12 +5,12 @@ use neuron_types::{ToolContext, ToolError, ToolOutput, WasmBoxedFuture};
 use super::RetryLimit;
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
-/// Lets the model correct invalid arguments, instead of ending the run.
+/// Lets the model correct invalid arguments. Without this middleware, invalid arguments end the run.
 ///
-/// An inner [`ToolError::InvalidInput`] becomes a [`ToolError::ModelRetry`] with the same text. It comes from a
-/// [`Tool`](neuron_types::Tool) whose arguments have the wrong type, from a `SchemaValidator`, or from the tool's own
-/// code. After the maximum number of consecutive retries, the error ends the run. Retries are counted like in
-/// [`RetryLimit`].
+/// A [`ToolError::InvalidInput`] from an inner middleware or from the tool becomes a [`ToolError::ModelRetry`] with the
+/// same text. A [`Tool`](neuron_types::Tool) returns this error if its arguments have the wrong type, and a
+/// `SchemaValidator` returns it if they do not match the schema. After the maximum number of consecutive retries, the
+/// error ends the run. Retries are counted like in [`RetryLimit`].
 ///
 /// # Example
 ///
@@ -28,7 +28,7 @@ pub struct RetryInvalidInput {
 }
 
 impl RetryInvalidInput {
-    /// Sets the maximum number of consecutive retries.
+    /// Creates middleware with a maximum number of consecutive retries of a tool.
     #[must_use]
     pub fn new(max_retries: usize) -> Self {
         Self { limit: RetryLimit::new(max_retries) }

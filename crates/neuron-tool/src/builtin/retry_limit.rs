@@ -1,4 +1,4 @@
-//! [`RetryLimit`], which ends the run after too many invalid calls in a row.
+//! [`RetryLimit`], which ends the run after too many consecutive invalid calls.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,14 +7,15 @@ use neuron_types::{ToolContext, ToolError, ToolOutput, WasmBoxedFuture};
 
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
-/// Limits the consecutive retries of each tool.
+/// Limits the number of consecutive retries of each tool.
 ///
-/// Up to the limit, [`ToolError::ModelRetry`] is returned unchanged. The next one becomes [`ToolError::InvalidInput`],
-/// which ends the run. A successful call and the end of the run reset the counter. Several calls of one response,
-/// identified by [`turn`](ToolContext::turn), count as one, because the model has not received the first hint yet.
+/// Up to the limit, a [`ToolError::ModelRetry`] is returned unchanged. The next `ModelRetry` becomes
+/// [`ToolError::InvalidInput`], which ends the run. A successful call of the tool resets its counter, and so does the
+/// `InvalidInput` at the limit. Several failed calls in one response count as one retry, because the model has not yet
+/// received the hint of the first call. Calls with the same [`turn`](ToolContext::turn) belong to one response.
 ///
-/// Each conversation has its own counters. It is identified by [`session_id`](ToolContext::session_id), or without a
-/// session by [`run_id`](ToolContext::run_id).
+/// Each conversation has its own counters. A conversation is identified by [`session_id`](ToolContext::session_id), or
+/// by [`run_id`](ToolContext::run_id) if there is no session.
 ///
 /// # Example
 ///
@@ -28,35 +29,37 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 #[derive(Debug)]
 pub struct RetryLimit {
     max_retries: usize,
-    /// Number of consecutive invalid calls by conversation and tool. The entry that has not changed for longest is
-    /// first.
+    /// The counters by conversation and tool, in the order of their last change, oldest first.
     counts: Mutex<IndexMap<Key, Count>>,
 }
 
-/// The number of consecutive invalid calls of a tool.
+/// The counter of a tool in a conversation.
 #[derive(Debug)]
 struct Count {
+    /// Number of consecutive responses with an invalid call.
     times: usize,
+    /// The last of these responses.
     last: ResponseId,
 }
 
-/// The run and the turn of a response. `None` outside of a run.
+/// The id of a response, which consists of the run id and the number of the turn. `None` outside of a run.
 type ResponseId = Option<(String, usize)>;
 
-/// The conversation and the tool.
+/// The key of a counter, which consists of the conversation's id and the tool's name.
 type Key = (String, String);
 
-/// Maximum number of counters, because conversations may be abandoned during a retry.
+/// Maximum number of counters. Without a maximum, the counters of abandoned conversations would stay in memory forever.
 const MAX_COUNTS: usize = 10_000;
 
 impl RetryLimit {
-    /// Creates a limit. The number of attempts is one more than `max_retries`.
+    /// Creates a limit of `max_retries` consecutive retries, which means `max_retries + 1` attempts.
     #[must_use]
     pub fn new(max_retries: usize) -> Self {
         Self { max_retries, counts: Mutex::default() }
     }
 
-    /// Updates the counter with the result of a call.
+    /// Updates the counter of a tool with the result of a call. Returns the result, in which a
+    /// [`ToolError::ModelRetry`] beyond the limit became a [`ToolError::InvalidInput`].
     pub(super) fn settle(
         &self,
         call: &ToolCall,
@@ -74,6 +77,7 @@ impl RetryLimit {
         }
     }
 
+    /// Counts an invalid call and returns its error.
     fn retry(&self, call: &ToolCall, ctx: &ToolContext, hint: String) -> ToolError {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let (key, response) = (key(call, ctx), ctx.turn.map(|turn| (ctx.run_id.clone(), turn)));
@@ -83,7 +87,7 @@ impl RetryLimit {
         if response.is_some() && counts.get(&key).is_some_and(|count| count.last == response) {
             return ToolError::ModelRetry(hint);
         }
-        // Removed and inserted again, so that the entries stay in the order of their last change.
+        // Remove the counter and insert it again below, so that the map stays in the order of the last change.
         let times = counts.shift_remove(&key).map_or(0, |count| count.times);
         if times == self.max_retries {
             return ToolError::InvalidInput(format!(
@@ -93,12 +97,14 @@ impl RetryLimit {
             ));
         }
         if counts.len() == MAX_COUNTS {
+            // Evict the counter that has not changed for the longest time.
             counts.shift_remove_index(0);
         }
         counts.insert(key, Count { times: times + 1, last: response });
         ToolError::ModelRetry(hint)
     }
 
+    /// Removes the counter of a tool after a successful call.
     fn reset(&self, call: &ToolCall, ctx: &ToolContext) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         if !counts.is_empty() {
@@ -118,7 +124,9 @@ impl ToolMiddleware for RetryLimit {
     }
 }
 
+/// Returns the key of the counter for a call.
 fn key(call: &ToolCall, ctx: &ToolContext) -> Key {
+    // Without a session, each run is a conversation of its own.
     let conversation = match ctx.session_id.as_str() {
         "" => &ctx.run_id,
         session_id => session_id,

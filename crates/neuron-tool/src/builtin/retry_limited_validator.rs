@@ -5,11 +5,12 @@ use neuron_types::{ToolContext, ToolError, ToolOutput, WasmBoxedFuture};
 use super::{RetryLimit, StructuredOutputValidator};
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
-/// A [`StructuredOutputValidator`] with a limit on retries.
+/// A [`StructuredOutputValidator`] with a limit on consecutive retries.
 ///
-/// It counts like [`RetryLimit`], with the validator's number of retries. It counts by conversation and tool, includes
-/// the tool's own [`ModelRetry`](ToolError::ModelRetry), and resets after a successful call. Beyond the limit the error
-/// is [`ToolError::InvalidInput`], which ends the run.
+/// Retries are counted by conversation and tool, as in [`RetryLimit`]. A [`ModelRetry`](ToolError::ModelRetry) of the
+/// tool itself counts too. A successful call resets the counter. After the validator's
+/// [`max_retries`](StructuredOutputValidator::max_retries), the next error is a [`ToolError::InvalidInput`], which ends
+/// the run.
 ///
 /// # Example
 ///
@@ -30,7 +31,7 @@ pub struct RetryLimitedValidator {
 }
 
 impl RetryLimitedValidator {
-    /// Limits a validator to its number of retries.
+    /// Wraps a validator. The limit is the validator's [`max_retries`](StructuredOutputValidator::max_retries).
     #[must_use]
     pub fn new(inner: StructuredOutputValidator) -> Self {
         let limit = RetryLimit::new(inner.max_retries());

@@ -9,31 +9,33 @@ use serde_json::Value;
 use crate::json_path::JsonPath;
 use crate::text;
 
-/// Maximum number of reported errors.
+/// Maximum number of errors in one error text.
 const MAX_ERRORS: usize = 5;
-/// Maximum number of characters of an error, which quotes the invalid value.
+/// Maximum number of characters of one error, which may quote a long invalid value.
 const MAX_CHARACTERS: usize = 300;
 
-/// A compiled JSON Schema.
+/// A compiled JSON Schema, or the reason why the schema is invalid.
 #[derive(Debug)]
 pub(super) struct Schema(Result<Validator, String>);
 
 impl Schema {
-    /// Compiles a schema. An error is returned by [`problem`](Self::problem).
+    /// Compiles a schema. If the schema is invalid, [`problem`](Self::problem) returns the reason.
     pub(super) fn new(schema: &Value) -> Self {
-        // Schemas may come from an untrusted server, so fetch no references and limit patterns.
+        // Schemas may come from an untrusted server. Fetch no references, and limit the running time and the size of
+        // patterns.
         let patterns =
             PatternOptions::fancy_regex().backtrack_limit(100_000).size_limit(1024 * 1024);
         let options = jsonschema::options().offline().with_pattern_options(patterns);
         Self(options.build(schema).map_err(|error| describe(&error)))
     }
 
-    /// Returns the reason why the schema is invalid, if it is.
+    /// Returns the reason why the schema is invalid. Returns `None` for a valid schema.
     pub(super) fn problem(&self) -> Option<&str> {
         self.0.as_ref().err().map(String::as_str)
     }
 
-    /// Validates the arguments of a call. Returns the errors as text, or `None` if they are valid.
+    /// Validates the arguments of a call. Returns the errors as a text for the model, or `None` if the arguments are
+    /// valid.
     ///
     /// # Errors
     ///
@@ -61,12 +63,12 @@ impl Schema {
     }
 }
 
-/// Describes the place of an error and the expectation.
+/// Formats an error for the model, with the JSON path of the invalid value and the expectation.
 fn describe(error: &ValidationError<'_>) -> String {
     if let Kind::AnyOf { context } | Kind::OneOfNotValid { context } = error.kind() {
         let depth = |error: &ValidationError<'_>| error.instance_path().segments().count();
         let deepest = |faults: &Vec<ValidationError<'_>>| faults.iter().map(depth).max();
-        // The model probably meant the alternative with the deepest error.
+        // No alternative matches. Report the alternative with the deepest error, because the model probably meant it.
         let meant = context.iter().max_by_key(|faults| deepest(faults));
         let meant = meant.filter(|faults| deepest(faults) > Some(depth(error)));
         let (faults, separator): (Vec<_>, _) = match meant {
@@ -78,13 +80,13 @@ fn describe(error: &ValidationError<'_>) -> String {
             return shown.join(separator);
         }
     }
-    // Names that the model invents are part of the path.
+    // The path may be long, because it contains field names that the model invented.
     let path = json_path(error.instance_path()).to_string();
     let path = text::shorten(&path, MAX_CHARACTERS);
     format!("`{path}`: {}", text::shorten(&error.to_string(), MAX_CHARACTERS))
 }
 
-/// Converts a location to a JSON path such as `$.items[0].name`.
+/// Converts the location of an error to a JSON path such as `$.items[0].name`.
 fn json_path(location: &Location) -> JsonPath {
     let mut path = JsonPath::default();
     for segment in location.segments() {

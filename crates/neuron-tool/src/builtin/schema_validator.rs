@@ -13,22 +13,23 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// Validates the arguments of each call against the tool's [`input_schema`](ToolDefinition::input_schema), before the
 /// tool runs.
 ///
-/// Invalid arguments return [`ToolError::InvalidInput`], which ends the run. The text contains the place
-/// (`$.filters[0].limit`) and the expectation. To let the model retry, add
-/// [`RetryInvalidInput`](super::RetryInvalidInput) around it.
+/// Invalid arguments return [`ToolError::InvalidInput`], which ends the run. The text contains the JSON path of the
+/// invalid value (`$.filters[0].limit`) and the expectation. To let the model retry, add
+/// [`RetryInvalidInput`](super::RetryInvalidInput) before this middleware.
 ///
 /// # Which schemas
 ///
-/// All drafts of JSON Schema are supported. `$ref` works only within a schema, and nothing is fetched. Patterns may use
-/// lookahead and have a limit on their running time. `format` is an annotation and is not validated, as JSON Schema
-/// specifies.
+/// All drafts of JSON Schema are supported. A `$ref` may only refer to the same schema, because no references are
+/// fetched. Patterns may use lookahead, and their running time is limited. `format` is not validated, because it is
+/// only an annotation in JSON Schema.
 ///
-/// An invalid schema is logged, and calls of its tool fail with [`ToolError::ExecutionFailed`], because their arguments
-/// cannot be validated.
+/// If a tool's schema is invalid, a warning is logged. Calls of the tool then fail with [`ToolError::ExecutionFailed`],
+/// because their arguments cannot be validated.
 ///
 /// # Which tools
 ///
-/// The schemas are compiled immediately. A tool that is registered or replaced later is compiled at its next call.
+/// [`new`](Self::new) compiles the schemas of the registered tools. The schema of a tool that is registered or replaced
+/// later is compiled at the next call of the tool.
 ///
 /// # Example
 ///
@@ -42,10 +43,13 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// registry.add_middleware(validator);
 /// ```
 pub struct SchemaValidator {
+    /// The compiled schemas by tool name.
     schemas: RwLock<HashMap<String, Compiled>>,
 }
 
-/// The compiled schema of a definition. It keeps the definition alive, so that no other definition gets its address.
+/// The compiled schema of a definition.
+///
+/// A definition is recognised by its address. The `Arc` keeps the definition alive, so that its address is not reused.
 #[derive(Clone)]
 struct Compiled {
     definition: Arc<ToolDefinition>,
@@ -53,7 +57,7 @@ struct Compiled {
 }
 
 impl SchemaValidator {
-    /// Compiles the schemas of all tools.
+    /// Creates a validator and compiles the schemas of all tools in `registry`.
     #[must_use]
     pub fn new(registry: &ToolRegistry) -> Self {
         let validator = Self { schemas: RwLock::default() };
@@ -63,6 +67,7 @@ impl SchemaValidator {
         validator
     }
 
+    /// Returns the compiled schema of a definition. Compiles the schema if the definition is new.
     fn schema(&self, definition: &Arc<ToolDefinition>) -> Arc<Schema> {
         let schemas = self.schemas.read().unwrap_or_else(PoisonError::into_inner);
         match schemas.get(&definition.name) {
@@ -70,13 +75,14 @@ impl SchemaValidator {
                 compiled.schema.clone()
             }
             _ => {
-                // `compile` takes the write lock.
+                // Release the read lock, because `compile` takes the write lock.
                 drop(schemas);
                 self.compile(definition)
             }
         }
     }
 
+    /// Compiles and stores the schema of a definition.
     fn compile(&self, definition: &Arc<ToolDefinition>) -> Arc<Schema> {
         let schema = Arc::new(Schema::new(&definition.input_schema));
         if let Some(problem) = schema.problem() {

@@ -13,17 +13,18 @@ use serde_json::{Map, Value};
 
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
-/// The replacement of a secret.
+/// The text that replaces a secret.
 const REDACTED: &str = "[redacted]";
 
-/// Redacts secrets in the results of tools, which are texts, resources, links, structured content and errors.
+/// Redacts secrets in the results of tools, that is, in texts, resources, links, structured content and errors.
 ///
-/// It detects private keys and the key formats of many vendors. Add other secrets by value or by the name of their
-/// environment variable. It does not detect secrets that a tool encodes, for example in Base64.
+/// The middleware detects private keys and the key formats of many vendors. Add other secrets by value or by the name
+/// of their environment variable. Secrets that a tool encodes, for example in Base64, are not detected.
 ///
-/// Add it after middleware that truncates or stores outputs, such as [`OutputFormatter`](super::OutputFormatter) and
-/// [`OutputSpiller`](super::OutputSpiller), so that it is inside. Their outputs may contain a part of a secret, which
-/// cannot be detected. It does not redact the texts of the outer middleware itself.
+/// Add this middleware after middleware that truncates or stores outputs, such as
+/// [`OutputFormatter`](super::OutputFormatter) and [`OutputSpiller`](super::OutputSpiller). Then it sees the outputs
+/// before they are shortened. In a shortened output, a part of a secret may remain, which cannot be detected. Texts
+/// that the outer middleware adds are not redacted.
 ///
 /// # Example
 ///
@@ -41,8 +42,10 @@ const REDACTED: &str = "[redacted]";
 /// ```
 #[derive(Clone, Default)]
 pub struct SecretRedactor {
-    /// The values, and their forms inside a JSON string. Longest first, because a secret may contain another.
+    /// The secret values, and their escaped forms inside a JSON string. The longest is first, because a secret may
+    /// contain another secret.
     secrets: Vec<String>,
+    /// Names of the environment variables whose values are secret.
     variables: Vec<String>,
 }
 
@@ -60,14 +63,14 @@ impl SecretRedactor {
         self
     }
 
-    /// Also redacts the value of this variable in the call's [`environment`](ToolContext::environment).
+    /// Also redacts the value of an environment variable, from the call's [`environment`](ToolContext::environment).
     #[must_use]
     pub fn with_environment_variable(mut self, name: impl Into<String>) -> Self {
         self.variables.push(name.into());
         self
     }
 
-    /// Returns the values to redact in one call.
+    /// Returns the secrets to redact in a call, including the values of the environment variables.
     fn secrets(&self, ctx: &ToolContext) -> Vec<String> {
         let mut secrets = self.secrets.clone();
         for value in self.variables.iter().filter_map(|name| ctx.environment.get(name)) {
@@ -95,14 +98,16 @@ impl ToolMiddleware for SecretRedactor {
     }
 }
 
-/// Omits the secrets.
+/// Shows the names of the variables and omits the secrets.
 impl fmt::Debug for SecretRedactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SecretRedactor").field("variables", &self.variables).finish_non_exhaustive()
     }
 }
 
+/// Adds a secret and its escaped form inside a JSON string. Keeps the longest secrets first.
 fn add(secrets: &mut Vec<String>, secret: &str) {
+    // In JSON text, some characters of the secret are escaped.
     let json = Value::from(secret).to_string();
     let inside_json = json.trim_start_matches('"').strip_suffix('"').unwrap_or_default();
     for form in [secret, inside_json] {
@@ -113,7 +118,7 @@ fn add(secrets: &mut Vec<String>, secret: &str) {
     secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
 }
 
-/// Redacts all secrets in a text.
+/// Redacts the given secrets and all keys in known formats in a text.
 fn redact(text: String, secrets: &[String]) -> String {
     let hide = |text: String, secret: &String| match text.contains(secret) {
         true => text.replace(secret, REDACTED),
@@ -122,6 +127,7 @@ fn redact(text: String, secrets: &[String]) -> String {
     formats::redact(secrets.iter().fold(text, hide))
 }
 
+/// Redacts the texts and the structured content of an output.
 fn redact_output(mut output: ToolOutput, secrets: &[String]) -> ToolOutput {
     for item in &mut output.content {
         for text in texts_mut(item) {
@@ -132,7 +138,7 @@ fn redact_output(mut output: ToolOutput, secrets: &[String]) -> ToolOutput {
     output
 }
 
-/// Returns all texts of an item.
+/// Returns all texts of an item that can be redacted. Binary content is not included.
 fn texts_mut(item: &mut ContentItem) -> Vec<&mut String> {
     match item {
         ContentItem::Text(text) => vec![text],
@@ -149,6 +155,7 @@ fn texts_mut(item: &mut ContentItem) -> Vec<&mut String> {
     }
 }
 
+/// Redacts the strings, the field names and the numbers in a JSON value.
 fn redact_json(value: Value, secrets: &[String]) -> Value {
     match value {
         Value::String(text) => Value::String(redact(text, secrets)),
@@ -161,7 +168,7 @@ fn redact_json(value: Value, secrets: &[String]) -> Value {
                 .map(|(name, value)| (redact(name, secrets), redact_json(value, secrets)));
             Value::Object(redacted.collect::<Map<_, _>>())
         }
-        // A number can be a secret, for example a PIN.
+        // A number can be a secret, for example a PIN. A redacted number becomes a string.
         Value::Number(number) => match redact(number.to_string(), secrets) {
             text if text == number.to_string() => Value::Number(number),
             text => Value::String(text),
@@ -170,6 +177,7 @@ fn redact_json(value: Value, secrets: &[String]) -> Value {
     }
 }
 
+/// Redacts the text of an error.
 fn redact_error(error: ToolError, secrets: &[String]) -> ToolError {
     match error {
         ToolError::NotFound(text) => ToolError::NotFound(redact(text, secrets)),
@@ -181,18 +189,18 @@ fn redact_error(error: ToolError, secrets: &[String]) -> ToolError {
             if is_clean(&*source, secrets) {
                 return ToolError::ExecutionFailed(source);
             }
-            // The original error contains the secret, so only its redacted text is kept.
+            // The original error contains a secret. Replace it with its redacted text.
             ToolError::ExecutionFailed(redact(source.to_string(), secrets).into())
         }
         other => other,
     }
 }
 
-/// Returns `true` if an error and its sources contain no secret.
+/// Returns `true` if the `Display` and `Debug` texts of an error and of its sources contain no secret.
 fn is_clean(error: &(dyn Error + 'static), secrets: &[String]) -> bool {
     let is_clean = |text: String| redact(text.clone(), secrets) == text;
     is_clean(error.to_string())
-        // Logs may show the `Debug` form.
+        // Check the `Debug` text too, because logs may show it.
         && is_clean(format!("{error:?}"))
         && error.source().is_none_or(|source| self::is_clean(source, secrets))
 }

@@ -6,12 +6,14 @@ use serde_json::Value;
 use super::schema::Schema;
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
-/// Validates the arguments of a call against one JSON Schema, and lets the model retry.
+/// Validates the arguments of each call against one JSON Schema, and lets the model retry.
 ///
-/// For a tool with which the model returns a structured result. Invalid arguments return [`ToolError::ModelRetry`] with
-/// the place and the expectation, without a limit. For a limit, wrap it in a
-/// [`RetryLimitedValidator`](super::RetryLimitedValidator). See [`SchemaValidator`](super::SchemaValidator) for the
-/// supported parts of JSON Schema and for invalid schemas.
+/// Add this middleware for a tool with which the model returns a structured result. Invalid arguments return
+/// [`ToolError::ModelRetry`]. Its text contains the JSON path of the invalid value and the expectation. The number of
+/// retries is not limited. For a limit, wrap the validator in a
+/// [`RetryLimitedValidator`](super::RetryLimitedValidator).
+///
+/// See [`SchemaValidator`](super::SchemaValidator) for the supported parts of JSON Schema and for invalid schemas.
 ///
 /// # Example
 ///
@@ -34,8 +36,8 @@ pub struct StructuredOutputValidator {
 }
 
 impl StructuredOutputValidator {
-    /// Creates a validator with a schema. The number of retries is for a
-    /// [`RetryLimitedValidator`](super::RetryLimitedValidator) around it.
+    /// Creates a validator from a JSON Schema. The validator itself does not limit retries. `max_retries` is the limit
+    /// for a [`RetryLimitedValidator`](super::RetryLimitedValidator) around this validator.
     #[must_use]
     #[expect(clippy::needless_pass_by_value, reason = "the constructor of the documentation")]
     pub fn new(schema: Value, max_retries: usize) -> Self {
@@ -46,7 +48,8 @@ impl StructuredOutputValidator {
         Self { schema, max_retries }
     }
 
-    /// Returns the number of retries for a [`RetryLimitedValidator`](super::RetryLimitedValidator).
+    /// Returns the maximum number of retries for a [`RetryLimitedValidator`](super::RetryLimitedValidator) around this
+    /// validator.
     #[must_use]
     pub fn max_retries(&self) -> usize {
         self.max_retries

@@ -12,13 +12,14 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
 /// Limits the duration of calls.
 ///
-/// Each call has its own cancellation token. After the timeout the token is cancelled, which also stops work that the
-/// tool started elsewhere, and the future of the call is dropped. The call fails with [`ToolError::ExecutionFailed`],
-/// whose source is an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut). Its text names the tool and the
-/// timeout.
+/// After the timeout, the future of the call is dropped. The call fails with [`ToolError::ExecutionFailed`], whose
+/// source is an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut). The error text names the tool and the
+/// timeout. Each call receives its own cancellation token, which is cancelled after the timeout. Thereby the tool can
+/// also stop work in other tasks.
 ///
-/// The timeout is chosen by the name in the [`ToolCall`] and covers the inner middleware. It needs a tokio runtime with
-/// an enabled timer. Without a runtime calls fail and do not start.
+/// The timeout includes the time that inner middleware uses. The tool is identified by the name in the [`ToolCall`].
+///
+/// The middleware needs a tokio runtime with an enabled timer. Without a runtime, calls fail and do not start.
 ///
 /// # Example
 ///
@@ -35,12 +36,14 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// ```
 #[derive(Debug, Clone)]
 pub struct TimeoutMiddleware {
+    /// Timeout of tools without an entry in `by_tool`.
     default: Duration,
+    /// Timeouts by tool name.
     by_tool: HashMap<String, Duration>,
 }
 
 impl TimeoutMiddleware {
-    /// Creates middleware with a default timeout.
+    /// Creates middleware with a default timeout for all tools.
     #[must_use]
     pub fn new(default: Duration) -> Self {
         Self { default, by_tool: HashMap::new() }
@@ -53,6 +56,7 @@ impl TimeoutMiddleware {
         self
     }
 
+    /// Returns the timeout of a tool.
     fn limit(&self, tool: &str) -> Duration {
         self.by_tool.get(tool).copied().unwrap_or(self.default)
     }
@@ -70,14 +74,15 @@ impl ToolMiddleware for TimeoutMiddleware {
                 return Err(failed(io::Error::other("time limits need a tokio runtime")));
             }
             let limit = self.limit(&call.name);
+            // A child token is also cancelled with the run, but does not cancel the run.
             let token = ctx.cancellation_token.child_token();
-            // The guard also cancels the token if the call is dropped.
+            // The guard cancels the token when it is dropped, also if the future of the call is dropped.
             let guard = token.clone().drop_guard();
             let ctx = ToolContext { cancellation_token: token, ..ctx.clone() };
             let mut work = pin!(next.run(call, &ctx));
             match tokio::time::timeout(limit, work.as_mut()).await {
                 Ok(result) => {
-                    // Work of the tool that outlives a successful call keeps its token.
+                    // The call returned in time. Do not cancel work in other tasks that outlives the call.
                     guard.disarm();
                     result
                 }
@@ -91,6 +96,7 @@ impl ToolMiddleware for TimeoutMiddleware {
     }
 }
 
+/// Creates the error of a failed call from an I/O error.
 fn failed(error: io::Error) -> ToolError {
     ToolError::ExecutionFailed(Box::new(error))
 }

@@ -19,20 +19,21 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
 /// Returns the cached output for a repeated call, without running the tool again.
 ///
-/// The effect that the tool [declares](ToolEffect) determines the cached outputs:
+/// The [effect](ToolEffect) that a tool declares determines how its outputs are cached:
 ///
-/// - [`Pure`](ToolEffect::Pure): The output is cached by arguments. Any call of a tool that is not pure invalidates all
-///   of these outputs, because it may have changed the data that they read. Therefore add the cache globally. As
-///   middleware of one tool it does not see the calls of other tools.
-/// - [`Idempotent`](ToolEffect::Idempotent): The output is cached by [`idempotency_key`](ToolContext::idempotency_key),
-///   which all attempts of one call share.
-/// - [`AtMostOnce`](ToolEffect::AtMostOnce): Nothing is cached.
+/// - [`Pure`](ToolEffect::Pure): An output is cached by the arguments of the call. Every call of a tool that is not
+///   pure removes the cached outputs of all pure tools, because it may change the data that pure tools read. Therefore
+///   add the cache globally. A cache for one tool does not see the calls of other tools.
+/// - [`Idempotent`](ToolEffect::Idempotent): An output is cached by
+///   [`idempotency_key`](ToolContext::idempotency_key) and arguments. All attempts of one call have the same key.
+/// - [`AtMostOnce`](ToolEffect::AtMostOnce): Outputs are not cached.
 ///
-/// Outputs are cached for a limited time, and only within one run and session, so that no user receives data of another
-/// user. Errors are never cached.
+/// A cached output is used for a limited time and only within the same run and session. Therefore no user receives data
+/// of another user. Errors are never cached.
 ///
-/// Of several concurrent calls with the same key, one runs and the others wait for its output. If it fails or is
-/// dropped, the next call runs. A call that is cancelled while it waits returns [`ToolError::Cancelled`].
+/// If several equal calls are made concurrently, one call runs and the other calls wait for its output. If the running
+/// call fails or is dropped, the next waiting call runs. A call that is cancelled while it waits returns
+/// [`ToolError::Cancelled`].
 ///
 /// # Example
 ///
@@ -45,33 +46,40 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// registry.add_middleware(ToolCache::new(Duration::from_secs(300)));
 /// ```
 pub struct ToolCache {
+    /// Lifetime of a cached output.
     keep: Duration,
+    /// Maximum number of cached outputs.
     max_entries: usize,
     state: Mutex<State>,
+    /// Locks the key of a running call, so that equal calls wait.
     in_flight: KeyedMutex<Arc<Key>>,
 }
 
-/// Cache entries, oldest first.
+/// The cached outputs.
 #[derive(Default)]
 struct State {
+    /// The cached outputs and the times at which they were cached, oldest first.
     entries: IndexMap<Arc<Key>, (ToolOutput, Instant)>,
-    /// Number of calls that may have changed the data of pure tools.
+    /// Counts the changes of data that pure tools may read. A call that may change data increments the counter when it
+    /// starts and when it ends.
     changes: u64,
 }
 
+/// The key of a cached output.
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
     run_id: String,
     session_id: String,
     tool: Identity,
-    /// JSON with sorted keys.
+    /// The arguments as JSON with sorted object keys.
     input: String,
-    /// Empty for a pure tool.
+    /// Idempotency key of the call. Empty for a pure tool.
     idempotency_key: String,
 }
 
-/// Identifies a tool by the address of its definition. The name is not enough, because one cache may serve the tools of
-/// several registries, and a tool may be replaced.
+/// Identifies a tool by the address of its definition.
+///
+/// The name does not identify a tool, because one cache may serve several registries, and a tool may be replaced.
 struct Identity(Arc<ToolDefinition>);
 
 impl PartialEq for Identity {
@@ -89,13 +97,15 @@ impl Hash for Identity {
 }
 
 impl ToolCache {
-    /// Creates a cache with a lifetime for outputs and space for 1,000 outputs over all runs.
+    /// Creates a cache in which an output is valid for the duration `keep`. The cache contains at most 1,000 outputs of
+    /// all runs together.
     #[must_use]
     pub fn new(keep: Duration) -> Self {
         Self { keep, max_entries: 1000, state: Mutex::default(), in_flight: KeyedMutex::default() }
     }
 
-    /// Sets the maximum number of outputs.
+    /// Sets the maximum number of cached outputs of all runs together. The oldest outputs are removed first. Zero turns
+    /// the cache off.
     #[must_use]
     pub fn with_max_entries(mut self, max_entries: usize) -> Self {
         self.max_entries = max_entries;
@@ -106,16 +116,17 @@ impl ToolCache {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the cached output of a key, and the change counter.
+    /// Returns the cached output of a key, or `None`, and the current value of [`State::changes`].
     fn look_up(&self, key: &Key) -> (Option<ToolOutput>, u64) {
         let state = self.state();
         let entry = state.entries.get(key).filter(|(_, since)| since.elapsed() < self.keep);
         (entry.map(|(output, _)| output.clone()), state.changes)
     }
 
+    /// Caches an output, unless it is an error. `changes` is the value of [`State::changes`] before the call.
     fn store(&self, key: Arc<Key>, output: &ToolOutput, changes: u64) {
         let mut state = self.state();
-        // The output of a pure tool is stale if another call changed something meanwhile.
+        // The output of a pure tool is stale if another call may have changed data since the call started.
         let is_outdated = key.idempotency_key.is_empty() && state.changes != changes;
         if output.is_error || is_outdated {
             return;
@@ -127,6 +138,7 @@ impl ToolCache {
         state.entries.insert(key, (output.clone(), Instant::now()));
     }
 
+    /// Removes all outputs of pure tools, and marks the outputs of running pure calls as stale.
     fn invalidate_reads(&self) {
         let mut state = self.state();
         state.changes += 1;
@@ -134,11 +146,12 @@ impl ToolCache {
     }
 }
 
-/// Invalidates the outputs of pure tools before and after a call that may change something, even if the call is
-/// dropped.
+/// Invalidates the outputs of pure tools before and after a call that may change data. The `Drop` implementation
+/// ensures this even if the call is dropped.
 struct InvalidateReads<'a>(&'a ToolCache);
 
 impl<'a> InvalidateReads<'a> {
+    /// Invalidates the outputs for the first time.
     fn begin(cache: &'a ToolCache) -> Self {
         cache.invalidate_reads();
         Self(cache)
@@ -160,7 +173,7 @@ impl ToolMiddleware for ToolCache {
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             let idempotency_key = match next.effect() {
-                // Without space for outputs there is no reason to wait for another call.
+                // The cache is off, so there is no reason to wait for an equal call.
                 _ if self.max_entries == 0 => return next.run(call, ctx).await,
                 ToolEffect::Pure => "",
                 ToolEffect::Idempotent if !ctx.idempotency_key.is_empty() => &ctx.idempotency_key,
@@ -178,12 +191,12 @@ impl ToolMiddleware for ToolCache {
             else {
                 return Err(ToolError::Cancelled);
             };
-            // Another call may have cached its output while this call waited.
+            // An equal call may have cached its output while this call waited.
             let (kept, changes) = self.look_up(&key);
             if let Some(output) = kept {
                 return Ok(output);
             }
-            // An idempotent tool may also change the data of pure tools.
+            // An idempotent tool may also change data that pure tools read.
             let _invalidate = (!idempotency_key.is_empty()).then(|| InvalidateReads::begin(self));
             let output = next.run(call, ctx).await?;
             self.store(key, &output, changes);
@@ -202,6 +215,7 @@ impl fmt::Debug for ToolCache {
     }
 }
 
+/// Creates the cache key of a call.
 fn key(
     call: &ToolCall,
     ctx: &ToolContext,
@@ -209,7 +223,7 @@ fn key(
     idempotency_key: &str,
 ) -> Key {
     let mut input: Value = call.input.clone();
-    // The order of the keys has no meaning.
+    // Sort the object keys, because their order has no meaning and may differ between equal calls.
     input.sort_all_objects();
     Key {
         run_id: ctx.run_id.clone(),

@@ -1,4 +1,4 @@
-//! Tests of `ArgumentLimits`, and of corrections of arguments with a wrong type.
+//! Tests of `ArgumentLimits`, and of `RetryInvalidInput` for arguments of the wrong type.
 
 use neuron_tool::builtin::{ArgumentLimits, RetryInvalidInput};
 use neuron_types::{Tool, ToolContext, ToolDefinition, ToolError};
@@ -50,7 +50,7 @@ async fn default_limits_are_32_levels_and_a_million_bytes() {
     let text = |bytes: usize| Value::String("x".repeat(bytes - 2));
     assert!(run(&registry, "t", text(1_000_000)).await.is_ok());
     assert!(run(&registry, "t", text(1_000_001)).await.is_err());
-    // The check itself must survive any depth.
+    // The check itself must not overflow the stack, whatever the depth.
     assert!(run(&registry, "t", nested(1000)).await.is_err());
 }
 

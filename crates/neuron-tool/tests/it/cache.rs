@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use crate::support::{async_tool, definition, registry};
 
-/// Tools of every effect that return the number of calls after a delay.
+/// Creates a registry with a tool of each effect. A call returns the number of earlier calls of all tools. The argument
+/// `waits` delays the result by seconds.
 fn counting(cache: ToolCache) -> ToolRegistry {
     let count = Arc::new(AtomicUsize::new(0));
     let tool = |name, effect| {
@@ -66,7 +67,7 @@ async fn pure_output_is_cached_by_arguments_within_one_run() {
     let here = ctx("s", "r", "");
     for (name, input, ctx, expected) in [
         ("pure", json!({ "a": 1, "b": { "c": 2, "d": 3 } }), &here, "0"),
-        // The order of the keys does not matter.
+        // Equal arguments may have their keys in another order.
         ("pure", json!({ "b": { "d": 3, "c": 2 }, "a": 1 }), &here, "0"),
         ("pure", json!({ "a": 2 }), &here, "1"),
         ("other", json!({ "a": 2 }), &here, "2"),
@@ -98,7 +99,7 @@ async fn outputs_expire_and_errors_are_not_cached() {
     assert_eq!(call(&registry, "other", json!({}), &ctx).await, "6");
 }
 
-/// Regression test. A file was read from the cache after it was written.
+/// Regression test. After a tool had written a file, the outdated content of the file was returned from the cache.
 #[tokio::test(start_paused = true)]
 async fn tool_with_an_effect_invalidates_pure_outputs() {
     for changer in ["once", "idempotent"] {
@@ -109,7 +110,7 @@ async fn tool_with_an_effect_invalidates_pure_outputs() {
         assert_eq!(call(&registry, "pure", json!({}), &ctx).await, "2");
         assert_eq!(call(&registry, "pure", json!({}), &ctx).await, "2");
 
-        // Reads that start during or before the change, but finish after it.
+        // These reads start before or during the change, and finish after the change.
         let changes = call(&registry, changer, json!({ "waits": 2, "n": 1 }), &ctx);
         let reads = async {
             assert_eq!(call(&registry, "pure", json!({ "waits": 1 }), &ctx).await, "4");
@@ -123,7 +124,7 @@ async fn tool_with_an_effect_invalidates_pure_outputs() {
         futures_util::join!(reads, changes);
         assert_eq!(call(&registry, "pure", json!({ "waits": 9 }), &ctx).await, "8");
 
-        // A dropped call may have changed something as well.
+        // A call that was dropped may have changed something too.
         let mut dropped = Box::pin(call(&registry, changer, json!({ "waits": 1, "n": 3 }), &ctx));
         assert!(futures_util::poll!(&mut dropped).is_pending());
         assert_eq!(call(&registry, "pure", json!({}), &ctx).await, "10");
@@ -141,7 +142,7 @@ async fn idempotent_output_is_cached_for_attempts_of_one_call() {
         ("idempotent", "k2", "1"),
         ("once", "k1", "2"),
         ("once", "k1", "3"),
-        // Changes by other tools do not matter.
+        // Calls of other tools do not invalidate the output of an idempotent call.
         ("idempotent", "k1", "0"),
         ("idempotent", "", "4"),
         ("idempotent", "", "5"),
@@ -163,7 +164,7 @@ async fn oldest_outputs_are_removed_at_the_limit() {
     assert_eq!(call(&registry, "pure", json!({}), &ctx).await, "1");
 }
 
-/// Regression test. Parallel calls of one response all ran, because none had an output yet.
+/// Regression test. Equal parallel calls of one response all ran, because no call had an output yet.
 #[tokio::test(start_paused = true)]
 async fn concurrent_equal_calls_run_once() {
     for (name, key) in [("pure", ""), ("idempotent", "key")] {
@@ -178,7 +179,7 @@ async fn concurrent_equal_calls_run_once() {
         };
         let start = tokio::time::Instant::now();
         let ends = futures_util::join!(same(), same(), same(), other, waiting);
-        // The first call was dropped, so the next one ran.
+        // The first call was dropped, so the second call ran, and the other calls received its output.
         assert_eq!((ends.0, ends.1, ends.2), ("2".into(), "2".into(), "2".into()), "{name}");
         assert_eq!(ends.3, "1", "another call does not wait");
         assert_eq!(start.elapsed(), Duration::from_secs(6));
@@ -209,7 +210,8 @@ async fn waiting_call_runs_after_a_failure_unless_cancelled() {
     assert_eq!(second, ("cancelled".into(), 1));
 }
 
-/// Regression test. A waiting call received an output from before a change.
+/// Regression test. A call waited for an equal call and received its output, although another tool had changed the data
+/// meanwhile.
 #[tokio::test(start_paused = true)]
 async fn waiting_call_ignores_an_output_from_before_a_change() {
     let registry = counting(cache());
@@ -219,9 +221,10 @@ async fn waiting_call_ignores_an_output_from_before_a_change() {
     assert_eq!(ends, ("0".into(), "1".into(), "2".into()));
 }
 
-/// Regression test. A cache around two servers answered a call of one server's tool with the output of the other's.
+/// Regression test. A cache was shared by the tools of two servers. It returned the output of a tool of the other
+/// server with the same name.
 #[tokio::test(start_paused = true)]
-async fn tools_with_one_name_are_distinguished() {
+async fn tools_with_the_same_name_have_separate_cached_outputs() {
     let cache = Arc::new(cache());
     let search = |text: &'static str| {
         async_tool(definition("search"), ToolEffect::Pure, move |_, _| {

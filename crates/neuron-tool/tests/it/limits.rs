@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::support::{Result, async_tool, definition, registry, run, shown};
 
-/// Start times of calls in milliseconds, and the maximum number of concurrent calls.
+/// The start times of calls in milliseconds, and the maximum number of concurrent calls.
 #[derive(Default)]
 struct Seen {
     starts: Vec<(u64, u128)>,
@@ -22,7 +22,7 @@ struct Seen {
     most: usize,
 }
 
-/// Tools that run for the number of milliseconds in their arguments.
+/// Creates a registry with tools that run for the number of milliseconds in their arguments.
 fn tools(limit: impl ToolMiddleware + 'static) -> (ToolRegistry, Arc<Mutex<Seen>>) {
     let seen = Arc::new(Mutex::new(Seen::default()));
     let log = seen.clone();
@@ -80,7 +80,7 @@ async fn rate_limit_queues_further_calls_in_order() {
     assert_eq!(seen.lock().unwrap().starts, expected);
 }
 
-/// Regression test. A call that was cancelled in the queue still started.
+/// Regression test. A call that was cancelled while it waited in the queue was started.
 #[tokio::test(start_paused = true)]
 async fn cancelled_or_dropped_calls_do_not_start_or_count() {
     for by_rate in [false, true] {
@@ -104,7 +104,7 @@ async fn cancelled_or_dropped_calls_do_not_start_or_count() {
         assert!(first.is_ok() && last.is_ok());
         assert!(matches!(waiting, Err(ToolError::Cancelled)));
         assert_eq!(seen.lock().unwrap().starts, [(0, 0), (3, 100)]);
-        // Cancelled before the call.
+        // The token of this call was cancelled before the call.
         assert!(matches!(call(&registry, 4, 0, &cancelled).await, Err(ToolError::Cancelled)));
         assert_eq!(seen.lock().unwrap().starts.len(), 2);
     }

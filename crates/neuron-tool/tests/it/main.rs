@@ -1,4 +1,4 @@
-//! Tests of the built-in middleware around test tools.
+//! Tests of the built-in middleware and of sandboxes, with the tools in `support`.
 
 mod arguments;
 mod cache;

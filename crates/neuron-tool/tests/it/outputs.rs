@@ -29,7 +29,7 @@ fn check(content: Vec<ContentItem>, limit: usize, expected: Vec<ContentItem>) {
     let run = run(&registry, "t", json!({}));
     let output = futures_util::FutureExt::now_or_never(run).unwrap().unwrap();
     assert_eq!(output.content, expected);
-    // Structured content stays complete, and the error flag is kept.
+    // The structured content is not truncated, and the error flag is kept.
     assert_eq!((output.structured_content, output.is_error), (Some(json!([1, 2])), true));
 }
 
@@ -48,7 +48,7 @@ fn texts_are_truncated_at_characters_and_images_are_kept() {
         4,
         vec![text("abc"), image(), text(notice), image()],
     );
-    // A limit between two texts.
+    // The limit is at the end of the first of two texts.
     let notice = "\n[truncated: the first 3 of 4 characters are shown]";
     check(vec![text("abc"), text("d")], 3, vec![text("abc"), text(notice)]);
 }
@@ -63,7 +63,7 @@ fn text_resources_and_links_count_as_text() {
     let link = || ContentItem::ResourceLink { resource: ResourceLink::new("a:b", "b") };
     let empty = || ContentItem::Resource { resource: EmbeddedResource::default() };
     let whole = vec![resource("0123"), bytes(), link(), empty(), sound()];
-    // `[resource a:b]`, a line feed and the text; `[link to resource a:b: b]`; `[resource ]`.
+    // The lengths of `[resource a:b]` with a line feed and the text, `[link to resource a:b: b]`, and `[resource ]`.
     check(whole.clone(), 19 + 25 + 11, whole.clone());
     let notice = "[resour\n[truncated: the first 51 of 55 characters are shown]";
     check(whole.clone(), 51, vec![resource("0123"), bytes(), link(), text(notice), sound()]);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::{async_tool, definition, echo, registry, run};
 
-/// Tools that panic when called, at the first poll, and at a later poll.
+/// Creates a registry with tools that panic when they are called, at the first poll, and at a later poll.
 fn panicking() -> ToolRegistry {
     let tool = |name, call: fn(&Value)| {
         async_tool(definition(name), ToolEffect::AtMostOnce, move |input, _| {
@@ -42,7 +42,7 @@ async fn panic_becomes_an_error_without_its_message() {
                 format!("`{name}` failed unexpectedly; whether the call took effect is unknown");
             assert_eq!(output, ToolOutput::error(text), "{with_middleware}");
         }
-        // The registry still works.
+        // Other calls still work after the panic.
         assert_eq!(run(&registry, "fine", json!(1)).await.unwrap(), ToolOutput::text("1"));
         registry.add_middleware(tool_middleware_fn(|call, ctx, next| next.run(call, ctx)));
     }

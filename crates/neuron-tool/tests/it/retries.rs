@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::support::{registry, run, shown, tool};
 
-/// Tools whose result is chosen by their arguments.
+/// Creates a registry with tools whose arguments choose the result of the call.
 fn tools() -> ToolRegistry {
     let ends = |name| {
         tool(name, |input| match input["end"].as_str().unwrap() {
@@ -74,7 +74,7 @@ async fn conversations_have_separate_counters() {
         ("s2", "r1", true),
         ("", "r1", true),
         ("", "r2", true),
-        // A session is one conversation over all its runs.
+        // All runs of a session share the counter.
         ("s1", "r2", false),
         ("s2", "r1", false),
         ("", "r2", false),
@@ -98,7 +98,8 @@ async fn invalid_input_becomes_a_limited_retry() {
     );
 }
 
-/// Regression test. Several invalid calls of one response ended the run before the model received the first hint.
+/// Regression test. Each invalid call of one response was counted. The run ended before the model received the first
+/// hint.
 #[tokio::test]
 async fn calls_of_one_response_count_once() {
     let mut registry = tools();
@@ -113,12 +114,12 @@ async fn calls_of_one_response_count_once() {
         ("a", "retry", "r1", 0, true),
         ("a", "retry", "r1", 0, true),
         ("a", "retry", "r1", 0, true),
-        // Another run of the session.
+        // The same turn number in another run of the session is another response.
         ("a", "retry", "r2", 0, true),
         ("a", "retry", "r2", 0, true),
         ("b", "retry", "r2", 0, true),
         ("a", "retry", "r2", 1, false),
-        // After a reset.
+        // The counter was reset before this call.
         ("a", "retry", "r2", 2, true),
         ("a", "ok", "r2", 2, false),
         ("a", "retry", "r2", 2, true),

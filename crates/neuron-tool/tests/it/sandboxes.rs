@@ -1,4 +1,4 @@
-//! Tests of a registry's sandbox, with its position, merged registries and errors.
+//! Tests of a registry's sandbox. They check its position inside the middleware, merged registries, and errors.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use crate::support::{Result, echo, tool};
 
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// Logs the calls and runs the tool.
+/// A sandbox that logs the calls and runs the tool.
 struct LoggingSandbox {
     name: &'static str,
     log: Log,
@@ -30,7 +30,7 @@ impl Sandbox for LoggingSandbox {
     }
 }
 
-/// Fails in the way that the arguments name.
+/// A sandbox that fails with the error that the arguments of the call name.
 struct FailingSandbox;
 
 impl Sandbox for FailingSandbox {
@@ -109,7 +109,7 @@ async fn refused_and_unknown_calls_do_not_reach_the_sandbox() {
     assert!(taken(&log).is_empty());
 }
 
-/// Regression test. The sandbox must neither run the other registry's middleware inside itself, nor bypass it.
+/// Regression test. The middleware of the other registry must run, and must run outside of the sandbox.
 #[tokio::test]
 async fn sandbox_is_inside_the_middleware_of_a_merged_tool() {
     let log = Log::default();

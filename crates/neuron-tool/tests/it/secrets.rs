@@ -99,7 +99,7 @@ fn all_texts_of_resources_and_links_are_redacted() {
     assert_eq!(output.unwrap().content, content("[redacted]"));
 }
 
-/// Regression test. The model sees a number as text, and it was left in the structured content.
+/// Regression test. A secret number in the structured content was not redacted.
 #[test]
 fn secret_number_is_redacted() {
     let output = redacted(SecretRedactor::new().with_secret("4711"), || {
@@ -113,8 +113,8 @@ fn secret_number_is_redacted() {
     assert_eq!(output.structured_content, Some(expected));
 }
 
-/// Regression test. The documentation said to add the redactor first, around truncation and storage. Then the part of a
-/// secret before the cut was shown, and the model could read a stored secret in pieces.
+/// Regression test. The documentation recommended to add the redactor first, outside of truncation and storage. In this
+/// order, the part of a secret before the cut was shown, and the model could read a stored secret in pieces.
 #[test]
 fn redactor_inside_truncation_and_storage_leaves_no_part() {
     let text = "the key is hunter2-and-more, keep it";
@@ -160,7 +160,7 @@ fn errors_with_secrets_are_redacted_and_others_keep_their_type() {
     };
     assert!(source.is::<io::Error>());
 
-    /// An error with the secret only in its source and its `Debug` form.
+    /// An error that contains the secret only in its source and in its `Debug` text.
     #[derive(Debug, thiserror::Error)]
     #[error("cannot connect")]
     struct Outer(#[source] Inner);

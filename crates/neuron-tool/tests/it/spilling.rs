@@ -22,7 +22,7 @@ fn image() -> ContentItem {
     ContentItem::Image { source: ImageSource::Url { url: "https://a/b.png".into() } }
 }
 
-/// A tool that returns this content, and the reader.
+/// Creates a registry with a tool that returns this content, the spiller, and its reader.
 fn spilling(content: Vec<ContentItem>, limit: usize) -> ToolRegistry {
     let output = ToolOutput { content, structured_content: Some(json!(7)), is_error: true };
     with_store(output, MemoryOutputStore::new(), limit)
@@ -36,7 +36,7 @@ fn with_store(output: ToolOutput, store: impl OutputStore + 'static, limit: usiz
     registry
 }
 
-/// Returns the handle in a notice.
+/// Returns the handle from the notice in an output.
 fn handle(output: &ToolOutput) -> String {
     let text: String = output.content.iter().map(ContentItem::to_string).collect();
     text.split("handle `").nth(1).unwrap().split('`').next().unwrap().to_owned()
@@ -181,7 +181,7 @@ async fn output_of_another_session_cannot_be_read() {
 }
 
 /// Regression test. Conversations without a session shared their texts, and handles were consecutive numbers. A model
-/// that guessed a handle, or was told one by a prompt injection, read another user's text.
+/// could guess a handle, or receive a handle by a prompt injection, and read the text of another user.
 #[tokio::test]
 async fn handles_cannot_be_guessed() {
     let ctx = ToolContext::default();
@@ -195,7 +195,7 @@ async fn handles_cannot_be_guessed() {
     for guess in ["output-1", "output-1-", "output-1-0000000000000001", "1", ""] {
         assert_eq!(stores[0].read(guess, 0, 9, &ctx).await.unwrap(), None);
     }
-    // Neither other handles of the store nor handles of another store reveal the last part.
+    // The last part of a handle must be random. It must not repeat within a store or in another store.
     let mut parts: Vec<_> = handles.iter().filter_map(|handle| handle.split('-').nth(2)).collect();
     parts.sort_unstable();
     parts.dedup();

@@ -1,4 +1,4 @@
-//! Test tools.
+//! Tools and registries for the tests.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 pub(crate) type Result<T = ToolOutput> = std::result::Result<T, ToolError>;
 
-/// A tool with a closure of the test.
+/// A tool whose calls run a closure.
 pub(crate) struct TestTool<F> {
     definition: ToolDefinition,
     effect: ToolEffect,
@@ -51,7 +51,7 @@ pub(crate) fn definition(name: &str) -> ToolDefinition {
     }
 }
 
-/// Creates a tool whose calls await a future of the test.
+/// Creates a tool whose calls await the future of a closure.
 pub(crate) fn async_tool<F>(
     definition: ToolDefinition,
     effect: ToolEffect,
@@ -63,7 +63,7 @@ where
     Arc::new(TestTool { definition, effect, call })
 }
 
-/// Creates a tool whose calls return immediately.
+/// Creates a tool whose calls return the result of a closure.
 pub(crate) fn tool<F>(name: &str, call: F) -> Arc<dyn ToolDyn>
 where
     F: Fn(Value) -> Result + Send + Sync + 'static,

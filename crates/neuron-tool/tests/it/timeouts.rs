@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{async_tool, definition, registry, run, shown};
 
-/// The cancellation token of the last call.
+/// The cancellation token that the last call received.
 type Seen = Arc<Mutex<Option<CancellationToken>>>;
 
-/// Tools that run for the number of seconds in their arguments.
+/// Creates a registry with tools that run for the number of seconds in their arguments.
 fn slow(names: &[&str]) -> (ToolRegistry, Seen) {
     let seen = Seen::default();
     let tools = names.iter().map(|name| {

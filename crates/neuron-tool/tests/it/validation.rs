@@ -1,4 +1,4 @@
-//! Tests of the validators and their errors.
+//! Tests of the validators of arguments and of their error texts.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ async fn error_names_place_and_expectation() {
             json!({ "query": "a", "unit": "kelvin" }),
             r#"`$.unit`: "celsius" was expected or `$.unit`: "fahrenheit" was expected"#,
         ),
-        // Only the intended alternative is reported.
+        // Of several alternatives, only the errors of the intended alternative are reported.
         (
             json!({ "query": "a", "page": { "size": "x" } }),
             r#"`$.page.size`: "x" is not of type "integer""#,
@@ -100,7 +100,7 @@ async fn error_names_place_and_expectation() {
     assert!(text.ends_with("; and more"), "{text}");
 }
 
-/// Names that a model invents are part of the path.
+/// The path in an error contains field names that the model invented, which may be long.
 #[tokio::test]
 async fn long_name_is_shortened_in_the_error() {
     let registry = validated(json!({ "additionalProperties": { "type": "integer" } }));
@@ -156,7 +156,7 @@ async fn later_tools_are_validated() {
 }
 
 #[tokio::test]
-async fn structured_validator_retries_and_limited_validator_gives_up() {
+async fn structured_validator_retries_until_limited_validator_ends_the_run() {
     let validator = || {
         let schema = json!({
             "type": "object",

@@ -1,4 +1,4 @@
-//! The decisions of the policy, without a service.
+//! Tests of the policy's delays and of the classification of errors, without a service.
 
 use neuron_types::{EmbeddingError, ProviderError};
 use tower::BoxError;

@@ -1,4 +1,4 @@
-//! An agent with a stack of layers, on a paused clock.
+//! Tests of an agent whose provider has layers, with a paused clock.
 
 use std::sync::{Arc, Mutex};
 
@@ -35,7 +35,7 @@ fn bad_day() -> [Reply; 3] {
 }
 
 #[tokio::test(start_paused = true)]
-async fn retries_are_invisible_to_run_and_run_stream() {
+async fn retried_errors_do_not_reach_run_and_run_stream() {
     let ctx = ToolContext::default();
     let inner = CallRecorder::new(bad_day());
     let mut ran = agent(layered(&inner));
@@ -61,7 +61,7 @@ async fn retries_are_invisible_to_run_and_run_stream() {
     assert_eq!(streamed.messages(), ran.messages());
 }
 
-/// Records the address of each call's messages.
+/// A provider that records the address of the messages of each call.
 #[derive(Clone, Default)]
 struct Addresses(Arc<Mutex<Vec<usize>>>);
 

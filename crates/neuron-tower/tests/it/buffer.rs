@@ -1,4 +1,4 @@
-//! Stacks with a buffer, which requires owned requests.
+//! Tests of tower's `buffer` layer, which requires owned requests.
 
 use std::future::{Ready, ready};
 use std::task::{Context, Poll};
@@ -79,7 +79,7 @@ async fn closed_buffer_error_is_not_retried() {
         .buffer::<ModelCall<'static>>(4)
         .service(Broken);
     let provider = ServiceProvider::new(service);
-    // The second call finds a closed buffer.
+    // The first call closes the buffer, and the second call finds the closed buffer.
     for _ in 0..2 {
         let error = ask(&provider).await.unwrap_err();
         let ProviderError::Other(source) = error else { panic!("{error}") };
@@ -87,7 +87,7 @@ async fn closed_buffer_error_is_not_retried() {
     }
 }
 
-/// A service that never becomes ready, with an error that is retryable elsewhere.
+/// A service whose `poll_ready` fails with an error that would be retryable without a buffer.
 struct Broken;
 
 impl Service<ModelCall<'static>> for Broken {

@@ -1,4 +1,4 @@
-//! The request at the provider, and the response at the caller.
+//! Tests of the request that the provider receives, and of the response that the caller receives.
 
 use std::future::{pending, ready};
 
@@ -176,7 +176,7 @@ async fn info_of_provider_is_kept_behind_layers() {
     );
 }
 
-/// A provider that only has an info with its server.
+/// A provider that only implements `info`, with the address of its server.
 struct Served;
 
 impl Provider for Served {

@@ -1,4 +1,4 @@
-//! Calls that are dropped at any point release their permits, on a paused clock.
+//! Tests of calls that are dropped at any point, with a paused clock. A dropped call must release its permit.
 
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tower::{CallLimitLayer, RetryTransient, ServiceProvider, SharedServiceLayer};
@@ -8,7 +8,7 @@ use tower::ServiceBuilder;
 
 use crate::support::{ask, ask_streamed, limited, millis, poll_once, script, seconds};
 
-/// The same layers, with each way to limit calls to one at a time.
+/// Creates three providers with the same layers. Each limits concurrent calls to one in a different way.
 fn one_at_a_time(inner: &ScriptedProvider) -> [BoxedProvider; 3] {
     let below = || {
         ServiceBuilder::new()
@@ -65,7 +65,7 @@ async fn call_dropped_during_retry_delay_releases_permit_and_stops() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn call_dropped_in_queue_takes_no_permit() {
+async fn call_dropped_in_queue_keeps_no_permit() {
     let inner = ScriptedProvider::default();
     for provider in one_at_a_time(&inner) {
         inner.push(Reply::text("first").delay(seconds(1)));
@@ -82,7 +82,7 @@ async fn call_dropped_in_queue_takes_no_permit() {
     }
 }
 
-/// The permit was assigned to a call that is dropped before it is polled again.
+/// The semaphore assigns the permit to a waiting call and wakes it. The call is dropped before it is polled again.
 #[tokio::test(start_paused = true)]
 async fn call_dropped_after_wakeup_passes_permit_on() {
     let inner = ScriptedProvider::default();

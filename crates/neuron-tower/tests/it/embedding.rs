@@ -1,4 +1,4 @@
-//! Embeddings with the same layers, on a paused clock.
+//! Tests of layers around embedding providers, with a paused clock.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -14,7 +14,8 @@ use tower::{BoxError, ServiceBuilder};
 
 use crate::support::{in_time, millis, poll_once, seconds};
 
-/// An embedding provider with scripted errors. `None` embeds a text as its length. Hangs at the end of the script.
+/// An embedding provider with scripted errors. For `None` in the script, it embeds a text as its length. After the end
+/// of the script, a call hangs.
 #[derive(Clone, Default)]
 struct Lengths {
     errors: Arc<Mutex<VecDeque<Option<EmbeddingError>>>>,

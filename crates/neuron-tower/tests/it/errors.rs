@@ -1,4 +1,4 @@
-//! Conversion of the errors of layers.
+//! Tests of the conversion of layers' errors to `ProviderError`.
 
 use std::error::Error;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Limits under concurrent calls, on a paused clock.
+//! Tests of limits with concurrent calls, with a paused clock.
 
 use futures_util::future::join_all;
 use neuron_testing::Reply;
@@ -103,7 +103,8 @@ async fn shared_service_is_fair_and_skips_dropped_calls() {
     for call in &mut calls {
         assert!(poll_once(call).await.is_pending());
     }
-    // The first call holds the permit and waits for the rate limit. The fourth waits for the permit.
+    // The first call in the list holds the permit and waits for the rate limit. Drop the fourth, which waits for the
+    // permit.
     drop(calls.remove(3));
     drop(calls.remove(0));
     let answers: Vec<String> =
@@ -125,7 +126,7 @@ async fn call_limit_counts_stream_until_it_ends() {
     let mut second = Box::pin(ask_streamed(&provider));
     while let Some(event) = stream.recv().await {
         if matches!(event, StreamEvent::ResponseComplete(_)) {
-            // The receiver still exists, but the stream has ended.
+            // The receiver of the first stream still exists, but its stream has ended and released the permit.
             assert!(poll_once(&mut second).await.is_ready());
             break;
         }
@@ -150,7 +151,7 @@ async fn call_limit_is_released_if_stream_is_dropped_breaks_or_ends_early() {
     assert!(hanging.recv().await.is_some());
     drop(hanging);
 
-    // These two are kept until the end of the test.
+    // Keep both receivers until the end of the test. Their permits must be released before.
     let mut broken = provider.complete_stream_ref(request().view()).await.unwrap().receiver;
     while !matches!(broken.recv().await, Some(StreamEvent::Error(_))) {}
     let mut ended = provider.complete_stream_ref(request().view()).await.unwrap().receiver;
@@ -174,7 +175,7 @@ async fn call_limit_is_shared_by_services_of_its_layer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn zero_limit_blocks_and_maximum_limit_does_not() {
+async fn call_limit_of_zero_blocks_and_of_usize_max_does_not() {
     let inner = script([Reply::text("yes")]);
     let closed = ServiceProvider::layered(CallLimitLayer::new(0), inner.clone());
     assert!(tokio::time::timeout(seconds(3_600), ask(&closed)).await.is_err());

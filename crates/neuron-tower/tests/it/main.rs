@@ -1,4 +1,4 @@
-//! Tests of layers around providers. One binary, so that it is linked once.
+//! Tests of layers around providers, in one binary, which is linked only once.
 
 mod agent;
 mod buffer;

@@ -1,4 +1,4 @@
-//! The decisions, numbers and delays of retries, on a paused clock.
+//! Tests of the number and the delays of retries, with a paused clock.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ async fn jittered_delay_is_within_the_bound() {
         let layers = ServiceBuilder::new().retry(RetryTransient::new());
         let start = Instant::now();
         assert_eq!(ask(&ServiceProvider::layered(layers, inner)).await.unwrap(), "yes");
-        // tokio's timers have a resolution of a millisecond.
+        // tokio's timers have a resolution of one millisecond, so a delay may be 1 ms longer.
         assert!(start.elapsed() <= millis(501));
     }
 }
@@ -81,7 +81,8 @@ async fn retries_are_counted_per_call() {
     inner.assert_complete();
 }
 
-/// For every class of error, direct and in tower's box, checks the number of calls and the class of the final error.
+/// Checks the number of calls and the class of the final error, for every class of error. Each error is tested directly
+/// and inside a `tower::BoxError`.
 #[tokio::test(start_paused = true)]
 async fn only_temporary_errors_are_retried() {
     use ProviderError as E;

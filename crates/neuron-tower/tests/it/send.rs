@@ -1,4 +1,4 @@
-//! Stacks are providers with `Send` futures, even around a generic provider.
+//! Tests that providers with layers have `Send` futures, even around a generic provider.
 
 use std::future::IntoFuture as _;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use tower::{BoxError, ServiceBuilder};
 
 use crate::support::ask;
 
-/// A stack with an explicit type.
+/// The type of a provider with layers, written out.
 type Typed<P> = ServiceProvider<
     ConcurrencyLimit<Retry<RetryTransient, SharedService<RateLimit<Timeout<ProviderService<P>>>>>>,
 >;
@@ -34,7 +34,7 @@ fn typed<P: Provider + 'static>(provider: P) -> Typed<P> {
     ServiceProvider::layered(layers, provider)
 }
 
-/// Wraps any provider in a stack, in a generic function.
+/// Wraps any provider with layers.
 fn generic<P: Provider + 'static>(provider: P) -> impl Provider + 'static {
     typed(typed(provider))
 }
@@ -56,7 +56,7 @@ async fn agent_with_generic_stack_runs_on_other_tasks() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn calls_from_many_threads_share_a_stack() {
+async fn calls_from_many_threads_share_the_layers() {
     let provider = typed(ScriptedProvider::new((0..200).map(|n| n.to_string())));
     let owned = ServiceProvider::layered(
         ServiceBuilder::new()

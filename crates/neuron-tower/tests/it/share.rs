@@ -1,4 +1,4 @@
-//! A shared service with clones that become ready, are called, or are kept, as tower's layers use it.
+//! Tests of `SharedService`, with clones that become ready, are called, are dropped or are kept, as in tower's layers.
 
 use std::future::{Ready, poll_fn, ready};
 use std::task::{Context, Poll};
@@ -12,7 +12,7 @@ use tower::{BoxError, Service, ServiceBuilder};
 
 use crate::support::{CallRecorder, ask, in_time, seconds};
 
-/// A service that returns the request, or fails to become ready.
+/// A service that returns its request. If `fails` is set, its `poll_ready` fails.
 struct Echo {
     fails: bool,
 }
@@ -41,7 +41,7 @@ async fn poll_ready<S: Service<u32>>(service: &mut S) -> Poll<Result<(), S::Erro
 
 #[tokio::test(start_paused = true)]
 async fn ready_clone_holds_permit_until_it_is_called() {
-    // If two clones were ready at once, the rate limit would panic at the second call.
+    // If two clones were ready at the same time, the rate limit would panic at the second call.
     let limited = RateLimit::new(Echo { fails: false }, Rate::new(1, seconds(10)));
     let mut first = SharedService::new(limited);
     let mut second = first.clone();
@@ -77,8 +77,8 @@ async fn clone_with_readiness_error_releases_permit() {
     drop(first);
 }
 
-/// Several tasks, each polled only when it is woken. A rate limit has one timer, which wakes only the last task that
-/// polled it.
+/// Each task is polled only when it is woken. A rate limit has one timer, which wakes only the last task that polled
+/// the timer. Therefore the shared service must wake the other tasks itself.
 #[tokio::test(start_paused = true)]
 async fn all_tasks_waiting_for_shared_rate_limit_wake() {
     let inner = CallRecorder::new((0..5).map(|_| Reply::text("yes")));

@@ -1,4 +1,4 @@
-//! Shared providers and helpers.
+//! Providers and helper functions for the tests.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -44,14 +44,15 @@ pub(crate) async fn ask(provider: &impl Provider) -> Result<String, ProviderErro
     Ok(in_time(provider.complete_ref(request.view())).await?.message.text())
 }
 
-/// Calls a provider for a stream and reads it to its end.
+/// Requests a stream from a provider, reads it to its end, and returns the text of its response.
 pub(crate) async fn ask_streamed(provider: &impl Provider) -> Result<String, ProviderError> {
     let request = request();
     let handle = in_time(provider.complete_stream_ref(request.view())).await?;
     Ok(in_time(handle.into_response()).await?.message.text())
 }
 
-/// Fails a test that hangs. On a paused clock the timeout elapses when no other timer is left.
+/// Waits for a future, and panics if it hangs. On a paused clock, the timeout expires as soon as no earlier timer is
+/// left.
 pub(crate) async fn in_time<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(seconds(1_000_000), future).await.expect("it hangs")
 }
@@ -61,7 +62,7 @@ pub(crate) async fn poll_once<F: Future>(future: &mut Pin<Box<F>>) -> Poll<F::Ou
     poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
 }
 
-/// Reads the rest of a stream.
+/// Reads a stream to its end and returns the events.
 pub(crate) async fn rest(mut handle: StreamHandle) -> Vec<StreamEvent> {
     let mut events = Vec::new();
     while let Some(event) = handle.receiver.recv().await {
@@ -70,8 +71,10 @@ pub(crate) async fn rest(mut handle: StreamHandle) -> Vec<StreamEvent> {
     events
 }
 
-/// Forwards calls to another provider, and records the maximum number of open calls and their start times. Its methods
-/// with an owned request fail, because layers must borrow it.
+/// A provider that forwards calls to another provider. It records the start times of the calls and the maximum number
+/// of open calls.
+///
+/// Its methods with an owned request fail, because layers must pass requests by reference.
 #[derive(Clone, Default)]
 pub(crate) struct CallRecorder {
     inner: ScriptedProvider,
@@ -91,17 +94,17 @@ impl CallRecorder {
         Self { inner: script(replies), state: Arc::default() }
     }
 
-    /// Returns the maximum number of open calls. A stream counts until it begins.
+    /// Returns the maximum number of open calls. A streamed call counts until its stream starts.
     pub(crate) fn most_open(&self) -> usize {
         self.state.most.load(Ordering::SeqCst)
     }
 
-    /// Returns the start time of each call, in seconds since `start`.
+    /// Returns the start times of the calls, in seconds since `start`.
     pub(crate) fn begun(&self, start: Instant) -> Vec<u64> {
         self.state.begun.lock().unwrap().iter().map(|at| (*at - start).as_secs()).collect()
     }
 
-    /// Returns the addresses of the messages of each call. They differ if the request is copied.
+    /// Returns the addresses of the messages of the calls. The addresses differ if a request was copied.
     pub(crate) fn histories(&self) -> Vec<usize> {
         self.state.histories.lock().unwrap().clone()
     }

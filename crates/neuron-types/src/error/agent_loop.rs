@@ -20,38 +20,39 @@ pub enum LoopError {
     /// The compaction of the history failed.
     #[error("context error: {0}")]
     Context(#[source] ContextError),
-    /// The run reached its limit on turns.
+    /// The run reached its maximum number of turns, which is the value of the variant.
     #[error("max turns reached ({0})")]
     MaxTurns(usize),
-    /// The run reached the usage limit that the text names.
+    /// The run reached a usage limit. The text names the limit.
     #[error("usage limit exceeded: {0}")]
     UsageLimitExceeded(String),
-    /// A typed run ended without a valid output. The model exceeded the retries, refused, or was cut off.
+    /// A typed run ended without a valid output. All retries were used, the model refused, or the response was cut off.
     #[error("invalid output (attempt {attempts}): {reason}")]
     InvalidOutput {
         /// The model's last output, either a text or the arguments of the output tool.
         raw: String,
-        /// The reason why the output is invalid, and the place in it.
+        /// The reason why the output is invalid, and the position of the fault in the output.
         reason: String,
-        /// Number of outputs that the model gave in this run.
+        /// Number of outputs that the model produced in this run.
         attempts: usize,
-        /// The stop reason of the last response. It distinguishes a refusal or a truncated response from an invalid
-        /// one.
+        /// The stop reason of the last response. The stop reason distinguishes a refusal or a truncated response from
+        /// an invalid output.
         stop_reason: StopReason,
     },
     /// A hook ended the run.
     #[error("terminated by hook: {0}")]
     HookTerminated(String),
-    /// The cancellation token was triggered.
+    /// The run was cancelled through its cancellation token.
     #[error("cancelled")]
     Cancelled,
-    /// The durable engine ended the run. The run was cancelled there, or continues as a new execution.
+    /// The durable engine ended the run, for example because the engine cancelled the run or continues it as a new
+    /// execution.
     #[error("durable execution: {0}")]
     Durable(#[source] DurableError),
-    /// The run stopped because calls need an approval. It continues with the decisions on them.
+    /// The run stopped because tool calls need an approval. Continue the run with the decisions on these calls.
     #[error("approval required for {}", listed(.0))]
     ApprovalRequired(Box<PendingApproval>),
-    /// A run that waits for an approval cannot continue with this input. It still waits.
+    /// A run that waits for an approval cannot continue with this input. The run still waits.
     #[error("approval: {0}")]
     Approval(#[from] ApprovalError),
     /// The conversation could not be stored.
@@ -59,7 +60,10 @@ pub enum LoopError {
     Storage(#[from] StorageError),
 }
 
-/// An error of the durable engine stays [`LoopError::Durable`], even if a strategy received it from its model call.
+/// Converts into [`LoopError::Context`], or [`LoopError::Durable`] if the cause is an error of the durable engine.
+///
+/// A strategy receives an engine's error from its model call as a [`ProviderError::Other`]. See
+/// [`DurableProvider`](crate::DurableProvider).
 impl From<ContextError> for LoopError {
     fn from(error: ContextError) -> Self {
         match error {
@@ -77,13 +81,13 @@ impl From<ContextError> for LoopError {
 }
 
 impl LoopError {
-    /// Returns `true` if the model call used no tokens, because the provider refused it or it was not sent.
+    /// Returns `true` for a model call that used no tokens. See [`ProviderError::takes_no_tokens`].
     #[must_use]
     pub fn takes_no_tokens(&self) -> bool {
         matches!(self, Self::Provider(error) if error.takes_no_tokens())
     }
 
-    /// Returns `true` if the same run may succeed later.
+    /// Returns `true` if a retry of the same run may succeed.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -95,7 +99,7 @@ impl LoopError {
         }
     }
 
-    /// Returns the name of the variant. It is stable across versions.
+    /// Returns the name of the variant. The name is stable across versions.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -114,8 +118,8 @@ impl LoopError {
         }
     }
 
-    /// Returns the kind of the inner error of the provider, tool or engine, for example `RateLimit`. Without an inner
-    /// error, returns [`kind`](Self::kind).
+    /// Returns the kind of the inner error of the provider, tool or engine, for example `RateLimit`. Returns
+    /// [`kind`](Self::kind) if there is no such inner error.
     #[must_use]
     pub fn innermost_kind(&self) -> &'static str {
         match self {
@@ -128,13 +132,14 @@ impl LoopError {
         }
     }
 
-    /// Returns `true` if the error's text may quote arguments, results or responses of the conversation. Logs and
-    /// exporters that exclude content must omit such a text.
+    /// Returns `true` if the error's text may quote arguments, results or responses of the conversation.
+    ///
+    /// Logs and exporters that exclude content must then omit the error's text.
     #[must_use]
     pub fn may_quote_conversation(&self) -> bool {
         match self {
             Self::Tool(_) | Self::InvalidOutput { .. } => true,
-            // The text of a malformed response quotes it.
+            // These texts may quote a malformed response.
             Self::Provider(error)
             | Self::Context(ContextError::Provider(error))
             | Self::Durable(DurableError::Provider(error)) => {
@@ -148,7 +153,8 @@ impl LoopError {
         }
     }
 
-    /// Returns `true` if the run, or an agent inside one of its calls, waits for an approval. That is no failure.
+    /// Returns `true` if the run, or an agent inside one of its calls, waits for an approval. Then the run has not
+    /// failed.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         matches!(
@@ -160,12 +166,14 @@ impl LoopError {
     }
 }
 
+/// Formats the names and ids of the pending calls as a list.
 fn listed(pending: &PendingApproval) -> String {
     let calls = pending.calls.iter().map(|pending| &pending.call);
     calls.map(|call| format!("`{}` ({})", call.name, call.id)).collect::<Vec<_>>().join(", ")
 }
 
-/// A failure of the model or of a tool has the same variant with and without an engine.
+/// Converts an error of a model or tool call into the variant that a run without an engine returns. Any other error
+/// becomes [`LoopError::Durable`].
 impl From<DurableError> for LoopError {
     fn from(error: DurableError) -> Self {
         match error {
@@ -186,21 +194,21 @@ pub enum ContextError {
     /// The strategy's model call failed.
     #[error("provider error during summarization: {0}")]
     Provider(#[from] ProviderError),
-    /// The strategy's model call gave no usable summary. The response was a refusal, cut off or empty.
+    /// The strategy's model call returned no usable summary. The response was a refusal, cut off or empty.
     #[error("compaction failed: {reason}")]
     InvalidSummary {
         /// The reason why the response is not usable.
         reason: String,
-        /// The tokens of the call.
+        /// The tokens that the model call used.
         usage: TokenUsage,
     },
-    /// A setting is invalid. The text names it and its valid values.
+    /// A setting of the strategy is invalid. The text names the setting and its valid values.
     #[error("invalid setting: {0}")]
     InvalidSetting(String),
 }
 
 impl ContextError {
-    /// Returns the tokens that the failed compaction used, if known.
+    /// Returns the tokens that the failed compaction used. Returns `None` if no model call returned a response.
     #[must_use]
     pub fn usage(&self) -> Option<&TokenUsage> {
         match self {
@@ -210,11 +218,11 @@ impl ContextError {
     }
 }
 
-/// The error of a hook. The loop logs it and continues.
+/// The error of a hook. The agent loop logs the error, and the run continues.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HookError {
-    /// The hook failed.
+    /// The hook could not handle the event. The text is the reason.
     #[error("hook failed: {0}")]
     Failed(String),
     /// Any other error.

@@ -1,73 +1,77 @@
 //! Errors of decisions on pending calls.
 
-/// The reason why a run that waits for an approval cannot continue. No call was executed, and the run still waits.
+/// The reason why a run that waits for an approval cannot continue with the given decisions.
+///
+/// No pending call was executed, and the run still waits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApprovalError {
-    /// The agent waits for no approval. It never did, it has continued already, or another run has started.
+    /// The agent does not wait for an approval. Either no call needed an approval, or the run has continued already, or
+    /// another run was started.
     #[error("the agent waits for no approval")]
     NothingPending,
-    /// The call was decided on before, according to the session, which has its outcome.
+    /// The call was decided on before. The stored session contains the outcome of the call.
     #[error(
         "the pending call `{id}` was decided on before: load the session, which has the outcome"
     )]
     AlreadyDecided {
-        /// The call's id.
+        /// Id of the call.
         id: String,
     },
     /// A decision refers to a call that is not pending.
     #[error("no call `{id}` is pending")]
     UnknownCall {
-        /// The call's id.
+        /// Id of the call to which the decision refers.
         id: String,
     },
-    /// Some calls have no decision, and the decisions are not marked as partial.
+    /// Some pending calls have no decision, and the decisions are not marked as partial.
     #[error("no decision on the pending calls {}", listed(.ids))]
     Undecided {
-        /// The ids of the calls.
+        /// Ids of the calls without a decision.
         ids: Vec<String>,
     },
-    /// A sub-agent inside the call waits. Decide on the sub-agent's calls instead.
+    /// The decision is on a call inside which a sub-agent waits. Decide on the sub-agent's calls instead.
     #[error("a sub-agent waits inside the call `{id}`; decide on its calls with `nested`")]
     Nested {
-        /// The call's id.
+        /// Id of the call.
         id: String,
     },
-    /// No sub-agent inside the call waits.
+    /// The decisions are on the calls of a sub-agent inside a call, but no sub-agent waits there. Decide on the call
+    /// itself instead.
     #[error("no sub-agent waits inside the call `{id}`; decide on the call itself")]
     NotNested {
-        /// The call's id.
+        /// Id of the call.
         id: String,
     },
-    /// The edited arguments are invalid for the tool.
+    /// The edited arguments of a call are invalid for its tool.
     #[error("the edited arguments of the call `{id}` do not fit: {reason}")]
     InvalidInput {
-        /// The call's id.
+        /// Id of the call.
         id: String,
-        /// The reason why they are invalid.
+        /// The reason why the arguments are invalid.
         reason: String,
     },
-    /// The stored state is inconsistent. Its conversation does not end with the results of a response that made the
-    /// pending calls.
+    /// The stored state of the run is inconsistent. For example, its conversation does not contain the response that
+    /// made the pending calls.
     #[error("the pending state is not whole: {reason}")]
     Malformed {
-        /// The inconsistency.
+        /// Description of the inconsistency.
         reason: String,
     },
-    /// The agent signs its approval requests, and the call's signature is missing, invalid or expired.
+    /// The agent signs its approval requests, and the signature of a pending call is missing, invalid or expired.
     #[error("the pending call `{id}` {reason}")]
     Signature {
-        /// The call's id.
+        /// Id of the call.
         id: String,
         /// The problem of the signature.
         reason: &'static str,
     },
-    /// A newer release wrote the stored state.
+    /// The stored state of the run was written by a newer release.
     #[error("the pending state has version {found}; this release reads up to {supported}")]
     UnsupportedVersion {
-        /// The version of the state.
+        /// The format version of the stored state.
         found: u32,
-        /// The newest supported version.
+        /// The newest format version that this release supports.
         supported: u32,
     },
 }

@@ -9,13 +9,13 @@ pub enum DurableError {
     /// An activity failed after all retries of the engine.
     #[error("activity failed: {0}")]
     ActivityFailed(String),
-    /// The execution was cancelled from outside.
+    /// The engine's execution of the run was cancelled.
     #[error("workflow cancelled")]
     Cancelled,
     /// No signal arrived before the timeout.
     #[error("signal timeout")]
     SignalTimeout,
-    /// The run continues as a new execution.
+    /// The current execution ended, and the run continues as a new execution of the engine.
     #[error("continue as new: {0}")]
     ContinueAsNew(String),
     /// The model call failed with the provider's error.
@@ -24,10 +24,12 @@ pub enum DurableError {
     /// The tool call failed with the tool's error, which may be [`ToolError::ModelRetry`].
     #[error("tool error: {0}")]
     Tool(#[from] ToolError),
-    /// On replay the loop requested another step than the journal holds, because the code or its configuration changed.
+    /// On replay, the loop requested a different step than the journal contains.
+    ///
+    /// The agent's code or configuration was changed since the journal was written.
     #[error("replay differs from the journal: expected {expected}, got {got}")]
     NonDeterminism {
-        /// The step in the journal.
+        /// The step that the journal contains.
         expected: String,
         /// The step that the loop requested.
         got: String,
@@ -38,7 +40,7 @@ pub enum DurableError {
 }
 
 impl DurableError {
-    /// Creates a copy of the error. A boxed error is copied as its text.
+    /// Copies the error. A boxed source error is copied as its text, because it cannot be cloned.
     #[must_use]
     pub fn again(&self) -> Self {
         match self {
@@ -55,7 +57,7 @@ impl DurableError {
         }
     }
 
-    /// Returns the name of the variant. It is stable across versions.
+    /// Returns the name of the variant. The name is stable across versions.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {

@@ -9,13 +9,13 @@ use crate::{BoxError, ProviderError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmbeddingError {
-    /// The key is missing or wrong, or lacks a permission.
+    /// The API key is missing or wrong, or lacks a permission.
     #[error("authentication failed: {0}")]
     Authentication(String),
-    /// The provider limits the rate of requests. Retryable.
+    /// The request exceeded the provider's rate limit. Retryable.
     #[error("rate limited{}", retry_hint(.retry_after))]
     RateLimit {
-        /// Delay that the provider requests.
+        /// Delay before the next attempt that the provider requests. `None` if the provider requests no delay.
         retry_after: Option<Duration>,
     },
     /// The request is malformed, for example with an empty input or an unknown model.
@@ -30,7 +30,7 @@ pub enum EmbeddingError {
     /// The provider is down or overloaded, or is loading the model. Retryable.
     #[error("service unavailable: {0}")]
     ServiceUnavailable(String),
-    /// A quota or a spending limit is used up.
+    /// A quota or a spending limit is exhausted.
     #[error("insufficient resources: {0}")]
     InsufficientResources(String),
     /// Any other error.
@@ -39,7 +39,7 @@ pub enum EmbeddingError {
 }
 
 impl EmbeddingError {
-    /// Returns `true` if the same request may succeed later.
+    /// Returns `true` if a retry of the same request may succeed.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(
@@ -51,7 +51,8 @@ impl EmbeddingError {
         )
     }
 
-    /// Returns the delay that the provider requests, if any. See [`ProviderError::retry_after`].
+    /// Returns the delay before the next attempt that the provider requests. Returns `None` if the provider requests no
+    /// delay. See [`ProviderError::retry_after`].
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -61,7 +62,7 @@ impl EmbeddingError {
         }
     }
 
-    /// Returns the name of the variant. It is stable across versions.
+    /// Returns the name of the variant. The name is stable across versions.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -77,7 +78,9 @@ impl EmbeddingError {
     }
 }
 
-/// For providers of both completions and embeddings, which share the code for requests.
+/// Converts the error to the variant with the same meaning.
+///
+/// A provider of both completions and embeddings can thus use the same code for both kinds of requests.
 impl From<ProviderError> for EmbeddingError {
     fn from(error: ProviderError) -> Self {
         match error {

@@ -6,16 +6,16 @@ use crate::BoxError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum McpError {
-    /// No connection was made. The process did not start, or the server did not respond.
+    /// The connection could not be established. The server process did not start, or the server did not respond.
     #[error("connection failed: {0}")]
     Connection(String),
-    /// The handshake failed.
+    /// The MCP handshake failed.
     #[error("initialization failed: {0}")]
     Initialization(String),
-    /// The request of a tool call failed.
+    /// The request that calls a tool failed.
     #[error("tool call failed: {0}")]
     ToolCall(String),
-    /// The connection broke.
+    /// The established connection failed.
     #[error("transport error: {0}")]
     Transport(String),
     /// Any other error.

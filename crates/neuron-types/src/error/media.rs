@@ -3,15 +3,15 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The error of an image or a document that cannot be used. Returned by [`ImageSource`](crate::ImageSource) and
-/// [`DocumentSource`](crate::DocumentSource).
+/// The error of an image or a document that cannot be used. Returned by the constructors of
+/// [`ImageSource`](crate::ImageSource) and [`DocumentSource`](crate::DocumentSource).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MediaError {
-    /// The file cannot be read. It is missing, is a directory, or access is denied.
+    /// The file cannot be read, for example because it is missing, is a directory, or access is denied.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// The path as passed by the caller.
+        /// The path of the file, as passed by the caller.
         path: PathBuf,
         /// The error of the operating system.
         source: io::Error,
@@ -19,15 +19,15 @@ pub enum MediaError {
     /// The content is empty.
     #[error("{}the content is empty", prefix(path))]
     Empty {
-        /// The path, if the content is from a file.
+        /// The path of the file. `None` if the content is not from a file.
         path: Option<PathBuf>,
     },
-    /// The type of the content is not accepted.
+    /// The MIME type of the content is not accepted.
     #[error("{}{}: accepted are {}", prefix(path), reason(*found), accepted.join(", "))]
     Type {
-        /// The path, if the content is from a file.
+        /// The path of the file. `None` if the content is not from a file.
         path: Option<PathBuf>,
-        /// The MIME type of the content, if known.
+        /// The MIME type of the content. `None` if it was not recognised.
         found: Option<&'static str>,
         /// The accepted MIME types.
         accepted: &'static [&'static str],
@@ -35,7 +35,7 @@ pub enum MediaError {
 }
 
 impl MediaError {
-    /// Adds the path of the file.
+    /// Sets the path of the file whose content caused the error.
     pub(crate) fn at(self, file: &Path) -> Self {
         let path = Some(file.to_owned());
         match self {
@@ -46,6 +46,7 @@ impl MediaError {
     }
 }
 
+/// Formats the path as the start of an error text. Returns an empty text without a path.
 fn prefix(path: &Option<PathBuf>) -> String {
     path.as_ref().map(|path| format!("{}: ", path.display())).unwrap_or_default()
 }

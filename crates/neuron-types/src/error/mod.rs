@@ -1,4 +1,5 @@
-//! The error enums of all neuron crates, one file per domain. Each crate's own `error.rs` maps into them.
+//! The error enums of all neuron crates, one file per domain. The file `error.rs` of another crate converts the errors
+//! of its dependencies into these enums.
 
 mod agent_loop;
 mod approval;

@@ -9,15 +9,15 @@ pub enum PermissionRuleError {
     InvalidRule {
         /// The rule's name or text.
         rule: String,
-        /// The reason why it is invalid.
+        /// The reason why the rule is invalid.
         reason: String,
     },
-    /// The base directory of relative paths is invalid.
+    /// The base directory of the rules' relative paths is invalid.
     #[error("the directory `{directory}` of permission rules {reason}")]
     InvalidDirectory {
-        /// The directory.
+        /// Path of the directory.
         directory: String,
-        /// The reason why it is invalid.
+        /// The reason why the directory is invalid.
         reason: String,
     },
 }

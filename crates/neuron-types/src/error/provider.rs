@@ -6,18 +6,18 @@ use crate::BoxError;
 
 /// The error of a provider.
 ///
-/// The text of a variant contains the HTTP status, the vendor's error code and message, and its request id, as far as
-/// they exist.
+/// The text of a variant contains the HTTP status, the vendor's error code, the vendor's message and the request id, if
+/// the response had them.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProviderError {
     /// The connection failed, for example because of DNS, TLS or a reset. Retryable.
     #[error("network error: {0}")]
     Network(#[source] BoxError),
-    /// The provider limits the rate of requests. Retryable.
+    /// The request exceeded the provider's rate limit. Retryable.
     #[error("rate limited{}", retry_hint(.retry_after))]
     RateLimit {
-        /// Delay that the provider requests.
+        /// Delay before the next attempt that the provider requests. `None` if the provider requests no delay.
         retry_after: Option<Duration>,
     },
     /// The provider is loading the model. Retryable.
@@ -29,14 +29,14 @@ pub enum ProviderError {
     /// The provider is down or overloaded. Retryable.
     #[error("service unavailable: {0}")]
     ServiceUnavailable(String),
-    /// The key is missing or wrong, or lacks a permission.
+    /// The API key is missing or wrong, or lacks a permission.
     #[error("authentication failed: {0}")]
     Authentication(String),
-    /// The request is malformed, or requests a feature that the model does not have.
+    /// The request is malformed, or requires a feature that the model does not support.
     #[error("invalid request: {0}")]
     InvalidRequest(String),
-    /// The request and the space for the response exceed the model's context window. A shorter conversation may
-    /// succeed.
+    /// The request and the space for the response together exceed the model's context window. A shorter conversation
+    /// may succeed.
     #[error("context window exceeded: {0}")]
     ContextWindowExceeded(String),
     /// The provider does not have the model.
@@ -54,7 +54,7 @@ pub enum ProviderError {
 }
 
 impl ProviderError {
-    /// Returns `true` if the same request may succeed later.
+    /// Returns `true` if a retry of the same request may succeed.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(
@@ -67,11 +67,12 @@ impl ProviderError {
         )
     }
 
-    /// Returns the delay that the provider requests, if any.
+    /// Returns the delay before the next attempt that the provider requests. Returns `None` if the provider requests no
+    /// delay.
     ///
-    /// [`RateLimit`](Self::RateLimit) has a field for it. For [`ServiceUnavailable`](Self::ServiceUnavailable) and
-    /// [`ModelLoading`](Self::ModelLoading), the delay is at the end of the text, in the format of
-    /// [`with_retry_after`](Self::with_retry_after). Other errors have none.
+    /// [`RateLimit`](Self::RateLimit) has a field for the delay. For [`ServiceUnavailable`](Self::ServiceUnavailable)
+    /// and [`ModelLoading`](Self::ModelLoading), the delay is parsed from the end of the text, in the format of
+    /// [`with_retry_after`](Self::with_retry_after). Other errors have no delay.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -81,12 +82,12 @@ impl ProviderError {
         }
     }
 
-    /// Sets the delay that the provider requests.
+    /// Sets the delay before the next attempt that the provider requests. An earlier delay is replaced.
     ///
-    /// [`ServiceUnavailable`](Self::ServiceUnavailable) and [`ModelLoading`](Self::ModelLoading) hold only a text, so
-    /// the delay is appended to it: `503: busy, retry after 1.5s`. The delay is thereby kept in journals and in
-    /// converted errors. An earlier delay is replaced. Errors other than these two and [`RateLimit`](Self::RateLimit)
-    /// are returned unchanged.
+    /// [`ServiceUnavailable`](Self::ServiceUnavailable) and [`ModelLoading`](Self::ModelLoading) hold only a text. For
+    /// these, the delay is appended to the text: `503: busy, retry after 1.5s`. Journals and converted errors keep the
+    /// text, and therefore the delay. [`RateLimit`](Self::RateLimit) stores the delay in its field. Any other error is
+    /// returned unchanged.
     ///
     /// # Example
     ///
@@ -109,8 +110,10 @@ impl ProviderError {
         }
     }
 
-    /// Returns `true` if the request may have reached the provider. Returns `false` for a [`Network`](Self::Network)
-    /// error with an [`Unsent`] source. Such a request used no tokens.
+    /// Returns `true` if the request may have reached the provider.
+    ///
+    /// Returns `false` for a [`Network`](Self::Network) error with an [`Unsent`] error among its sources. The request
+    /// then used no tokens.
     #[must_use]
     pub fn was_sent(&self) -> bool {
         let Self::Network(error) = self else {
@@ -122,7 +125,8 @@ impl ProviderError {
             .any(|error| error.is::<Unsent>())
     }
 
-    /// Returns `true` if the call used no tokens, because the provider refused it or it was not [sent](Self::was_sent).
+    /// Returns `true` if the call used no tokens, because the provider refused the request or the request was not
+    /// [sent](Self::was_sent).
     #[must_use]
     pub fn takes_no_tokens(&self) -> bool {
         let is_refused = matches!(
@@ -139,7 +143,7 @@ impl ProviderError {
         is_refused || !self.was_sent()
     }
 
-    /// Returns the name of the variant. It is stable across versions, because retry policies and journals use it.
+    /// Returns the name of the variant. The name is stable across versions, because retry policies and journals use it.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -159,15 +163,15 @@ impl ProviderError {
     }
 }
 
-/// Returns the end of a rate limit's text, `, retry after 2s`, or an empty text.
+/// Formats the delay for the end of an error text, as `, retry after 2s`. Returns an empty text if there is no delay.
 pub(super) fn retry_hint(retry_after: &Option<Duration>) -> String {
     retry_after.map(|delay| format!(", retry after {delay:?}")).unwrap_or_default()
 }
 
-/// Separates the delay from the text before it.
+/// The text between an error text and the delay at its end.
 const DELAY: &str = ", retry after ";
 
-/// Appends a delay in seconds. It replaces an earlier delay.
+/// Appends a delay in seconds to an error text. An earlier delay at the end of the text is replaced.
 fn write_delay(mut text: String, delay: Duration) -> String {
     if read_delay(&text).is_some() {
         text.truncate(text.rfind(DELAY).unwrap_or(text.len()));
@@ -175,13 +179,14 @@ fn write_delay(mut text: String, delay: Duration) -> String {
     format!("{text}{DELAY}{}s", delay.as_secs_f64())
 }
 
-/// Parses the delay at the end of a text.
+/// Parses the delay that [`write_delay`] appended to an error text. Returns `None` if the text does not end with a
+/// delay.
 pub(super) fn read_delay(text: &str) -> Option<Duration> {
     let (_, delay) = text.rsplit_once(DELAY)?;
     Duration::try_from_secs_f64(delay.strip_suffix('s')?.parse().ok()?).ok()
 }
 
-/// The source of a [`ProviderError::Network`] whose request was not sent, because no connection could be established.
+/// The source of a [`ProviderError::Network`] if the request was not sent because no connection could be established.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct Unsent(pub BoxError);

@@ -8,8 +8,8 @@ use crate::{BoxError, ProviderError, ToolError, UncertainEffect};
 
 /// A serialisable provider or tool error.
 ///
-/// A durable engine journals a failure that the model or the loop must see. Replay turns the record back into an error
-/// of the same kind with the same text. A boxed source becomes its text.
+/// A durable engine stores the record of a failed call in its journal. On replay it converts the record back into an
+/// error of the same kind with the same text. A boxed source error is stored as its text.
 ///
 /// # Example
 ///
@@ -27,13 +27,13 @@ use crate::{BoxError, ProviderError, ToolError, UncertainEffect};
 pub struct ErrorRecord {
     /// Stable name of the error, from [`ProviderError::kind`] or [`ToolError::kind`].
     pub kind: String,
-    /// The error's own text, without the prefix of its kind.
+    /// The text of the error, without the prefix that its `Display` adds, such as `network error: `.
     #[serde(default)]
     pub detail: String,
-    /// Delay of a rate limit, or duration of a timeout, in milliseconds.
+    /// Delay of a rate limit, or duration of a timeout, in milliseconds. `None` for any other error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub millis: Option<u64>,
-    /// Set if the call may have had its effect. See [`ToolError::is_uncertain`].
+    /// Set if the failed call may have had its effect. See [`ToolError::is_uncertain`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_uncertain: bool,
 }
@@ -48,7 +48,7 @@ impl ErrorRecord {
         }
     }
 
-    /// Converts the record back into a provider error.
+    /// Converts the record back into a provider error. An unknown kind becomes [`ProviderError::Other`].
     #[must_use]
     pub fn into_provider_error(self) -> ProviderError {
         use ProviderError as E;
@@ -69,7 +69,7 @@ impl ErrorRecord {
         }
     }
 
-    /// Converts the record back into a tool error.
+    /// Converts the record back into a tool error. An unknown kind becomes [`ToolError::ExecutionFailed`].
     #[must_use]
     pub fn into_tool_error(self) -> ToolError {
         match self.kind.as_str() {
@@ -83,7 +83,7 @@ impl ErrorRecord {
                 Ok(pending) => ToolError::ApprovalRequired(pending),
                 Err(error) => ToolError::ExecutionFailed(Box::new(error)),
             },
-            // The type of the source is lost, but the uncertainty decides whether the call may run
+            // The type of the source is lost, but its uncertainty must survive. It decides whether the call may run
             // again.
             _ if self.is_uncertain => {
                 ToolError::ExecutionFailed(Box::new(UncertainEffect(self.detail)))
@@ -136,6 +136,7 @@ impl From<&ToolError> for ErrorRecord {
     }
 }
 
+/// Creates the source error of a record, whose original type is lost.
 fn text(detail: String) -> BoxError {
     detail.into()
 }

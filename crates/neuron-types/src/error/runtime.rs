@@ -9,8 +9,9 @@ pub enum StorageError {
     /// The session does not exist.
     #[error("session not found: {0}")]
     NotFound(String),
-    /// Another writer changed the session since it was read, or its id exists already. Nothing was written. Load the
-    /// session again and repeat the change.
+    /// The session was changed by another writer since it was loaded, or a new session's id exists already.
+    ///
+    /// Nothing was written. Load the session again and repeat the change.
     #[error(
         "session {id} was changed or created by another writer; read it again and repeat the change"
     )]
@@ -21,27 +22,27 @@ pub enum StorageError {
     /// The session id is invalid.
     #[error("invalid session id {id:?}: {reason}")]
     InvalidId {
-        /// The id, shortened.
+        /// The id, shortened to 64 characters.
         id: String,
-        /// The reason why it is invalid.
+        /// The reason why the id is invalid.
         reason: String,
     },
-    /// The stored data is not a complete session. It is left unchanged.
+    /// The stored data is not a complete session. The storage does not change the data.
     #[error("{location} is not a whole session: {reason}; it is left as it is")]
     Corrupt {
-        /// The file or the row.
+        /// The file or the database row that contains the data.
         location: String,
-        /// The problem of the data.
+        /// The reason why the data is not a session.
         reason: String,
     },
-    /// A newer version wrote the stored data. It is left unchanged.
+    /// The stored data was written by a newer version. The storage does not change the data.
     #[error("{location} has format version {found}, and this version reads up to {supported}")]
     UnsupportedVersion {
-        /// The file or the database.
+        /// The file or the database that contains the data.
         location: String,
-        /// Version of the data.
+        /// Format version of the data.
         found: u64,
-        /// The newest supported version.
+        /// The newest format version that this version of neuron supports.
         supported: u64,
     },
     /// The session could not be serialised or deserialised.
@@ -55,7 +56,7 @@ pub enum StorageError {
     Other(BoxError),
 }
 
-/// A failure to serialise or to parse JSON.
+/// Converts into [`StorageError::Serialization`].
 impl From<serde_json::Error> for StorageError {
     fn from(error: serde_json::Error) -> Self {
         Self::Serialization(error.to_string())
@@ -66,21 +67,21 @@ impl From<serde_json::Error> for StorageError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SandboxError {
-    /// The tool's own error. Callers receive it unchanged.
+    /// The tool itself returned an error. The caller of the tool receives this error unchanged.
     #[error(transparent)]
     Tool(#[from] ToolError),
     /// The tool failed inside the sandbox.
     #[error("execution failed in the sandbox: {0}")]
     ExecutionFailed(String),
-    /// The tool and all processes that it had started were stopped.
+    /// The tool exceeded a limit. The tool and all processes that it started were stopped.
     #[error("stopped: it needed more than {limit}")]
     LimitExceeded {
         /// The exceeded limit.
         limit: SandboxLimit,
-        /// The output until then.
+        /// The output that the tool had written before it was stopped.
         output: Box<CommandOutput>,
     },
-    /// The sandbox could not be set up or torn down, or refuses a tool that it cannot confine.
+    /// The sandbox could not be set up or torn down, or refused a tool that it cannot confine.
     #[error("sandbox setup failed: {0}")]
     SetupFailed(String),
     /// Any other error.

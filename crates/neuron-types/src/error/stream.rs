@@ -8,7 +8,8 @@ use crate::{BoxError, ContextError, LoopError, ProviderError};
 
 /// The error that ends an event stream.
 ///
-/// It can be cloned, and gives access to the original error.
+/// Unlike the other error types, it implements `Clone`. Clones share the original error, which
+/// [`as_provider`](Self::as_provider) and [`as_loop`](Self::as_loop) return.
 ///
 /// # Example
 ///
@@ -30,23 +31,23 @@ enum Cause {
 }
 
 impl StreamError {
-    /// Creates an error after which the same request may succeed.
+    /// Creates an error from a text. A retry of the same request may succeed.
     pub fn retryable(message: impl Into<String>) -> Self {
         Self(Arc::new(Cause::Text { message: message.into(), retryable: true }))
     }
 
-    /// Creates an error after which the same request would fail again.
+    /// Creates an error from a text. A retry of the same request would fail again.
     pub fn non_retryable(message: impl Into<String>) -> Self {
         Self(Arc::new(Cause::Text { message: message.into(), retryable: false }))
     }
 
-    /// Returns the error's text.
+    /// Returns the `Display` text of the error.
     #[must_use]
     pub fn message(&self) -> String {
         self.to_string()
     }
 
-    /// Returns `true` if the same request may succeed later.
+    /// Returns `true` if a retry of the same request may succeed.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match &*self.0 {
@@ -58,21 +59,23 @@ impl StreamError {
 
     /// Returns `true` if the error is not [retryable](Self::is_retryable) and does not come from a provider.
     ///
-    /// A provider's error is never final. After a lost connection, for example, it is only not retryable because the
-    /// reader has seen a part of the response. A caller that can discard this part may repeat the call.
+    /// A provider's error is never final, even if it is not retryable. For example, the connection may be lost in the
+    /// middle of a response. This error is not retryable, because the reader has received a part of the response. A
+    /// caller that can discard this part may repeat the call.
     #[must_use]
     pub fn is_final(&self) -> bool {
         !self.is_retryable() && self.as_provider().is_none()
     }
 
-    /// Returns the delay that the provider requests, if any.
+    /// Returns the delay before the next attempt that the provider requests. Returns `None` if the provider requests no
+    /// delay.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.as_provider().and_then(ProviderError::retry_after)
     }
 
-    /// Returns the stable name of the error, from [`LoopError::kind`] or [`ProviderError::kind`]. An error that was
-    /// created from a text returns `StreamError`.
+    /// Returns the stable name of the error, from [`LoopError::kind`] or [`ProviderError::kind`]. Returns `StreamError`
+    /// for an error that was created from a text.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match &*self.0 {
@@ -82,7 +85,7 @@ impl StreamError {
         }
     }
 
-    /// Returns the underlying error of the provider, if any.
+    /// Returns the provider's error that caused this error. Returns `None` if the cause is not a provider.
     #[must_use]
     pub fn as_provider(&self) -> Option<&ProviderError> {
         match &*self.0 {
@@ -94,7 +97,7 @@ impl StreamError {
         }
     }
 
-    /// Returns the underlying error of the loop, if the stream was an agent's run.
+    /// Returns the error of an agent's run. Returns `None` if the error is not from the stream of a run.
     #[must_use]
     pub fn as_loop(&self) -> Option<&LoopError> {
         match &*self.0 {
@@ -150,10 +153,14 @@ impl From<LoopError> for StreamError {
     }
 }
 
-/// Converts back into the provider's error, with its class and text.
+/// Converts into the provider's error that caused this error.
+///
+/// If other clones of the error exist, the result is a copy of the same variant with the same text. An error that was
+/// created from a text becomes [`ProviderError::ServiceUnavailable`] if it is retryable, and
+/// [`ProviderError::StreamError`] otherwise. Any other error becomes [`ProviderError::Other`].
 impl From<StreamError> for ProviderError {
     fn from(error: StreamError) -> Self {
-        // The sole owner gets the original error, with its sources.
+        // Without other clones, the original error can be moved out.
         let shared = match Arc::try_unwrap(error.0) {
             Ok(
                 Cause::Provider(error)
@@ -175,7 +182,8 @@ impl From<StreamError> for ProviderError {
     }
 }
 
-/// Copies an error that other clones still hold. A boxed source stays shared.
+/// Copies the provider error inside `shared`. A boxed source cannot be cloned, so the copy refers to the source inside
+/// `shared`.
 fn copy_of(error: &ProviderError, shared: &StreamError) -> ProviderError {
     use ProviderError as E;
     let source = || -> BoxError { Box::new(SharedSource(shared.clone())) };
@@ -195,7 +203,9 @@ fn copy_of(error: &ProviderError, shared: &StreamError) -> ProviderError {
     }
 }
 
-/// The boxed source of a shared provider error, without its outer text.
+/// The boxed source of a provider error that several [`StreamError`] clones share.
+///
+/// It displays the source and not the provider error, because the copied variant adds its own prefix.
 #[derive(Debug)]
 struct SharedSource(StreamError);
 

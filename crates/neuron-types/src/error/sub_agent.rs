@@ -2,14 +2,14 @@
 
 use crate::{LoopError, RegistryError, ToolError};
 
-/// The error of a sub-agent.
+/// The error of registering, starting or running a sub-agent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubAgentError {
-    /// No agent has this name.
+    /// No agent has the requested name.
     #[error("no agent is named `{name}`; the agents are: {}", listed(.known))]
     UnknownAgent {
-        /// The name.
+        /// The requested name.
         name: String,
         /// The names of all agents.
         known: Vec<String>,
@@ -17,28 +17,28 @@ pub enum SubAgentError {
     /// The agent is configured with a tool that is not among the given tools.
     #[error("the agent `{agent}` is to have the tool `{tool}`, which is not among the tools given")]
     UnknownTool {
-        /// The agent.
+        /// Name of the agent.
         agent: String,
-        /// The tool.
+        /// Name of the tool.
         tool: String,
     },
     /// The agents are nested too deeply.
     #[error("the agent `{agent}` would run at depth {depth}, and may at {max_depth} at the most")]
     DepthExceeded {
-        /// The agent.
+        /// Name of the innermost agent, which was not started.
         agent: String,
-        /// The depth of the agent, which is the number of agents around it, at least one.
+        /// The nesting depth of this agent, which is its number of outer agents. At least one.
         depth: usize,
         /// The maximum depth.
         max_depth: usize,
     },
-    /// The agents cannot be registered next to the other tools.
+    /// The tool of an agent could not be registered, for example because another tool has the same name.
     #[error(transparent)]
     Registry(#[from] RegistryError),
     /// The agent's run failed.
     #[error("the agent `{agent}` failed: {source}")]
     Run {
-        /// The agent.
+        /// Name of the agent.
         agent: String,
         /// The error of the run.
         source: Box<LoopError>,
@@ -46,7 +46,7 @@ pub enum SubAgentError {
 }
 
 impl SubAgentError {
-    /// Returns the error of the agent's run, if the run started.
+    /// Returns the error of the agent's run. Returns `None` if the run was not started.
     #[must_use]
     pub fn run_error(&self) -> Option<&LoopError> {
         match self {
@@ -56,11 +56,15 @@ impl SubAgentError {
     }
 }
 
+/// Formats names as a list. Returns `none` for an empty slice.
 fn listed(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// Converts into the error of the tool call inside which the agent ran. See the conversion of [`LoopError`].
+/// Converts into the error of the tool call inside which the agent ran.
+///
+/// A pending approval, a cancellation and a termination by a hook keep their meaning. Any other error becomes
+/// [`ToolError::ExecutionFailed`].
 impl From<SubAgentError> for ToolError {
     fn from(error: SubAgentError) -> Self {
         match error {

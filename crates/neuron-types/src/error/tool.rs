@@ -9,33 +9,38 @@ pub enum ToolError {
     /// No tool has this name.
     #[error("tool not found: {0}")]
     NotFound(String),
-    /// The arguments are invalid, and the model should not retry.
+    /// The arguments are invalid, and other arguments would not help either. See [`ModelRetry`](Self::ModelRetry).
     #[error("invalid input: {0}")]
     InvalidInput(String),
     /// The tool ran and failed.
     #[error("execution failed: {0}")]
     ExecutionFailed(#[source] BoxError),
-    /// A policy denies the call.
+    /// A permission policy denied the call.
     #[error("permission denied: {0}")]
     PermissionDenied(String),
     /// The call was cancelled.
     #[error("cancelled")]
     Cancelled,
-    /// The model should call again with other arguments. The text is the hint for it. This is not a failure.
+    /// The model should call the tool again with other arguments. The text tells the model what to change. The loop
+    /// does not treat this error as a failure of the tool.
     #[error("{0}")]
     ModelRetry(String),
-    /// An agent inside the call waits for an approval. This is not a failure. A loop that pauses for approvals stops,
-    /// and later calls the tool again with a [`ResumedApproval`](crate::ResumedApproval) in the context's extensions.
+    /// An agent inside the call waits for an approval. The loop does not treat this error as a failure of the tool.
+    ///
+    /// The parent run waits for the approval too. Then its loop calls the tool again, with a
+    /// [`ResumedApproval`](crate::ResumedApproval) in the extensions of the call's context.
     #[error("an agent inside the call needs an approval")]
     ApprovalRequired(Box<PendingApproval>),
-    /// A hook ended an agent inside the call. The parent run ends with [`LoopError::HookTerminated`] too, regardless of
-    /// its policy for tool errors.
+    /// A hook ended the run of an agent inside the call. The parent run also ends with [`LoopError::HookTerminated`],
+    /// regardless of its policy for tool errors.
     #[error("terminated by hook: {0}")]
     HookTerminated(String),
 }
 
-/// The result of a nested agent as the error of its tool call. A pending approval, a cancellation and a termination by
-/// a hook keep their meaning. Other errors are failures of the tool.
+/// Converts the error of a nested agent's run into the error of the tool call inside which the agent ran.
+///
+/// A pending approval, a cancellation and a termination by a hook keep their meaning. Any other error becomes
+/// [`ToolError::ExecutionFailed`].
 impl From<LoopError> for ToolError {
     fn from(error: LoopError) -> Self {
         match error {
@@ -47,14 +52,16 @@ impl From<LoopError> for ToolError {
     }
 }
 
-/// The source of a [`ToolError::ExecutionFailed`] whose call may have had its effect completely or in part.
+/// The source of a [`ToolError::ExecutionFailed`] if the failed call may have had its effect, completely or in part.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UncertainEffect(pub String);
 
 impl ToolError {
-    /// Returns `true` if the call may have had its effect although it failed. The source is then an [`UncertainEffect`]
-    /// or an [I/O timeout](std::io::ErrorKind::TimedOut).
+    /// Returns `true` if the call may have had its effect although it failed.
+    ///
+    /// This is the case for [`ExecutionFailed`](Self::ExecutionFailed) with an [`UncertainEffect`] or an
+    /// [I/O timeout](std::io::ErrorKind::TimedOut) as its source.
     #[must_use]
     pub fn is_uncertain(&self) -> bool {
         let Self::ExecutionFailed(source) = self else {
@@ -64,7 +71,7 @@ impl ToolError {
         source.is::<UncertainEffect>() || source.downcast_ref().is_some_and(is_late)
     }
 
-    /// Returns the name of the variant. It is stable across versions.
+    /// Returns the name of the variant. The name is stable across versions.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -80,28 +87,28 @@ impl ToolError {
     }
 }
 
-/// The error of registering a tool.
+/// The reason why a tool cannot be registered, or why an agent with the tool cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {
-    /// Another tool has the same name.
+    /// Another tool with the same name is registered.
     #[error("a tool named `{name}` is registered already")]
     NameTaken {
-        /// The name.
+        /// Name of both tools.
         name: String,
     },
-    /// The name is not valid for all vendors.
+    /// The tool's name is not valid for all vendors. A valid name has 1 to 64 ASCII letters, digits, `_` or `-`.
     #[error("a tool's name has 1 to 64 ASCII letters, digits, `_` or `-`, but one is `{name}`")]
     InvalidName {
-        /// The name.
+        /// The invalid name.
         name: String,
     },
-    /// Calls of the tool could never run.
+    /// Calls of the tool would always fail, for example because the sandbox refuses the tool.
     #[error("the tool `{name}` cannot run: {reason}")]
     CannotRun {
-        /// The name.
+        /// Name of the tool.
         name: String,
-        /// The missing precondition, or the refusal.
+        /// The missing precondition, or the reason of the sandbox's refusal.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Tests of all types, and of content and files that are refused.
+//! Tests of the detection of each MIME type, and of content and files that are refused.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use super::*;
 use crate::ModelContent;
 
-/// Signatures of images, as defined by <https://www.w3.org/TR/png-3/>, ITU-T T.81,
+/// Image files, which consist only of their signature, and their MIME types.
+///
+/// The signatures are defined by <https://www.w3.org/TR/png-3/>, ITU-T T.81,
 /// <https://www.w3.org/Graphics/GIF/spec-gif89a.txt> and RFC 9649.
 const IMAGES: [(&[u8], &str); 6] = [
     (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "image/png"),
@@ -83,7 +85,7 @@ fn other_types_are_named_in_the_error() {
     ] {
         check_refused(bytes, &format!("{found} is not accepted"));
     }
-    // Video, audio, UTF-16 and Latin-1 text, and a text that ends within a character.
+    // These are video, audio, UTF-16 text, Latin-1 text, and a UTF-8 text that ends within a character.
     for bytes in [
         &b"\0\0\0\x18ftypmp42"[..],
         b"RIFF\x1a\0\0\0WAVEfmt ",
@@ -98,7 +100,7 @@ fn other_types_are_named_in_the_error() {
 
 #[test]
 fn content_without_text_or_bytes_is_empty() {
-    // Content with only a byte order mark is an empty text.
+    // Content that consists of a byte order mark is an empty text.
     for bytes in [&b""[..], b"\xef\xbb\xbf"] {
         for error in [
             ImageSource::from_bytes(bytes).unwrap_err(),

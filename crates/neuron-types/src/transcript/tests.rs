@@ -1,4 +1,4 @@
-//! Table and property tests of `validate` and `repair`.
+//! Table tests and property tests of `validate` and `repair`.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -192,7 +192,8 @@ fn empty_message_is_kept() {
     assert_eq!(check_repaired(history), vec![Message::user("u"), assistant(vec![])]);
 }
 
-/// Generates valid rounds of texts and calls with all their results, with system messages between them.
+/// Generates valid histories of questions, responses, and calls with all their results. System messages are between
+/// them.
 fn valid_history() -> impl Strategy<Value = Vec<Message>> {
     let round = (0_usize..4, 0_usize..4, any::<bool>(), any::<bool>());
     prop::collection::vec(round, 0..8).prop_map(|rounds| {
@@ -267,8 +268,8 @@ proptest! {
     }
 }
 
-/// Regression test. The pin of a result without its call was left alone in its message, which providers reject as
-/// empty.
+/// Regression test. A result without its call was removed, and only the pin stayed in the message. Providers reject
+/// such a message as empty.
 #[test]
 fn empty_message_with_a_pin_is_removed() {
     let question = Message::user("go");

@@ -6,7 +6,7 @@ use neuron_types::{
     RequestRef, TokenUsage,
 };
 
-/// Keeps `0` messages, and reports usage.
+/// A strategy that keeps the given number of messages, and reports usage.
 struct Keep(usize);
 
 fn one_token() -> TokenUsage {

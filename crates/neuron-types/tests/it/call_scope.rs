@@ -1,4 +1,4 @@
-//! Tests of the scopes around a call in a durable context.
+//! Tests of `CallScope`, the hook scopes around a tool call in a durable context.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll, Waker};
@@ -24,7 +24,7 @@ async fn every_poll_is_inside_the_scopes_and_end_is_called_once() {
     let scope = CallScope::new(open([PollMode::Once, PollMode::Once], &log));
     assert_eq!(scope.run(two_polls(log.clone())).await, 7);
     assert_eq!(log.take(), "a( b( work )b )a a( b( work )b )a");
-    // A retry of the same call.
+    // A durable context may retry the same call.
     scope.clone().run(two_polls(log.clone())).await;
     assert_eq!(log.take(), "a( b( work )b )a a( b( work )b )a");
     let other = scope.clone();
@@ -48,9 +48,9 @@ fn parallel_calls_have_separate_scopes() {
     assert_eq!((first.take().as_str(), second.take().as_str()), ("a( work )a", ""));
 }
 
-/// A durable context around another one may run the same call inside itself.
+/// A durable context may wrap another one. Then both run the same call inside its scopes.
 #[tokio::test]
-async fn nested_run_enters_the_scopes_once() {
+async fn nested_run_of_one_call_enters_the_scopes_once() {
     let log = Log::default();
     let scope = scope(&log);
     assert_eq!(scope.run(scope.clone().run(two_polls(log.clone()))).await, 7);
@@ -72,7 +72,7 @@ fn scopes_are_usable_after_a_panic() {
 }
 
 #[test]
-fn polls_after_the_end_are_in_no_scope() {
+fn polls_after_the_end_run_outside_of_the_scopes() {
     let log = Log::default();
     let scope = scope(&log);
     let mut work = Box::pin(scope.run(two_polls(log.clone())));
@@ -96,7 +96,7 @@ fn last_clone_drops_the_scopes_without_an_end() {
 }
 
 #[tokio::test]
-async fn default_has_no_scopes() {
+async fn default_call_scope_runs_without_scopes() {
     let log = Log::default();
     let none = CallScope::default();
     assert_eq!(none.run(two_polls(log.clone())).await, 7);

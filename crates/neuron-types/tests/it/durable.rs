@@ -1,4 +1,4 @@
-//! Tests of boxed durable contexts and of the default methods.
+//! Tests of boxed durable contexts and of the default methods of `DurableContext`.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -63,11 +63,11 @@ impl DeltaSink for Log {
     }
 }
 
-/// Implements only the required methods.
+/// A durable context that implements only the required methods.
 #[derive(Default)]
 struct Plain {
     log: Log,
-    /// The value of the next signal.
+    /// The value that the next signal has.
     signal: Value,
     replaying: bool,
 }
@@ -78,7 +78,7 @@ impl Plain {
     }
 }
 
-/// The methods that `Plain` and `Full` share.
+/// Implements the required methods, for `Plain` and `Full`.
 macro_rules! required_methods {
     ($self:ident => $plain:expr) => {
         async fn execute_llm_call(
@@ -153,7 +153,7 @@ fn effect() -> KnownEffect {
     KnownEffect { tool: "pay".into(), key: "17".into(), output: None }
 }
 
-/// Implements all methods.
+/// A durable context that implements all methods.
 #[derive(Default)]
 struct Full(Plain);
 
@@ -278,7 +278,7 @@ async fn default_batch_runs_in_call_order_and_continues_after_an_error() {
     }
 }
 
-/// Logs the polls around a call.
+/// A scope that logs each poll of a call.
 struct LoggingScope(String, Log);
 
 impl OperationScope for LoggingScope {
@@ -368,7 +368,7 @@ async fn signal_of_another_type_is_an_error() {
     assert!(matches!(error, DurableError::SignalTimeout));
 }
 
-/// An engine's context lives for one invocation, so the handle may borrow it.
+/// The context of an engine may exist only for one invocation. Therefore the box must be able to borrow it.
 #[tokio::test]
 async fn durability_may_borrow_an_engine() {
     struct Borrowing<'e>(&'e Plain, &'e mut u32);

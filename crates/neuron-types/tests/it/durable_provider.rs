@@ -1,4 +1,4 @@
-//! Tests of the provider over a durable context.
+//! Tests of `DurableProvider`, which calls the model through a durable context.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use neuron_types::{
 };
 use serde_json::Value;
 
-/// Responds with the seconds of the attempt's timeout, or fails.
+/// A durable context whose response contains the timeout of an attempt in seconds. With a function, it returns the
+/// error of the function instead.
 struct Engine(Option<fn() -> DurableError>);
 
 impl DurableContext for Engine {

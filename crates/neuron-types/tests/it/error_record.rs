@@ -1,4 +1,4 @@
-//! Tests of errors that are journaled and replayed.
+//! Tests of `ErrorRecord`, the journaled form of errors.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn provider_errors_keep_kind_text_and_class() {
         assert_eq!(replayed.to_string(), error.to_string());
         assert_eq!(replayed.is_retryable(), error.is_retryable());
         assert_eq!(replayed.retry_after(), error.retry_after());
-        // A second replay writes the same record.
+        // The record of a replayed error must be the same, because an error may be journaled again.
         assert_eq!(ErrorRecord::from(&replayed), ErrorRecord::from(&error));
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of boxed hooks and of the default methods.
+//! Tests of boxed hooks and of the default methods of `ObservabilityHook`.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! Tests of layers around a model call, with their order, sinks and buffered text.
+//! Tests of layers around a model call. They check the order of layers, the sinks, and buffered deltas.
 
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -35,7 +35,7 @@ impl DeltaSink for Log {
     }
 }
 
-/// Fails the first calls, and then responds.
+/// An endpoint that fails the given number of calls, and then responds.
 struct Endpoint(Log, Mutex<usize>);
 
 impl ModelEndpoint for Endpoint {
@@ -69,7 +69,7 @@ impl ModelEndpoint for Endpoint {
     }
 }
 
-/// Logs when it starts and ends.
+/// A layer that logs its name when a call starts and ends.
 struct Named(&'static str, Log);
 
 impl ModelLayer for Named {
@@ -86,7 +86,7 @@ impl ModelLayer for Named {
     }
 }
 
-/// Buffers deltas, and retries once.
+/// A layer that buffers the deltas, and retries a failed call once.
 struct BufferAndRetry;
 
 impl ModelLayer for BufferAndRetry {
@@ -114,7 +114,7 @@ impl ModelLayer for BufferAndRetry {
     }
 }
 
-/// Rejects its input.
+/// A layer that rejects the input of each call.
 struct RejectInput;
 
 impl ModelLayer for RejectInput {

@@ -1,4 +1,4 @@
-//! Tests of the classification of a run's error by kind, quotation of the conversation, and waiting.
+//! Tests of the classification of `LoopError` by `kind`, `may_quote_conversation` and `is_waiting`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Tests of storing, forwarding and preserving the types.
+//! Tests of the public types, in one binary, which is linked only once.
 
 mod boxed;
 mod call_scope;

@@ -1,4 +1,4 @@
-//! Tests of messages as text, and of the portable form of provider blocks.
+//! Tests of the text form of messages, and of the portable form of `ContentBlock::Raw`.
 
 use neuron_types::{
     ContentBlock, ContentItem, DocumentSource, EmbeddedResource, ImageSource, Message,

@@ -1,4 +1,4 @@
-//! Test of the default method of permission policies.
+//! Test of the default method of `PermissionPolicy`.
 
 use neuron_types::{PermissionDecision, PermissionPolicy, ToolCall};
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! Tests of boxed providers and of the default methods. A borrowed request must not be copied on the way.
+//! Tests of boxed providers and of the default methods of `Provider`. A borrowed request must reach the provider
+//! without a copy.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,7 +9,7 @@ use neuron_types::{
     ProviderInfo, RequestRef, StopReason, StreamEvent, StreamHandle, StreamReceiver, TokenUsage,
 };
 
-/// Records which method was called, and the address of the request.
+/// A provider that records the name of each called method, and the address of the request's messages.
 #[derive(Clone, Default)]
 struct Direct(Arc<Mutex<Vec<(&'static str, usize)>>>);
 
@@ -72,7 +73,8 @@ impl Provider for Direct {
     }
 }
 
-/// Every method of the wrapper calls the method of the same name once, with the request at the same address.
+/// Checks that every method of `wrapper` calls the method of `direct` with the same name once, with the request at the
+/// same address.
 async fn check<P: Provider>(wrapper: P, direct: &Direct) {
     let request = CompletionRequest { messages: vec![Message::user("hi")], ..Default::default() };
     let here = request.messages.as_ptr().addr();
@@ -157,7 +159,7 @@ fn calls_through_a_pointer_are_send() {
     is_send(boxed.complete_ref(request.view()));
 }
 
-/// Implements only the methods that own the request.
+/// A provider that implements only the methods with an owned request.
 struct Owning;
 
 impl Provider for Owning {
@@ -177,7 +179,7 @@ impl Provider for Owning {
     }
 }
 
-/// Implements only the methods that borrow the request.
+/// A provider that implements only the methods with a borrowed request.
 struct Borrowing;
 
 impl Provider for Borrowing {
@@ -198,7 +200,7 @@ fn request_of(messages: usize) -> CompletionRequest {
 }
 
 #[tokio::test]
-async fn provider_with_one_method_of_each_pair_has_the_other() {
+async fn provider_with_owned_or_borrowed_methods_has_both() {
     async fn check(provider: impl Provider + 'static) {
         let request = request_of(3);
         let provider = BoxedProvider::new(provider);

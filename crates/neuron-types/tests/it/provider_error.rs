@@ -1,4 +1,4 @@
-//! Tests of the delay that a provider requests, in each error that can have one.
+//! Tests of the delay that a provider requests, for each variant of `ProviderError`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Tests of scopes around a future. Each poll is inside all of them, even if a scope is faulty.
+//! Tests of scopes around a future. Each poll must be inside all scopes, even if a scope is faulty.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +12,7 @@ use neuron_types::{
     OperationKind, OperationScope, Outcome, RequestRef, Scopes,
 };
 
-/// Number of times that a scope calls `poll`.
+/// The number of times that a scope calls `poll`.
 #[derive(Clone, Copy)]
 pub(super) enum PollMode {
     Once,
@@ -79,7 +79,7 @@ impl Drop for Scope {
     }
 }
 
-/// Creates scopes `a`, `b`, … with these modes.
+/// Creates scopes with the names `a`, `b`, … and these modes.
 pub(super) fn open<const N: usize>(modes: [PollMode; N], log: &Log) -> Scopes {
     let names = ["a", "b", "c"];
     let hooks: Vec<_> =
@@ -131,7 +131,7 @@ async fn scope_without_poll_does_not_stop_the_work() {
 async fn scope_that_polls_twice_polls_the_work_once() {
     use PollMode::{Once, Twice};
     assert_eq!(run([Twice]).await, "a( work )a a( work )a");
-    // Inner scopes see the second call, which polls nothing.
+    // The second call runs the inner scopes again, but does not poll the work.
     assert_eq!(run([Twice, Once]).await, "a( b( work )b b( )b )a a( b( work )b b( )b )a");
 }
 
@@ -196,6 +196,6 @@ async fn scopes_can_run_several_futures() {
     scopes.run(async {}).await;
     scopes.end(Outcome::Compacted { new_tokens: 3 });
     assert_eq!(log.take(), "a( )a a( )a a:3 drop-a");
-    // Without hooks only the work is polled.
+    // Without hooks there are no scopes, and only the work is polled.
     assert_eq!(Scopes::default().run(async { 1 }).await, 1);
 }

@@ -1,7 +1,7 @@
-//! The stored form of every type in sessions, journals and payloads, as literal JSON.
+//! Tests of the stored form of every type in sessions, journals and payloads, as literal JSON.
 //!
-//! If a line must change here, stored documents of released versions can no longer be read. Then increment the version
-//! of the document instead.
+//! Do not change an expected form. Documents that released versions have stored could no longer be read. Increment the
+//! version of the document instead.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Checks that the value serialises to `stored`, and that `stored` deserialises to the value. Unknown fields and a tag
-/// at the end must not matter.
+/// Checks that the value serialises to `stored`, and that `stored` deserialises to the value. `stored` must also
+/// deserialise with an unknown field, and with the field `type` at the end.
 #[track_caller]
 fn check<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: T, stored: &str) {
     assert_eq!(serde_json::to_string(&value).unwrap(), stored);
@@ -23,7 +23,7 @@ fn check<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: T, stored: 
         let mut newer = json.clone();
         newer["added_later"] = json!({ "by": ["a", "newer", "version"] });
         reads(&newer.to_string(), &value);
-        // Other writers may order the fields differently.
+        // Other programs may write the fields in another order.
         if let Some(fields) = newer.as_object_mut()
             && let Some(tag) = fields.shift_remove("type")
         {
@@ -42,7 +42,7 @@ fn reads<T: DeserializeOwned + PartialEq + Debug>(stored: &str, value: &T) {
     assert_eq!(&read.expect(stored), value, "{stored}");
 }
 
-/// Checks that `stored` is not a valid `T`.
+/// Checks that deserialising `stored` to a `T` fails with an error text that starts with `error`.
 #[track_caller]
 fn rejects<T: DeserializeOwned + Debug>(stored: &str, error: &str) {
     let read: Result<T, _> = serde_json::from_str(stored);
@@ -51,7 +51,7 @@ fn rejects<T: DeserializeOwned + Debug>(stored: &str, error: &str) {
 }
 
 #[test]
-fn roles() {
+fn stored_roles_keep_their_form() {
     check(Role::User, r#""user""#);
     check(Role::Assistant, r#""assistant""#);
     check(Role::System, r#""system""#);
@@ -59,7 +59,7 @@ fn roles() {
 }
 
 #[test]
-fn messages() {
+fn stored_messages_keep_their_form() {
     check(
         Message::user("What is Rust?"),
         r#"{"role":"user","content":[{"type":"text","text":"What is Rust?"}]}"#,
@@ -71,7 +71,7 @@ fn messages() {
 }
 
 #[test]
-fn content_blocks() {
+fn stored_content_blocks_keep_their_form() {
     check(
         ContentBlock::Text("a \"quoted\"\nline".into()),
         r#"{"type":"text","text":"a \"quoted\"\nline"}"#,
@@ -88,7 +88,7 @@ fn content_blocks() {
         ContentBlock::ToolUse {
             id: "call_1".into(),
             name: "get_weather".into(),
-            // Keep the model's order of the arguments.
+            // The order of the arguments must be kept, so this order is not alphabetical.
             input: json!({ "unit": "C", "city": "Tokyo" }),
         },
         r#"{"type":"tool_use","id":"call_1","name":"get_weather","input":{"unit":"C","city":"Tokyo"}}"#,
@@ -135,7 +135,7 @@ fn content_blocks() {
 }
 
 #[test]
-fn content_items_and_sources() {
+fn stored_content_items_and_sources_keep_their_form() {
     check(ContentItem::Text("t".into()), r#"{"type":"text","text":"t"}"#);
     check(
         ContentItem::Image {
@@ -181,7 +181,7 @@ fn content_items_and_sources() {
 }
 
 #[test]
-fn stop_reasons() {
+fn stored_stop_reasons_keep_their_form() {
     for (reason, stored) in [
         (StopReason::EndTurn, "end_turn"),
         (StopReason::ToolUse, "tool_use"),
@@ -199,7 +199,7 @@ fn stop_reasons() {
 }
 
 #[test]
-fn request_options() {
+fn stored_request_options_keep_their_form() {
     check(SystemPrompt::Text("Be brief.".into()), r#"{"type":"text","text":"Be brief."}"#);
     let block = |cache_control| SystemBlock { text: "b".into(), cache_control };
     let hour = CacheControl { ttl: Some(CacheTtl::OneHour) };
@@ -251,7 +251,7 @@ fn request_options() {
 }
 
 #[test]
-fn usage() {
+fn stored_usage_keeps_its_form() {
     check(TokenUsage::default(), r#"{"input_tokens":0,"output_tokens":0}"#);
     reads("{}", &TokenUsage::default());
     check(
@@ -281,7 +281,7 @@ fn usage() {
 }
 
 #[test]
-fn tools() {
+fn stored_tool_types_keep_their_form() {
     let definition = ToolDefinition {
         name: "search".into(),
         title: None,
@@ -333,7 +333,7 @@ fn tools() {
 }
 
 #[test]
-fn arguments_with_invalid_json() {
+fn arguments_with_invalid_json_keep_their_stored_form() {
     let input = ToolCall::invalid_json_input("{\"city\": \"To");
     assert_eq!(input.to_string(), r#"{"invalid_json":"{\"city\": \"To"}"#);
     assert_eq!(ToolCall::invalid_json(&input), Some("{\"city\": \"To"));
@@ -348,7 +348,7 @@ fn arguments_with_invalid_json() {
 }
 
 #[test]
-fn requests() {
+fn stored_requests_keep_their_form() {
     check(CompletionRequest::default(), r#"{"model":"","messages":[]}"#);
     reads(r#"{"messages":[]}"#, &CompletionRequest::default());
     check(
@@ -377,7 +377,7 @@ fn usage_of_three() -> TokenUsage {
 }
 
 #[test]
-fn responses_and_results() {
+fn stored_responses_and_results_keep_their_form() {
     check(
         CompletionResponse {
             id: "msg_1".into(),
@@ -402,7 +402,7 @@ fn responses_and_results() {
 }
 
 #[test]
-fn sessions() {
+fn stored_sessions_keep_their_form() {
     let at = |second| Utc.with_ymd_and_hms(2026, 1, 2, 3, 4, second).unwrap();
     let mut session = Session::new("chat-42", "/srv/project".into());
     (session.created_at, session.updated_at) = (at(5), at(6));
@@ -426,7 +426,7 @@ fn sessions() {
 }
 
 #[test]
-fn activity_options() {
+fn stored_activity_options_keep_their_form() {
     check(
         ActivityOptions::default(),
         r#"{"start_to_close_timeout":{"secs":600,"nanos":0},"heartbeat_timeout":null,"retry_policy":null}"#,
@@ -449,7 +449,7 @@ fn activity_options() {
 }
 
 #[test]
-fn error_records() {
+fn stored_error_records_keep_their_form() {
     check(
         ErrorRecord::from(&ToolError::ModelRetry("again".into())),
         r#"{"kind":"ModelRetry","detail":"again"}"#,
@@ -462,7 +462,7 @@ fn error_records() {
 }
 
 #[test]
-fn embeddings() {
+fn stored_embeddings_keep_their_form() {
     let request = EmbeddingRequest {
         model: "m".into(),
         input: vec!["a".into()],

@@ -1,4 +1,4 @@
-//! Tests of receivers, and of the response at a stream's end.
+//! Tests of `StreamReceiver`, and of the response at the end of a stream.
 
 use std::task::{Context, Poll, Waker};
 
@@ -44,7 +44,7 @@ async fn receiver_converts_from_channel_and_streams() {
         StreamReceiver::new(stream::iter([delta("a"), delta("b")])),
     ] {
         let mut events = vec![receiver.recv().await.unwrap()];
-        // Read the rest as a stream. Both interfaces share the position.
+        // Read the remaining events through `Stream`. `recv` and `Stream` share the position.
         events.extend((&mut receiver).collect::<Vec<_>>().await);
         assert_eq!(texts(events), ["a", "b"]);
         assert!(receiver.recv().await.is_none(), "the end is no hang");
@@ -83,7 +83,7 @@ fn receiver_is_send_sync_and_unpin() {
     fn check<T: Send + Sync + Unpin>() {}
     check::<StreamReceiver>();
     check::<StreamHandle>();
-    // The stream is not `Sync`, but the receiver is.
+    // A stream with a `Cell` is not `Sync`. The receiver must be `Sync` nevertheless.
     let cell = std::cell::Cell::new(0);
     let counting = stream::poll_fn(move |_| {
         cell.set(cell.get() + 1);
@@ -111,7 +111,7 @@ async fn response_is_the_last_event() {
         StreamEvent::Usage(usage(1)),
         StreamEvent::MessageComplete(Message::assistant("other")),
         StreamEvent::ResponseComplete(Box::new(response.clone())),
-        // Never read.
+        // Events after `ResponseComplete` are never read.
         StreamEvent::Error(StreamError::non_retryable("late")),
     ];
     assert_eq!(handle(events).into_response().await.unwrap(), response);

@@ -1,4 +1,4 @@
-//! Tests of provider errors in a stream. Class, text and sources are kept, even for shared errors.
+//! Tests of provider errors in a stream. `StreamError` must keep their class, text and sources, even with clones.
 
 use std::error::Error;
 use std::time::Duration;
@@ -48,7 +48,7 @@ fn check_same(error: &ProviderError, original: &ProviderError) {
 }
 
 #[test]
-fn stream_error_matches_its_provider_error() {
+fn stream_error_has_class_and_text_of_its_provider_error() {
     for (error, original) in provider_errors().into_iter().zip(provider_errors()) {
         let error = StreamError::from(error);
         assert_eq!(error.kind(), original.kind());
@@ -77,7 +77,7 @@ fn shared_error_converts_to_an_equal_copy() {
     for (error, original) in provider_errors().into_iter().zip(provider_errors()) {
         let shared = StreamError::from(error);
         check_same(&ProviderError::from(shared.clone()), &original);
-        // Convert the result of the first conversion once more.
+        // The result of a conversion can be converted again.
         let again = StreamError::from(ProviderError::from(shared.clone()));
         check_same(&ProviderError::from(again.clone()), &original);
         assert_eq!(shared.message(), again.message());

@@ -1,4 +1,4 @@
-//! Tests of typed tools behind `ToolDyn`, with arguments, results, errors and effects.
+//! Tests of typed tools behind `ToolDyn`. They check arguments, results, errors and effects.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -33,11 +33,11 @@ struct NoWeather {
     city: String,
     #[source]
     cause: std::io::Error,
-    /// Makes it `!Sync`.
+    /// Makes the error `!Sync`.
     cell: std::cell::Cell<u8>,
 }
 
-/// Uses all default methods.
+/// A tool with all default methods.
 struct Plain;
 
 impl Tool for Plain {
@@ -117,7 +117,7 @@ async fn error_becomes_the_source_even_without_sync() {
     assert!(source.source().unwrap().source().is_none());
 }
 
-/// Overrides all three default methods.
+/// A tool that overrides `effect`, `map_output` and `map_error`.
 struct Own;
 
 struct Picture;
@@ -189,7 +189,7 @@ async fn unserialisable_result_is_a_failure() {
     }
     let error = call(Broken, "").await.unwrap_err();
     assert_eq!(error.to_string(), "execution failed: a picture is no JSON");
-    // A `ToolError` of the tool is returned unchanged.
+    // The tool returns a `ToolError` here, which must not be wrapped.
     let error = call(Broken, "denied").await.unwrap_err();
     assert!(matches!(error, ToolError::PermissionDenied(reason) if reason == "no"));
 }

@@ -1,4 +1,4 @@
-//! Tests of adding usage.
+//! Tests of the addition of `TokenUsage`.
 
 use neuron_types::{TokenUsage, UsageIteration};
 
@@ -11,7 +11,7 @@ fn sum<const N: usize>(calls: [TokenUsage; N]) -> TokenUsage {
 }
 
 #[test]
-fn counts_add_up_and_saturate() {
+fn counters_are_added_and_saturate() {
     let call = |tokens, cached| TokenUsage {
         input_tokens: tokens,
         output_tokens: tokens,
@@ -27,7 +27,7 @@ fn counts_add_up_and_saturate() {
 }
 
 #[test]
-fn counter_of_one_side_is_kept() {
+fn optional_counter_of_one_summand_is_kept() {
     let known = TokenUsage { cache_read_tokens: Some(5), ..Default::default() };
     let unknown = TokenUsage::default();
     assert_eq!(sum([known.clone(), unknown.clone()]), known);

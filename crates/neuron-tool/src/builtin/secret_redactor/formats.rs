@@ -1,9 +1,9 @@
-//! Formats of vendors' keys, as documented by the vendors, and of private keys.
+//! Detection of private keys, and of API keys in the formats that vendors document.
 
 use super::REDACTED;
 
-/// Prefixes of keys, with the minimum number of characters after the prefix. Keys consist of letters, digits, `_` and
-/// `-`.
+/// Prefixes of API keys, each with the minimum number of characters after the prefix. These characters are letters,
+/// digits, `_` and `-`.
 const KEYS: &[(&str, usize)] = &[
     // Anthropic, OpenAI and others.
     ("sk-", 20),
@@ -32,10 +32,12 @@ const KEYS: &[(&str, usize)] = &[
     ("hf_", 30),
 ];
 
+/// The words that the first line of every private key in PEM format contains.
 const PRIVATE_KEY: &str = "PRIVATE KEY";
 
-/// Redacts all text in the format of a key.
+/// Replaces all API keys and private keys in a text.
 pub(super) fn redact(text: String) -> String {
+    // Most texts contain no key. For those, this check avoids the scan and the copy below.
     let is_suspect =
         KEYS.iter().any(|(start, _)| text.contains(start)) || text.contains(PRIVATE_KEY);
     if !is_suspect {
@@ -63,15 +65,18 @@ pub(super) fn redact(text: String) -> String {
     redacted
 }
 
-/// Returns `true` if a key after this text would be the end of a longer word, as in `task-list`. Escape sequences also
-/// end with letters but are not words, and not all languages separate words by spaces.
+/// Returns `true` if the text ends within a word. A key prefix after it is then a part of this word, as `sk-` in
+/// `task-list`.
+///
+/// Only ASCII letters and digits count as a word, because not all languages separate words with spaces. Escape
+/// sequences also end with ASCII letters or digits, but they are not words.
 fn ends_with_word(text: &str) -> bool {
     let text = text.as_bytes();
     let is_word = text.last().is_some_and(u8::is_ascii_alphanumeric);
     is_word && !ends_with_json_escape(text) && !ends_with_url_escape(text) && !ends_with_color(text)
 }
 
-/// Matches `\n` and `\u001b`.
+/// Returns `true` if the text ends with a JSON escape sequence such as `\n` or `\u001b`.
 fn ends_with_json_escape(text: &[u8]) -> bool {
     match text {
         [.., b'\\', b'b' | b'f' | b'n' | b'r' | b't'] => true,
@@ -82,12 +87,13 @@ fn ends_with_json_escape(text: &[u8]) -> bool {
     }
 }
 
-/// Matches `%3D`.
+/// Returns `true` if the text ends with a URL escape sequence such as `%3D`.
 fn ends_with_url_escape(text: &[u8]) -> bool {
     matches!(text, [.., b'%', high, low] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
 }
 
-/// Matches a terminal color, which is an escape character and `[1;32m`. The escape may be written as in JSON.
+/// Returns `true` if the text ends with a terminal color, which is an escape character and a code such as `[1;32m`. The
+/// escape character may also be written as the JSON escape sequence `\u001b`.
 fn ends_with_color(text: &[u8]) -> bool {
     let Some(text) = text.strip_suffix(b"m") else {
         return false;
@@ -98,7 +104,8 @@ fn ends_with_color(text: &[u8]) -> bool {
     before.ends_with(b"\x1b[") || before.ends_with(b"\\u001b[") || before.ends_with(b"\\u001B[")
 }
 
-/// Returns the length of the key at the start of the text.
+/// Returns the length in bytes of the API key at the start of the text. Returns `None` if the text does not start with
+/// a key.
 fn key(text: &str) -> Option<usize> {
     KEYS.iter().find_map(|(start, least)| {
         let rest = text.strip_prefix(start)?;
@@ -108,9 +115,11 @@ fn key(text: &str) -> Option<usize> {
     })
 }
 
-/// Returns the length of the private key at the start of the text. A truncated key extends to the end of the text.
+/// Returns the length in bytes of the private key at the start of the text. Returns `None` if the text does not start
+/// with a private key. A key without an end line extends to the end of the text.
 fn private_key(text: &str) -> Option<usize> {
-    // The kind is for example `RSA PRIVATE KEY`, `OPENSSH PRIVATE KEY` or `PGP PRIVATE KEY BLOCK`.
+    // The kind is, for example, `RSA PRIVATE KEY`, `OPENSSH PRIVATE KEY` or `PGP PRIVATE KEY BLOCK`. The limit on its
+    // length excludes other text between the dashes.
     let (kind, body) = text.strip_prefix("-----BEGIN ")?.split_once("-----")?;
     if kind.len() > 40 || !kind.contains(PRIVATE_KEY) {
         return None;
@@ -146,8 +155,8 @@ mod tests {
         check("", "");
     }
 
-    /// Regression test. The letter at the end of an escape sequence, or of a language without spaces, was taken for the
-    /// start of a word, so keys in JSON or colored output were not redacted.
+    /// Regression test. A letter at the end of an escape sequence, or of a language without spaces, was taken for the
+    /// start of a word. Therefore keys in JSON or in colored output were not redacted.
     #[test]
     fn key_after_escape_sequence_or_without_space_is_redacted() {
         let key = "sk-0123456789abcdefghijkl";

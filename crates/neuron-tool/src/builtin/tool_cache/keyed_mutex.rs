@@ -1,17 +1,18 @@
-//! A mutex for each key.
+//! A map of mutexes, in which a mutex exists only while its key is in use.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A fair mutex for each key.
+/// A map with a fair mutex for each key in use.
 pub(super) struct KeyedMutex<K> {
     keys: Mutex<HashMap<K, Entry>>,
 }
 
+/// The mutex of a key.
 struct Entry {
     mutex: Arc<tokio::sync::Mutex<()>>,
-    /// Number of calls that wait for the mutex or hold it.
+    /// Number of tickets for this key. The entry is removed when the last ticket is dropped.
     calls: usize,
 }
 
@@ -22,7 +23,7 @@ impl<K> Default for KeyedMutex<K> {
 }
 
 impl<K: Eq + Hash + Clone> KeyedMutex<K> {
-    /// Registers a call for a key. Dropping the ticket removes the call.
+    /// Creates a ticket for a key. Creates the mutex of the key if no other ticket for the key exists.
     pub(super) fn queue(&self, key: K) -> Ticket<'_, K> {
         let mut keys = self.keys();
         let entry =
@@ -38,7 +39,7 @@ impl<K: Eq + Hash + Clone> KeyedMutex<K> {
     }
 }
 
-/// A call that waits for the mutex of a key or holds it.
+/// A call's right to lock the mutex of a key. The mutex exists at least as long as the ticket.
 pub(super) struct Ticket<'a, K: Eq + Hash + Clone> {
     owner: &'a KeyedMutex<K>,
     key: K,
@@ -46,7 +47,7 @@ pub(super) struct Ticket<'a, K: Eq + Hash + Clone> {
 }
 
 impl<K: Eq + Hash + Clone> Ticket<'_, K> {
-    /// Locks the mutex until the guard is dropped.
+    /// Waits for the mutex of the key and locks it until the guard is dropped.
     pub(super) async fn lock(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.mutex.lock().await
     }
