@@ -250,5 +250,5 @@ fn failed(error: serde_json::Error) -> LoopError {
 }
 
 fn damaged(why: &str) -> LoopError {
-    DurableError::Other(format!("the run cannot go on from its state: {why}").into()).into()
+    DurableError::Other(format!("the run cannot continue from its snapshot: {why}").into()).into()
 }

@@ -105,7 +105,7 @@ impl CompactionBackoff {
         }
     }
 
-    /// Delays the next compaction, and counts the run as one that missed the budget.
+    /// Delays the next compaction, and counts the run among the runs that missed the budget.
     fn miss(&mut self, tokens: usize) {
         self.compact_above = Some(grown(tokens));
         if !std::mem::replace(&mut self.missed, true) {
@@ -114,8 +114,8 @@ impl CompactionBackoff {
         if !std::mem::replace(&mut self.reported, true) {
             tracing::warn!(
                 tokens,
-                "the context strategy cannot bring the conversation inside its budget; the agent \
-                 goes on with it"
+                "the context strategy cannot bring the conversation within its budget; the run \
+                 continues with the longer conversation"
             );
         }
     }
@@ -156,7 +156,7 @@ impl Ledger {
         }
     }
 
-    /// Returns the strategy's new history after two corrections: only the newest of equal reminders stays, and a
+    /// Returns the strategy's new history after two corrections. Only the newest of equal reminders stays, and a
     /// history that providers would reject is repaired.
     ///
     /// # Errors

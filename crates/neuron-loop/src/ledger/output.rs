@@ -1,4 +1,4 @@
-//! The output of a typed run: where it is read from, and the complaint that the model gets if it is invalid.
+//! Reading the output of a typed run, and the complaint that the model gets if the output is invalid.
 
 use neuron_types::{
     EndStrategy, LoopError, OutputSchema, StopReason, ToolCall, ToolDefinition, ToolOutput, json_in,
