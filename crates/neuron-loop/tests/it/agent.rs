@@ -1,4 +1,4 @@
-//! One agent definition shared by many conversations, with every combination of a start and a way to watch.
+//! An agent definition shared by many conversations, with every combination of a start and a way to watch.
 
 use std::pin::pin;
 use std::time::Duration;

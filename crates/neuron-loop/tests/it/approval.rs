@@ -1,4 +1,4 @@
-//! Approvals: the calls that a policy allows, the calls that wait for a person, and the continuation of the run.
+//! Calls that a policy allows, calls that wait for an approval, and the continuation of the run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use crate::support::*;
 
 type Agent = Chat<'static>;
 
-/// Decides by the arguments of the call: `{"ask": question}` requires an approval, `{"deny": reason}` denies.
+/// Decides by the arguments of the call. `{"ask": question}` requires an approval, `{"deny": reason}` denies.
 pub(crate) struct ByArguments;
 
 impl PermissionPolicy for ByArguments {
@@ -393,8 +393,8 @@ async fn arguments_are_checked_before_approval_and_after_an_edit() {
     assert_eq!(setup.log.lines(), ["transfer 1"]);
 }
 
-/// Regression: without pausing, a call that needed an approval ran if its arguments were invalid. The loop wrongly
-/// relied on the tool to reject them.
+/// Regression test. Before the fix, without pausing, a call that needed an approval ran if its arguments were invalid.
+/// The loop wrongly relied on the tool to reject them.
 #[tokio::test]
 async fn ask_without_pausing_denies_calls_with_invalid_arguments() {
     let call = ("c0", "transfer", json!({"amount": "all"}));

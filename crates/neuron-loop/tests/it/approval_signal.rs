@@ -130,8 +130,8 @@ async fn unsuitable_signals_change_nothing_and_the_run_keeps_waiting() {
     assert_eq!(warnings.count("hunter"), 0, "{:#?}", warnings.lines());
 }
 
-/// Regression: an engine that always fails immediately, with an error that looks like an unreadable signal, kept the
-/// thread busy forever.
+/// Regression test. Before the fix, an engine that always fails immediately, with an error that looks like an
+/// unreadable signal, kept the thread busy forever.
 #[tokio::test]
 async fn endless_unsuitable_signals_end_the_run() {
     for wrong in [json!("hunter2"), json!({"calls": {}})] {

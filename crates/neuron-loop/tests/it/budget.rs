@@ -1,4 +1,4 @@
-//! Budgets that several agents share: reserving, settling and releasing.
+//! Reserving, settling and releasing in budgets that several agents share.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -100,7 +100,7 @@ fn part_charges_the_whole_and_a_rejection_charges_neither() {
     assert_eq!((state(&part), state(&whole)), ((101, 2, 0, 0), (251, 3, 0, 0)));
 }
 
-/// One operation on a budget.
+/// An operation on a budget.
 #[derive(Debug, Clone)]
 enum Deed {
     /// Reserves from the part or from the whole.

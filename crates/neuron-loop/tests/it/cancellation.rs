@@ -1,4 +1,4 @@
-//! Cancelled and dropped runs: they end immediately, leave nothing running, keep a valid history, and can be continued.
+//! Cancelled and dropped runs. They end immediately, leave nothing running, keep a valid history, and can be continued.
 
 use std::future::Future;
 use std::pin::pin;

@@ -384,8 +384,8 @@ impl<'d> Chat<'d> {
         self.agent = self.agent.to_builder().hook(hook).build();
     }
 
-    /// Returns the messages after those of a session, or `None` if the conversation does not begin with the session's
-    /// messages.
+    /// Returns the messages that were added after the session was stored, or `None` if the conversation does not begin
+    /// with the session's messages.
     pub(crate) fn messages_since(&self, session: &Session) -> Option<&[Message]> {
         self.messages().strip_prefix(session.messages.as_slice())
     }
@@ -476,7 +476,7 @@ impl Stream for ChatStream<'_> {
     }
 }
 
-/// One step of a run. Its result has the messages.
+/// A step of a run. Its result has the messages.
 #[derive(Debug)]
 pub(crate) enum Step {
     Tools { calls: Vec<ToolCall>, results: Vec<ToolOutput> },

@@ -1,4 +1,4 @@
-//! Compaction by a context strategy: its time, its effect, and its failures.
+//! Time, effect and failures of a compaction by a context strategy.
 
 use std::sync::{Arc, Mutex};
 
@@ -180,8 +180,8 @@ async fn ineffective_strategy_is_tried_twice_and_the_run_continues() {
     assert_eq!(*tried.lock().unwrap(), 3, "the next run tries again");
 }
 
-/// Regression: a different history with the same number of messages and the same estimate counted as progress, so a run
-/// could compact forever.
+/// Regression test. Before the fix, a different history with the same number of messages and the same estimate counted
+/// as progress, so a run could compact forever.
 #[tokio::test]
 async fn rewriting_is_no_progress_but_shortening_is() {
     /// Estimates every history the same. `true` removes a message, `false` rewrites one.
@@ -219,8 +219,8 @@ async fn rewriting_is_no_progress_but_shortening_is() {
     }
 }
 
-/// Regression: after a compaction that missed the budget, the reported tokens became the size to wait for, even if the
-/// strategy counts something else. The strategy was never asked again.
+/// Regression test. Before the fix, after a compaction that missed the budget, the reported tokens became the size to
+/// wait for, even if the strategy counts something else. The strategy was never asked again.
 #[tokio::test]
 async fn strategy_with_another_unit_is_tried_again_after_growth() {
     for way in WAYS {
@@ -324,7 +324,8 @@ async fn hanging_summary_is_cancelled_and_retried_in_the_next_run() {
     }
 }
 
-/// Regression: a model that refused to summarise was asked on every turn, and no limit counted its tokens.
+/// Regression test. Before the fix, a model that refused to summarise was asked on every turn, and no limit counted its
+/// tokens.
 #[tokio::test]
 async fn failed_summary_costs_tokens() {
     for way in WAYS {

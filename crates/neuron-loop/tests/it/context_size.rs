@@ -232,7 +232,8 @@ async fn ineffective_strategy_is_asked_again_after_growth() {
     assert!(hook.log.count("Compacted") > 0, "{:#?}", hook.log.lines());
 }
 
-/// Regression: a compaction waited until the conversation had doubled, which exceeded the model's context window.
+/// Regression test. Before the fix, a compaction waited until the conversation had doubled, which exceeded the model's
+/// context window.
 #[tokio::test]
 async fn clearable_results_are_cleared_soon_after_they_appear() {
     let strategy = ToolResultClearingStrategy::new(2, 1_000);
@@ -255,8 +256,8 @@ async fn clearable_results_are_cleared_soon_after_they_appear() {
     assert!(whole.iter().all(|whole| *whole < 5), "results that are whole: {whole:?}");
 }
 
-/// Regression: each run began without knowledge of earlier compactions. A chat about a document above the budget was
-/// summarised and reported again for every user message.
+/// Regression test. Before the fix, each run began without knowledge of earlier compactions. A chat about a document
+/// above the budget was summarised and reported again for every user message.
 #[tokio::test]
 async fn unreachable_budget_is_reported_once_over_many_runs() {
     for way in WAYS {

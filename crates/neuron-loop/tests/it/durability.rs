@@ -358,7 +358,7 @@ async fn cancel_ends_a_hanging_engine_immediately() {
     assert!(matches!(result, Err(LoopError::Cancelled)));
 }
 
-/// Regression: with two concurrent senders a wake-up was lost, and the run hung.
+/// Regression test. Before the fix, with two concurrent senders a wake-up was lost, and the run hung.
 #[tokio::test]
 async fn concurrent_deltas_arrive_and_other_events_do_not() {
     struct Concurrent<'e>(Borrowing<'e>);
@@ -433,7 +433,7 @@ async fn concurrent_deltas_arrive_and_other_events_do_not() {
     assert_eq!(others, ["whole", "usage", "whole"]);
 }
 
-/// Regression: tools of a dropped durable run were never cancelled.
+/// Regression test. Before the fix, tools of a dropped durable run were never cancelled.
 #[tokio::test(start_paused = true)]
 async fn dropped_durable_run_cancels_the_tokens_of_its_tools() {
     let engine = Engine { hangs: true, ..Default::default() };
@@ -446,7 +446,7 @@ async fn dropped_durable_run_cancels_the_tokens_of_its_tools() {
     assert!(!ctx.cancellation_token.is_cancelled());
 }
 
-/// Regression: the engine received an empty batch.
+/// Regression test. Before the fix, the engine received an empty batch.
 #[tokio::test]
 async fn batch_with_only_skipped_calls_is_not_sent_to_the_engine() {
     let engine = Engine::default();
@@ -462,7 +462,8 @@ async fn batch_with_only_skipped_calls_is_not_sent_to_the_engine() {
     assert_eq!(*engine.steps.lock().unwrap(), ["llm 600", "llm 600"]);
 }
 
-/// Regression: an agent's second run had the idempotency keys of its first, because the engine's run id is the same.
+/// Regression test. Before the fix, an agent's second run had the idempotency keys of its first, because the engine's
+/// run id is the same.
 #[tokio::test]
 async fn runs_under_one_engine_have_different_keys() {
     let engine = Engine::default();

@@ -359,7 +359,7 @@ async fn cancelled_or_dropped_at_any_time_stops_early_calls() {
     }
 }
 
-/// Regression: the call outlived its run, and the hooks never saw its end.
+/// Regression test. Before the fix, the call outlived its run, and the hooks never saw its end.
 #[tokio::test(start_paused = true)]
 async fn hook_that_ends_the_run_at_the_response_ends_early_calls() {
     let terminate = HookAction::Terminate { reason: "enough".into() };
@@ -384,7 +384,7 @@ async fn hook_that_rejects_the_response_discards_early_results() {
     check_valid(agent.messages());
 }
 
-/// Regression: the call kept running until the agent's next run.
+/// Regression test. Before the fix, the call kept running until the agent's next run.
 #[tokio::test(start_paused = true)]
 async fn stream_dropped_at_any_event_stops_early_calls() {
     let calls = [("read", json!({"hang": true}))];
@@ -409,7 +409,7 @@ async fn stream_dropped_at_any_event_stops_early_calls() {
     }
 }
 
-/// Regression: only the limits of the run itself were checked.
+/// Regression test. Before the fix, only the limits of the run itself were checked.
 #[tokio::test(start_paused = true)]
 async fn exhausted_budget_starts_nothing_early() {
     let hook = Recorder::default();
@@ -421,7 +421,7 @@ async fn exhausted_budget_starts_nothing_early() {
     assert_eq!(budget.tool_calls(), 1, "it was started");
 }
 
-/// Regression: each attempt ran as many calls as the limit allows in total.
+/// Regression test. Before the fix, each attempt ran as many calls as the limit allows in total.
 #[tokio::test(start_paused = true)]
 async fn discarded_early_calls_count() {
     let hook = Recorder::default();
@@ -454,8 +454,8 @@ async fn run_dropped_after_the_response_keeps_no_early_call() {
     check_valid(agent.messages());
 }
 
-/// Regression: a call of the next attempt had the idempotency key of an early call of the broken response. A tool that
-/// caches results by key returned the wrong one.
+/// Regression test. Before the fix, a call of the next attempt had the idempotency key of an early call of the broken
+/// response. A tool that caches results by key returned the wrong one.
 #[tokio::test(start_paused = true)]
 async fn call_of_another_attempt_has_its_own_key() {
     let broken = Answer { breaks: true, ..answer(&[("read", json!({"text": "a"}))]) };

@@ -1,4 +1,4 @@
-//! Failing tools: the results that the model receives, and the limit of retries.
+//! Results that the model receives from failing tools, and the limit of retries.
 
 use std::sync::Arc;
 

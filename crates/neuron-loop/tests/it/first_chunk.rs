@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::support::*;
 
-/// One action of an engine while it streams the response `ab`.
+/// An action of an engine while it streams the response `ab`.
 #[derive(Clone, Copy)]
 enum Deed {
     Delta(&'static str),
@@ -171,8 +171,8 @@ async fn streamed(deeds: &[Deed], ends_it: bool, cancel_after: Option<u64>) -> (
     (log.lines(), agent.usage().output_tokens as u64)
 }
 
-/// Regression: the event was sent only when the whole response was there, so the measured time to the first chunk was
-/// the time of the call.
+/// Regression test. Before the fix, the event was sent only when the whole response was there, so the measured time to
+/// the first chunk was the time of the call.
 #[tokio::test(start_paused = true)]
 async fn first_chunk_precedes_the_reader_and_the_end_of_the_response() {
     let (seen, _) = streamed(&[Work, Delta("a"), Work, Delta("b")], false, None).await;
