@@ -89,8 +89,9 @@ impl Conversation {
         self.ledger.pending()
     }
 
-    /// Returns a new conversation with the first `messages` messages of this one. Any agent can continue it. If the cut
-    /// separates tool calls from their results, these calls get a result that says that they were interrupted.
+    /// Returns a new conversation with the first `messages` messages of this conversation. Any agent can continue it.
+    /// If the cut separates tool calls from their results, these calls get a result that says that they were
+    /// interrupted.
     #[must_use]
     pub fn fork(&self, messages: usize) -> Self {
         let kept = self.ledger.messages.iter().take(messages).cloned().collect();

@@ -142,7 +142,7 @@ impl<'l> Calls<'l> {
         self.answer.tool_uses().nth(index)
     }
 
-    /// Returns all calls as they run, with the arguments that an approval changed.
+    /// Returns all calls with the arguments to run. An approval may have changed these arguments.
     pub(crate) fn to_calls(&self) -> Vec<ToolCall> {
         let call = |(made, state): (ToolUseRef<'_>, &CallState)| {
             ToolUseRef { input: state.edited().unwrap_or(made.input), ..made }.to_call()

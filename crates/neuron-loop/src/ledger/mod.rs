@@ -289,7 +289,8 @@ impl Ledger {
     }
 }
 
-/// Returns `true` if the model continues its response when it is called again.
+/// Returns `true` if this stop reason means that the response is paused. The model continues it when it is called
+/// again.
 fn is_pause(stop_reason: &StopReason) -> bool {
     matches!(stop_reason, StopReason::PauseTurn | StopReason::Compaction)
 }

@@ -63,7 +63,8 @@ pub(crate) struct RunUsage {
 }
 
 impl RunRecord {
-    /// Checks before a model call that the limits allow another turn, another request and more tokens.
+    /// Checks before a model call that the limits allow another turn, another request and more tokens. Returns the
+    /// error of the first exceeded limit otherwise.
     pub(crate) fn check_before_call(&self, config: &LoopConfig) -> Result<(), LoopError> {
         if let Some(max) = config.max_turns.filter(|max| self.turns >= *max) {
             return Err(LoopError::MaxTurns(max));
@@ -74,7 +75,8 @@ impl RunRecord {
         })
     }
 
-    /// Checks before tool calls that the limits allow more tokens and this number of calls.
+    /// Checks before tool calls that the limits allow more tokens and this number of calls. Returns
+    /// [`LoopError::UsageLimitExceeded`] otherwise.
     pub(crate) fn check_before_tools(
         &self,
         config: &LoopConfig,
@@ -112,7 +114,7 @@ impl Tally {
         self.passed_messages = messages;
     }
 
-    /// Counts a response of the model.
+    /// Counts a response of the model in the run and in the conversation.
     pub(crate) fn count_answer(&mut self) {
         self.run.turns = self.run.turns.saturating_add(1);
         self.turns = self.turns.saturating_add(1);

@@ -11,7 +11,9 @@ use neuron_types::{
 
 /// The source of the events of a streamed response.
 pub(super) enum Source<'s> {
+    /// The provider's stream, and the response that its events build up.
     Provider(StreamReceiver, ResponseEnd),
+    /// The engine's call, and the slot in which the call leaves live deltas.
     Engine(WasmBoxedFuture<'s, Result<CompletionResponse, DurableError>>, &'s DeltaSlot),
 }
 

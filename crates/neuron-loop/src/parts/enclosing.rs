@@ -36,7 +36,8 @@ impl EnclosingRun {
         }
     }
 
-    /// Returns the nesting depth of an agent whose tool runs with this context in another process.
+    /// Returns the number of agents around an agent, from the context of a call of one of its tools. The context has
+    /// the parent run of the agent.
     pub(crate) fn depth_around(ctx: &ToolContext) -> usize {
         Self::around(ctx).map_or(0, |run| run.depth.saturating_add(1))
     }

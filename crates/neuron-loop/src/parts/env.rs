@@ -34,7 +34,7 @@ pub(crate) struct Env<'a> {
     pub(crate) reader: Reader<'a>,
 }
 
-/// Values of one run that do not change during the run.
+/// Values that belong to one run. They are created when the run begins.
 pub(crate) struct RunScope {
     pub(crate) run_id: String,
     /// Prefix of the run's idempotency keys.

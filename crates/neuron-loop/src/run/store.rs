@@ -44,7 +44,8 @@ struct Position {
     revision: SessionRevision,
     /// Number of messages that are stored.
     messages: usize,
-    /// The ledger's number of rewrites at that time. If the number has changed, the session must be stored as a whole.
+    /// The ledger's number of rewrites when the session was last loaded or stored. If the ledger has another number
+    /// now, the session must be stored as a whole.
     rewrites: usize,
     /// The state of the session. It may contain values that the loop does not know.
     state: SessionState,

@@ -140,7 +140,7 @@ pub(super) async fn run_tools<'a>(
     if env.output.is_some_and(|rules| ledger.settle_output(rules, None)) {
         return Ok(None);
     }
-    // A call that ended before an approval was requested has its result only in the history.
+    // The reader has no result of a call that ended before the run paused, so that result is read from the history.
     let result = |(index, call): (usize, &ToolCall)| {
         let seen = || ledger.open().and_then(|(mut calls, _)| calls.result(index));
         env.reader.take(&call.id).or_else(seen).unwrap_or_default()

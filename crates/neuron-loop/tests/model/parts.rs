@@ -119,7 +119,7 @@ pub(crate) fn agent_with(case: &Case, pure: &[&'static str], world: &World) -> A
     agent
 }
 
-/// Returns `true` if the tool `look` is not offered in this turn.
+/// Returns `true` if the tool `look` is not offered in this turn, which is the case in every n-th turn.
 pub(crate) fn hides(every: usize, turn: usize) -> bool {
     turn % every == every - 1
 }

@@ -1013,7 +1013,7 @@ impl Run<'_> {
         }
     }
 
-    // Handling of a response.
+    // The handling of a response.
 
     fn take(&mut self, response: CompletionResponse) -> Result<Option<StopReason>, Failure> {
         let CompletionResponse { mut message, stop_reason, .. } = response;
