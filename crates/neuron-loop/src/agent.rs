@@ -38,6 +38,7 @@ use crate::run::{OwnedRun, Run};
 #[derive(Debug, Clone)]
 pub struct Agent(pub(crate) Arc<Inner>);
 
+/// The state that all clones of an [`Agent`] share.
 #[derive(Clone)]
 pub(crate) struct Inner {
     pub(crate) model: Arc<dyn ProviderDyn>,
@@ -51,43 +52,45 @@ impl Agent {
         AgentBuilder::new(provider)
     }
 
-    /// Starts a run of a conversation. The run does nothing until it is awaited, streamed or stepped.
+    /// Creates a run that continues `conversation` from `start`. The run does nothing until it is awaited, streamed or
+    /// stepped.
     pub fn run<'a>(&self, conversation: &'a mut Conversation, start: impl Into<Start>) -> Run<'a> {
         Run::new(self.clone(), conversation, start.into())
     }
 
-    /// Starts a run that owns its conversation. The conversation comes back however the run ends. It is meant for
-    /// servers.
+    /// Creates a run that owns its conversation, for servers. The conversation is returned whether the run succeeds,
+    /// fails or is dropped.
     pub fn run_owned(&self, conversation: Conversation, start: impl Into<Start>) -> OwnedRun {
         Run::owned(self.clone(), conversation, start.into())
     }
 
-    /// Returns the tools.
+    /// Returns the agent's tools.
     #[must_use]
     pub fn tools(&self) -> &ToolRegistry {
         &self.0.definition.tools
     }
 
-    /// Returns the settings.
+    /// Returns the agent's settings.
     #[must_use]
     pub fn config(&self) -> &LoopConfig {
         &self.0.definition.config
     }
 
-    /// Starts building another agent with the settings of this agent.
+    /// Returns a builder with a copy of this agent's settings, tools, hooks and layers.
     pub fn to_builder(&self) -> AgentBuilder {
         let mut inner = Inner::clone(&self.0);
         inner.definition.changed();
         AgentBuilder { inner }
     }
 
+    /// Borrows the model, the strategy and the definition for one run.
     pub(crate) fn parts(&self) -> Parts<'_> {
         let Inner { model, strategy, definition } = &*self.0;
         Parts::new(&**model, &**strategy, definition)
     }
 }
 
-/// An agent that an engine hosts. Each run has a new conversation.
+/// Lets a durable engine host the agent. Each run has a new conversation.
 impl DurableAgent for Agent {
     fn run<'d>(
         &'d self,

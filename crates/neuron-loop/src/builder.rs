@@ -14,10 +14,10 @@ use neuron_types::{
 use crate::agent::{Agent, Inner};
 use crate::parts::EnclosingRun;
 
-/// Default turn limit.
+/// Default limit of turns in one run.
 const MAX_TURNS: usize = 50;
 
-/// Default number of retries.
+/// Default number of retries of one model call.
 const RETRIES: usize = 2;
 
 /// Default timeout of a tool call.
@@ -98,8 +98,8 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets a budget that all runs of this agent share with the agents inside their tools. Default: the budget in the
-    /// context of the run.
+    /// Sets a budget that all runs of this agent share with the agents inside their tools. By default, the budget in
+    /// the [`ToolContext`] of the run applies, if there is one.
     pub fn budget(mut self, budget: Budget) -> Self {
         self.inner.definition.budget = Some(budget);
         self
@@ -131,8 +131,8 @@ impl AgentBuilder {
         self
     }
 
-    /// Adds a callback that may change the settings, the system prompt and the tools of the next request. It is a
-    /// layer, and runs again on replay.
+    /// Adds a callback that may change the settings, the system prompt and the tools of the next request. The callback
+    /// is added as a layer and runs again on replay.
     ///
     /// # Example: search first
     ///
@@ -157,7 +157,8 @@ impl AgentBuilder {
         self.layer(PrepareTurn::new(callback))
     }
 
-    /// Adds a condition that is checked after the tools of an answer ran. If it is met, the run ends with that answer.
+    /// Adds a condition that is checked after the tools of a response ran. If it returns `true`, the run ends with that
+    /// response.
     ///
     /// # Example
     ///
@@ -176,20 +177,20 @@ impl AgentBuilder {
         self
     }
 
-    /// Adds an injector. It runs before each model call, and its texts become system messages at the end of the
+    /// Adds an injector that is called before each model call. Its texts become system messages at the end of the
     /// conversation.
     pub fn injector(mut self, injector: impl Injector + 'static) -> Self {
         self.inner.definition.injectors.push(Arc::new(injector));
         self
     }
 
-    /// Changes settings of the requests, such as sampling, thinking and tool choice.
+    /// Changes the settings of each request, such as sampling, thinking and tool choice.
     pub fn request(mut self, change: impl FnOnce(&mut RequestSettings)) -> Self {
         change(&mut self.inner.definition.config.request);
         self
     }
 
-    /// Changes any other setting.
+    /// Changes any setting of [`LoopConfig`].
     ///
     /// # Example
     ///
@@ -214,8 +215,9 @@ impl AgentBuilder {
         self
     }
 
-    /// Takes over the parent run's policy, unless this agent has its own. The agent also takes over whether calls pause
-    /// for approvals, and the signer. `ctx` is the context of the tool call that runs the agent.
+    /// Uses the parent run's permission policy, unless this agent has its own. The agent also uses the parent run's
+    /// approval signer and its setting of whether calls pause for approvals. `ctx` is the context of the tool call that
+    /// runs the agent.
     pub fn inherit_permissions(mut self, ctx: &ToolContext) -> Self {
         if let Some(run) = EnclosingRun::around(ctx) {
             let definition = &mut self.inner.definition;
@@ -226,8 +228,8 @@ impl AgentBuilder {
         self
     }
 
-    /// Builds the agent. A tool that cannot run fails when it is called. [`try_build`](Self::try_build) detects such
-    /// tools earlier.
+    /// Builds the agent. A tool that cannot run fails only when it is called. Use [`try_build`](Self::try_build) to
+    /// detect such tools earlier.
     #[must_use]
     pub fn build(self) -> Agent {
         Agent(Arc::new(self.inner))

@@ -42,19 +42,20 @@
 //!
 //! [`Run::durable`], [`Run::store`] and [`Run::budget`] configure the run. A [`RunHandle`] steers or cancels it from
 //! outside. An [`OwnedRun`], made by [`Agent::run_owned`], owns its conversation. A server can
-//! [detach](OwnedRun::detach) it from its client. The conversation comes back however the run ends.
+//! [detach](OwnedRun::detach) it from its client. The conversation is returned whether the run succeeds, fails or is
+//! dropped.
 //!
 //! # Guarantees
 //!
 //! - Each tool call in the history has exactly one result. It is the real result, or a text that says that the call
 //!   failed, did not run, or was interrupted. Providers therefore accept [`Conversation::messages`] after any error,
 //!   cancellation or drop, and the next run can continue.
-//! - Cancelling [`ToolContext::cancellation_token`](neuron_types::ToolContext::cancellation_token) ends the run at
-//!   once, even inside a provider, stream or tool that hangs.
+//! - Cancelling [`ToolContext::cancellation_token`](neuron_types::ToolContext::cancellation_token) ends the run
+//!   immediately, even while a provider, stream or tool hangs.
 //! - Limits are checked in advance. The loop starts no model call, turn or tool that would exceed a limit. It checks
 //!   tokens as soon as they are known, before the next call and before any tool.
-//! - Complete tool calls run, whatever the stop reason is. Exceptions are a refused answer and an answer that was cut
-//!   off inside a call. [`RunResult::stop_reason`] shows if the answer is complete.
+//! - Complete tool calls run, whatever the stop reason is. Exceptions are a refused response and a response that was
+//!   cut off inside a call. [`RunResult::stop_reason`] shows if the response is complete.
 //! - The loop spawns no tasks. Dropping a run's future or stream stops everything in it.
 //!
 //! # After each answer
@@ -73,22 +74,22 @@
 //! # Layers and hooks
 //!
 //! A [`ModelLayer`](neuron_types::ModelLayer) wraps each model call, as middleware wraps each tool call. It may change
-//! the request, choose another provider, check the answer, delay its text, or repeat the call. A layer that rejects
-//! text ends the run. The rejected text is not kept: new messages leave the conversation, and the answer does not enter
-//! it. An [`ObservabilityHook`](neuron_types::ObservabilityHook) receives the events of a run and may end the run. It
-//! brings a layer if it checks text.
+//! the request, choose another provider, check the response, delay its text, or repeat the call. A layer that rejects
+//! text ends the run. The rejected text is not kept: new messages are removed from the conversation, and the response
+//! is not added to it. An [`ObservabilityHook`](neuron_types::ObservabilityHook) receives the events of a run and may
+//! end the run. A hook that checks text provides a layer for the check.
 //!
 //! # Approvals
 //!
 //! A [permission policy](AgentBuilder::permission_policy) checks each call before it runs, after the hooks and before
-//! any middleware. A denied call gets an error as its result. A call that needs the decision of a person is denied too
-//! by default. With [`LoopConfig::pause_for_approval`] it waits: the other calls of the answer run, and the run ends
-//! with [`LoopError::ApprovalRequired`]. The conversation keeps the pending calls, so any process can resume it with
-//! the decisions. The loop requests no approval for a call that its tool would refuse.
+//! any middleware. A denied call gets an error as its result. By default, a call that needs a person's decision is
+//! denied too. With [`LoopConfig::pause_for_approval`] the call stays pending: the other calls of the response run, and
+//! the run ends with [`LoopError::ApprovalRequired`]. The conversation keeps the pending calls, so any process can
+//! resume it with the decisions. The loop requests no approval for a call that its tool would refuse.
 //!
-//! A tool that runs an agent passes on that agent's pause as
-//! [`ToolError::ApprovalRequired`](neuron_types::ToolError::ApprovalRequired). After the decision it finds a
-//! [`ResumedApproval`](neuron_types::ResumedApproval) in its context.
+//! If an agent inside a tool pauses, the tool returns
+//! [`ToolError::ApprovalRequired`](neuron_types::ToolError::ApprovalRequired). After the decision, the tool is called
+//! again and finds a [`ResumedApproval`](neuron_types::ResumedApproval) in its context.
 //!
 //! A run can also wait for decisions without ending. See [`Run::wait_for_approval`], and [`ApprovalSignal`] for durable
 //! engines.
@@ -117,8 +118,8 @@
 //!
 //! The loop retries a model call up to [`LoopConfig::retries`] times after a transient error. It waits as long as the
 //! provider asks, up to a minute. Each attempt counts as one request for the limits and as one call for the hooks. If a
-//! stream breaks, its reader gets a [`StreamEvent::Reset`](neuron_types::StreamEvent::Reset), and the partial answer is
-//! dropped. Under a durable engine the engine retries, and the loop does not.
+//! stream breaks, its reader receives a [`StreamEvent::Reset`](neuron_types::StreamEvent::Reset), and the partial
+//! response is dropped. With a durable engine, only the engine retries.
 //!
 //! # Agent and conversation in one value
 //!

@@ -1,12 +1,12 @@
-//! An agent that gives tasks to others: two researchers at the same time, and then a writer.
+//! An agent that gives tasks to two concurrent researchers and then to a writer.
 //!
 //! ```sh
 //! cargo run -p neuron-subagent --example research_team
 //! ```
 //!
-//! The model is a script, so that it runs without a key: put a provider in its place. The budget is shared
-//! by all agents, a hook sees what each of them does, and the policy asks a person before anything is
-//! published, also if an agent inside wants to.
+//! The model is a script, so the example runs without an API key. Replace it with a real provider. All agents share the
+//! budget. A hook prints the calls of each agent. The policy requires an approval before anything is published, even by
+//! an inner agent.
 
 use neuron_context::SlidingWindowStrategy;
 use neuron_loop::{Agent, Budget, Conversation, LoopError};
@@ -31,7 +31,7 @@ async fn publish(title: String) -> Result<String, ToolError> {
     Ok(format!("published: {title}"))
 }
 
-/// Asks a person before anything is published.
+/// Requires an approval before anything is published.
 struct AskToPublish;
 
 impl PermissionPolicy for AskToPublish {
@@ -43,7 +43,7 @@ impl PermissionPolicy for AskToPublish {
     }
 }
 
-/// Prints what each agent does, indented by its depth.
+/// Prints the calls of each agent, indented by its depth.
 struct Print;
 
 impl ObservabilityHook for Print {
@@ -112,7 +112,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut chat = Conversation::new();
     let mut outcome = agent.run(&mut chat, "An article about ferns and mosses, please.").await;
     while let Err(LoopError::ApprovalRequired(pending)) = outcome {
-        // The question of the writer, inside the editor's call of it.
+        // The pending call of the writer, inside the editor's call of the writer.
         let writer = pending.calls.first().and_then(|call| call.nested.as_deref());
         for call in writer.iter().flat_map(|writer| &writer.calls) {
             println!("{} {} yes", call.reason, call.call.input);
@@ -130,7 +130,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// What the models say. Both researchers ask first, and then both sum up.
+/// Returns the scripted responses. Both researchers search first, and then both sum up.
 fn script() -> [Reply; 9] {
     let ask = |id: &str, topic: &str| {
         (id.to_owned(), "researcher", json!({ "prompt": format!("What of {topic}?") }))

@@ -1,18 +1,18 @@
-//! The context of a sub-agent, which is its caller's context one level deeper and with its own key.
+//! The context of a sub-agent, which is the caller's context with a longer agent path and a different idempotency key.
 
 use neuron_types::{AgentPath, ResumedApproval, ToolContext};
 
-/// The depth at which an agent would run that is called with this context.
+/// Returns the nesting depth of an agent that is called with this context. A sub-agent of a top-level agent has depth
+/// 1.
 pub(crate) fn depth_below(ctx: &ToolContext) -> usize {
     AgentPath::of(ctx).len().saturating_add(1)
 }
 
-/// Returns the context of the agent of this name. `place` distinguishes agents that run at the same time.
+/// Returns the context for a run of the agent `name`. `place` distinguishes agents that run concurrently in one call.
 pub(crate) fn child_context(ctx: &ToolContext, name: &str, place: Option<usize>) -> ToolContext {
     let mut child = ctx.clone();
     AgentPath::enter(&mut child, name);
-    // The agent's run takes the key for its id, and the keys of its calls begin with it. No name of a
-    // tool has a `#`.
+    // The agent's run uses this key as its id, and the keys of its calls begin with it. Tool names never contain `#`.
     let key = match ctx.idempotency_key.as_str() {
         "" => &mut child.run_id,
         _ => &mut child.idempotency_key,
@@ -25,7 +25,7 @@ pub(crate) fn child_context(ctx: &ToolContext, name: &str, place: Option<usize>)
         }
     }
     if place.is_some() {
-        // It is the state of one run: all would go on with it.
+        // The approval belongs to one run. With several agents in the call, all of them would resume that run.
         child.extensions.remove::<ResumedApproval>();
     }
     child

@@ -25,39 +25,39 @@ use neuron_types::{
 /// ```
 #[derive(Clone)]
 pub struct SubAgentConfig {
-    /// Purpose of the agent and when to use it, as the model's description of the tool. By default it says that
-    /// the agent takes a task and returns an answer.
+    /// Purpose of the agent and when to use it. The calling model sees it as the description of the tool. By default
+    /// the description says that the agent takes a task and returns an answer.
     pub description: String,
-    /// Instructions for the model. Default: those of [`settings`](Self::settings).
+    /// Instructions for the model. Default: the system prompt of [`settings`](Self::settings).
     pub system_prompt: SystemPrompt,
-    /// Names of its tools, which are tools of the calling agent or other sub-agents. Default: none.
+    /// Names of the agent's tools, which are tools of the calling agent or other sub-agents. Default: none.
     pub tools: Vec<String>,
-    /// The model, of the provider that it runs with. Default: that of [`settings`](Self::settings).
+    /// Model name for the provider that runs the agent. Default: the model of [`settings`](Self::settings).
     pub model: Option<String>,
-    /// Maximum number of agents around it. With 1 only an agent that is not a sub-agent may call it. With 2 its
-    /// sub-agents may too. With 0 nobody may. Default: 1.
+    /// Maximum number of agents around this agent. With 0, the agent cannot run. With 1, only a top-level agent may
+    /// call it. With 2, the sub-agents of a top-level agent may call it too. Default: 1.
     ///
-    /// All of them stand on one stack: more than ten may end the process, if its threads have the usual
-    /// two megabytes and it is built without optimisation.
+    /// All nested agents share one stack. In a build without optimisation, more than ten nested agents may overflow the
+    /// usual two-megabyte stack of a thread and end the process.
     pub max_depth: usize,
-    /// The most calls of the model in one run. Default: that of [`settings`](Self::settings).
+    /// Maximum number of model calls in one run. Default: the turn limit of [`settings`](Self::settings).
     pub max_turns: Option<usize>,
-    /// All other settings, such as limits, sampling and parallel tools. The defaults are those of every agent.
+    /// All other settings, such as limits, sampling and parallel tools. Default: [`LoopConfig::default`].
     ///
-    /// [`pause_for_approval`](LoopConfig::pause_for_approval) holds only for an agent that runs outside
-    /// of a tool call; inside one it waits if the run around the call does.
+    /// [`pause_for_approval`](LoopConfig::pause_for_approval) applies only if the agent runs outside of a tool call.
+    /// Inside a call, the agent pauses if its parent run pauses.
     pub settings: LoopConfig,
-    /// The strategy that keeps its conversation within the model's context window. Default: [`NoCompaction`].
+    /// Strategy that keeps the agent's conversations within the model's context window. Default: [`NoCompaction`].
     pub context: BoxedStrategy,
-    /// The permission policy, in place of the policy of the parent run. By default the policy of the parent
-    /// run.
+    /// Permission policy of the agent, instead of the parent run's policy. `None` uses the parent run's policy.
     pub policy: Option<Arc<dyn PermissionPolicy>>,
-    /// Its own hooks, after the hooks of the parent run. Default: none.
+    /// Hooks of the agent, which run after the hooks of the parent run. Default: none.
     pub hooks: Vec<BoxedHook>,
-    /// True if the hooks of the parent run, including guardrails, also observe it. Default: `true`.
+    /// Set if the hooks of the parent run, including guardrails, also receive the agent's events. Default: `true`.
     pub inherits_hooks: bool,
-    /// Effect of running it twice, for hosts that cannot journal the steps of an agent. Durable engines go on with an
-    /// interrupted call where it was. Default: [`ToolEffect::AtMostOnce`].
+    /// Effect of running the agent twice. It matters for hosts that cannot journal the steps of an agent and therefore
+    /// repeat the whole call. A durable engine resumes an interrupted call instead. Default:
+    /// [`ToolEffect::AtMostOnce`].
     pub effect: ToolEffect,
 }
 
@@ -81,7 +81,7 @@ impl Default for SubAgentConfig {
 }
 
 impl SubAgentConfig {
-    /// Returns the settings of the loop, including the settings with fields of their own.
+    /// Returns the settings of the loop, including the settings that have their own fields.
     pub(crate) fn loop_config(&self, name: &str) -> LoopConfig {
         let mut settings = self.settings.clone();
         name.clone_into(&mut settings.name);
@@ -92,7 +92,7 @@ impl SubAgentConfig {
             settings.request.model.clone_from(model);
         }
         settings.max_turns = self.max_turns.or(settings.max_turns);
-        // Inside a call the run around it waits.
+        // Inside a call, the parent run waits for the approval.
         settings.approval_signal = None;
         settings
     }

@@ -1,4 +1,4 @@
-//! Sub-agents, which are tools of an agent or run from code.
+//! Sub-agents, which run as tools of another agent or from code.
 //!
 //! ```
 //! use neuron_loop::{Agent, Conversation};
@@ -31,29 +31,29 @@
 //! # }
 //! ```
 //!
-//! A team that works side by side: `cargo run -p neuron-subagent --example research_team`.
+//! For a team of agents that work concurrently, run `cargo run -p neuron-subagent --example research_team`.
 //!
-//! # What an agent has
+//! # Parts of a sub-agent
 //!
-//! - A conversation of its own, which begins with the prompt. What the agent around it knows it does not.
-//! - The tools that its configuration [names](SubAgentConfig::tools), with the middleware around them: time
-//!   limits, permissions and sandboxes hold for it too. It has no others.
-//! - Other agents, if it names them, as deep as they [may be](SubAgentConfig::max_depth).
+//! - A conversation of its own, which begins with the prompt. The sub-agent does not see the parent run's conversation.
+//! - The tools that its configuration [names](SubAgentConfig::tools), together with their middleware. Timeouts,
+//!   permissions and sandboxes therefore apply to the sub-agent too. It has no other tools.
+//! - Other agents that its configuration names, up to their [maximum depth](SubAgentConfig::max_depth).
 //!
-//! # What passes between it and the run around it
+//! # Relation to the parent run
 //!
-//! | what | how |
+//! | Subject | Behaviour |
 //! |---|---|
-//! | answer | The result of the call. What goes wrong is an error result, which the model around it sees. |
-//! | tokens | Count in the [`usage`](neuron_loop::Conversation::usage) of all runs around it, and for their limits on tokens: once, also if it fails, is dropped or waits. Requests and tool calls count in its own run. |
-//! | budget | A [`Budget`](neuron_loop::Budget) of the run around it, or in its context, is shared, for requests and tool calls too. |
-//! | cancellation | Ends it at once, and the run around it with it. A run with [`CancelMode::AfterTurn`](neuron_loop::CancelMode) lets it finish. |
-//! | hooks | Those of the run around it watch it before [its own](SubAgentConfig::hooks), unless it does not [inherit](SubAgentConfig::inherits_hooks) them. [`HookScope::within`](neuron_types::HookScope::within) says whose events they are; spans lie within that of the call. A hook that ends its run ends those around it. |
-//! | permissions | The policy of the run around it decides, or [its own](SubAgentConfig::policy). |
-//! | approvals | It waits if the run around it may: that one stops with its calls in [`PendingCall::nested`](neuron_types::PendingCall::nested), and once they are decided on, in this process or another, it goes on where it stopped. |
-//! | keys | Its run's id is the key of the call with its name, and the keys of its calls begin with it. |
-//! | deltas | Its text does not stream to the reader of the run around it, whose stream has the call and its result. Hooks and the [progress reporter](neuron_types::ToolContext::progress_reporter), which its tools share, tell what it does meanwhile. |
-//! | durability | A durable engine journals its run turn by turn, in a journal of its own. A crash costs at most one call of the model, and an effect keeps its key. |
+//! | answer | The answer is the result of the call. A failure is an error result, which the calling model sees. |
+//! | tokens | The tokens count in the [`usage`](neuron_loop::Conversation::usage) of all parent runs and for their token limits. They count once, even if the agent fails, is dropped or waits. Requests and tool calls count only in the agent's own run. |
+//! | budget | A [`Budget`](neuron_loop::Budget) of the parent run, or in its context, is shared. It also limits requests and tool calls. |
+//! | cancellation | Cancelling the parent run ends the agent immediately. A parent run with [`CancelMode::AfterTurn`](neuron_loop::CancelMode) lets the agent finish. A cancelled agent also ends the parent run. |
+//! | hooks | The hooks of the parent run receive the agent's events before [its own hooks](SubAgentConfig::hooks), unless the agent does not [inherit](SubAgentConfig::inherits_hooks) them. [`HookScope::within`](neuron_types::HookScope::within) names the outer call. Spans of the agent are children of the call's span. A hook that ends the agent's run also ends the parent runs. |
+//! | permissions | The policy of the parent run decides, unless the agent has [its own](SubAgentConfig::policy). |
+//! | approvals | The agent pauses if the parent run may pause. The parent run then ends with the agent's pending calls in [`PendingCall::nested`](neuron_types::PendingCall::nested). After the decision, the agent resumes where it paused, in this process or another. |
+//! | keys | The id of the agent's run is the idempotency key of the call plus the agent's name. The keys of the agent's calls begin with this id. |
+//! | deltas | The agent's text does not stream to the reader of the parent run. The parent's stream has only the call and its result. Hooks and the [progress reporter](neuron_types::ToolContext::progress_reporter), which the agent's tools share, report the progress. |
+//! | durability | A durable engine journals the agent's run turn by turn, in a separate journal. A crash repeats at most one model call, and the idempotency keys of tool calls stay the same. |
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

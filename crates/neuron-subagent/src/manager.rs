@@ -1,4 +1,4 @@
-//! The sub-agents that there are, and running them.
+//! The registry of sub-agents, and the functions that run them.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use crate::child_context::{child_context, depth_below};
 use crate::tool::Team;
 use crate::{SubAgentConfig, SubAgentTool};
 
-/// The sub-agents that there are, in the order in which they were registered.
+/// The registered sub-agents, in the order of registration.
 ///
-/// [`into_tools`](Self::into_tools) makes tools of them, which a model calls; [`spawn`](Self::spawn) and
-/// its like run them from code. Each run is an agent of its own: it sees the prompt, and nothing of the
-/// conversation around it.
+/// [`into_tools`](Self::into_tools) converts them into tools for a model. [`spawn`](Self::spawn) and similar methods
+/// run them from code. Each run has a new conversation: the agent sees the prompt, and nothing of the caller's
+/// conversation.
 ///
 /// # Example
 ///
@@ -53,46 +53,46 @@ pub struct SubAgentManager {
 }
 
 impl SubAgentManager {
-    /// Starts without an agent.
+    /// Creates a manager without agents.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds an agent. One with the same name is replaced in its place.
+    /// Adds an agent. Replaces an agent with the same name, at its position.
     ///
-    /// The name is that of its tool: 1 to 64 ASCII letters, digits, `_` or `-`.
+    /// The name is also the name of the agent's tool. It has 1 to 64 ASCII letters, digits, `_` or `-`.
+    /// [`into_tools`](Self::into_tools) checks it.
     pub fn register(&mut self, name: impl Into<String>, config: SubAgentConfig) -> &mut Self {
         self.configs.insert(name.into(), config);
         self
     }
 
-    /// Returns what an agent is made of.
+    /// Returns the configuration of an agent, or `None` if there is no agent with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&SubAgentConfig> {
         self.configs.get(name)
     }
 
-    /// Iterates over the names of the agents, in the order in which they were registered.
+    /// Iterates over the names of the agents, in the order of registration.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.configs.keys().map(String::as_str)
     }
 
-    /// Converts every agent into a tool, in their order. The tool has the agent's name and takes a `prompt`.
-    /// Its result is the agent's response.
+    /// Converts every agent into a tool, in the order of registration. The tool has the agent's name and takes a
+    /// `prompt`. Its result is the agent's response.
     ///
-    /// `parent_tools` are the tools that the agents may have, by the names in their configurations,
-    /// together with the agents themselves; what of middleware is around them then stays around them.
-    /// What is added to the registry later the agents do not have: middleware and the sandbox belong in
-    /// it before.
+    /// An agent may use the tools that its configuration names. They are tools of `parent_tools` with their present
+    /// middleware, or other agents. The registry is copied: agents do not see tools and middleware that are added to it
+    /// later. Add middleware and the sandbox first.
     ///
-    /// The provider is shared by all: hand over a clone, an `Arc`, or a
+    /// All agents share the provider. To keep using it yourself, pass a clone, an `Arc`, or a
     /// [`BoxedProvider`](neuron_types::BoxedProvider).
     ///
     /// # Errors
     ///
-    /// [`SubAgentError::UnknownTool`] for the first tool of an agent that is neither in `parent_tools`
-    /// nor an agent, and [`SubAgentError::Registry`] for a name that no tool may have.
+    /// [`SubAgentError::UnknownTool`] if an agent names a tool that is neither in `parent_tools` nor an agent.
+    /// [`SubAgentError::Registry`] if an agent has a name that is not valid for a tool.
     pub fn into_tools<P: Provider + 'static>(
         self,
         parent_tools: &ToolRegistry,
@@ -117,12 +117,13 @@ impl SubAgentManager {
         Ok(names.into_iter().map(|name| SubAgentTool::new(team.clone(), name)).collect())
     }
 
-    /// [`into_tools`](Self::into_tools) of the tools in a registry, added to it.
+    /// Converts the agents into tools, as [`into_tools`](Self::into_tools) does with the tools of `registry`, and adds
+    /// them to `registry`.
     ///
     /// # Errors
     ///
-    /// As [`into_tools`](Self::into_tools), and [`SubAgentError::Registry`] also if a tool has the name of
-    /// an agent; the registry is as before.
+    /// Returns the errors of [`into_tools`](Self::into_tools). Also returns [`SubAgentError::Registry`] if `registry`
+    /// already has a tool with the name of an agent. After an error the registry is unchanged.
     pub fn add_to<P: Provider + 'static>(
         self,
         registry: &mut ToolRegistry,
@@ -136,16 +137,16 @@ impl SubAgentManager {
         Ok(())
     }
 
-    /// Runs an agent with a prompt, to its answer. What it takes and does is seen by nobody else.
+    /// Runs an agent with a prompt, and returns its answer. The run is independent: it shares no budget, hooks or usage
+    /// with another run.
     ///
-    /// It can call other agents if they are among the `parent_tools`, where [`add_to`](Self::add_to) puts
-    /// them.
+    /// The agent can call other agents if they are in `parent_tools`, where [`add_to`](Self::add_to) puts them.
     ///
     /// # Errors
     ///
-    /// [`SubAgentError::UnknownAgent`], [`SubAgentError::UnknownTool`],
-    /// [`SubAgentError::DepthExceeded`] if its `max_depth` is zero, and [`SubAgentError::Run`] for what
-    /// ends its run, [`LoopError::ApprovalRequired`] too.
+    /// [`SubAgentError::UnknownAgent`], [`SubAgentError::UnknownTool`], [`SubAgentError::DepthExceeded`] if the agent's
+    /// `max_depth` is zero, and [`SubAgentError::Run`] if its run ends with an error, including
+    /// [`LoopError::ApprovalRequired`].
     ///
     /// # Cancel safety
     ///
@@ -163,21 +164,21 @@ impl SubAgentManager {
         }
     }
 
-    /// Runs an agent inside a tool call, or with another context. It uses the budget of the context and is
-    /// cancelled with it. The agent runs as a child of the calling run. Inside a call whose agent waited for an
-    /// approval, it continues that run.
+    /// Runs an agent inside a tool call, or with another context. The agent runs as a child of the calling run. It uses
+    /// the budget of the context and is cancelled with the context. If the context has a [`ResumedApproval`], the
+    /// agent's paused run continues.
     ///
-    /// Several runs of one agent inside one call need [`spawn_parallel_in`](Self::spawn_parallel_in), or
-    /// contexts with different idempotency keys: the keys of their calls are made from it.
+    /// To run one agent several times inside one call, use [`spawn_parallel_in`](Self::spawn_parallel_in), or contexts
+    /// with different idempotency keys. Otherwise calls of different runs have the same idempotency keys.
     ///
     /// # Errors
     ///
-    /// As [`spawn`](Self::spawn); a tool returns it as its
+    /// Returns the errors of [`spawn`](Self::spawn). A tool can return such an error as its
     /// [`ToolError`](neuron_types::ToolError).
     ///
     /// # Cancel safety
     ///
-    /// As [`spawn`](Self::spawn).
+    /// Same as [`spawn`](Self::spawn).
     pub fn spawn_in<P: Provider>(
         &self,
         name: &str,
@@ -192,14 +193,14 @@ impl SubAgentManager {
         }
     }
 
-    /// Runs agents at the same time, each with its prompt. The results are in the order of the tasks;
-    /// one that fails takes nothing from the others.
+    /// Runs agents concurrently, each with its prompt. The results are in the order of the tasks. A failed agent does
+    /// not affect the others.
     ///
-    /// Nothing is spawned: they run as one task.
+    /// The agents run within the calling task. No tasks are spawned.
     ///
     /// # Errors
     ///
-    /// Each as [`spawn`](Self::spawn).
+    /// Each result has the errors of [`spawn`](Self::spawn).
     ///
     /// # Cancel safety
     ///
@@ -216,20 +217,20 @@ impl SubAgentManager {
         }
     }
 
-    /// Runs agents as [`spawn_parallel`](Self::spawn_parallel) does, with a context. The agents share its
-    /// budget and are cancelled with it.
+    /// Runs agents concurrently, as [`spawn_parallel`](Self::spawn_parallel) does, with a context. The agents share the
+    /// budget of the context and are cancelled with it.
     ///
-    /// One that waits for an approval ends with it, and goes on with [`resume`](Self::resume): a call
-    /// with several agents inside cannot hand on the pauses of all. Where models should call several
-    /// agents at a time, give them [tools](Self::into_tools).
+    /// An agent that needs an approval ends with [`LoopError::ApprovalRequired`]. Continue it with
+    /// [`resume`](Self::resume). A tool call with several agents inside cannot pause for all of them. If a model should
+    /// call several agents concurrently, give it [tools](Self::into_tools).
     ///
     /// # Errors
     ///
-    /// Each as [`spawn`](Self::spawn).
+    /// Each result has the errors of [`spawn`](Self::spawn).
     ///
     /// # Cancel safety
     ///
-    /// As [`spawn_parallel`](Self::spawn_parallel).
+    /// Same as [`spawn_parallel`](Self::spawn_parallel).
     pub fn spawn_parallel_in<P: Provider>(
         &self,
         tasks: Vec<(&str, &str)>,
@@ -246,16 +247,17 @@ impl SubAgentManager {
         }
     }
 
-    /// Continues an agent that ended with [`LoopError::ApprovalRequired`], with the decisions on its pending
+    /// Continues an agent that ended with [`LoopError::ApprovalRequired`]. `decisions` has the decisions on its pending
     /// calls.
     ///
     /// # Errors
     ///
-    /// As a [run](Agent::run) that starts with decisions, inside [`SubAgentError::Run`], and as [`spawn`](Self::spawn).
+    /// Returns the errors of [`spawn`](Self::spawn). [`SubAgentError::Run`] also contains the errors of a
+    /// [run](Agent::run) that starts with decisions, for example if a decision does not match a pending call.
     ///
     /// # Cancel safety
     ///
-    /// As [`spawn`](Self::spawn).
+    /// Same as [`spawn`](Self::spawn).
     pub fn resume<P: Provider>(
         &self,
         name: &str,
@@ -272,7 +274,8 @@ impl SubAgentManager {
         }
     }
 
-    /// Runs an agent with a context that is its own. `agent_tool` makes the tools of other agents.
+    /// Runs an agent with a context that is already the agent's own. `agent_tool` returns the tool of another agent by
+    /// name, or `None`.
     pub(crate) async fn run<P: Provider>(
         &self,
         name: &str,
@@ -313,14 +316,15 @@ impl SubAgentManager {
         })
     }
 
-    /// Hands the hooks and permissions of an agent on to a call of its tools.
+    /// Adds the hooks and permissions of an agent to the context of a call of one of its tools.
     pub(crate) fn hand_on(&self, name: &str, ctx: &mut ToolContext) {
         if let Some(config) = self.configs.get(name) {
             agent(name, config, ToolRegistry::new(), ctx).hand_on(ctx);
         }
     }
 
-    /// The tools of an agent, at any depth.
+    /// Returns the tools of an agent without a limit of depth. Returns an empty registry if the agent or one of its
+    /// tools is unknown.
     pub(crate) fn all_tools_of(
         &self,
         name: &str,
@@ -332,8 +336,8 @@ impl SubAgentManager {
         tools.and_then(Result::ok).unwrap_or_default()
     }
 
-    /// Returns the tools of an agent. They are the tools of the registry that it names, with their middleware,
-    /// and the agents that it names and that may run below it.
+    /// Returns the tools that an agent names. They are tools of `parent_tools` with their middleware, and agents that
+    /// may run at depth `below`.
     fn tools_of(
         &self,
         name: &str,
@@ -363,7 +367,7 @@ impl SubAgentManager {
     }
 }
 
-/// Returns `true` if every vendor accepts a name for a tool.
+/// Returns `true` if every vendor accepts the name for a tool.
 fn is_tool_name(name: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     (1..=64).contains(&name.len()) && name.bytes().all(is_allowed)
@@ -373,7 +377,7 @@ fn unknown_tool(agent: &str, tool: &str) -> SubAgentError {
     SubAgentError::UnknownTool { agent: agent.to_owned(), tool: tool.to_owned() }
 }
 
-/// Puts an agent together, whose provider each run gets.
+/// Builds an agent from its configuration. Its provider is set for each run.
 fn agent(name: &str, config: &SubAgentConfig, tools: ToolRegistry, ctx: &ToolContext) -> Agent {
     let settings = config.loop_config(name);
     let mut builder = Agent::builder(NoProvider)
@@ -390,15 +394,15 @@ fn agent(name: &str, config: &SubAgentConfig, tools: ToolRegistry, ctx: &ToolCon
     config.hooks.iter().cloned().fold(builder, |builder, hook| builder.hook(hook)).build()
 }
 
-/// The executor of an agent's steps.
+/// The executor of an agent's model calls and tool calls.
 pub(crate) enum Steps<'a, P> {
-    /// This provider, and its tools in this process.
+    /// This provider, with tools that run in this process.
     Here(&'a P),
-    /// A durable context.
+    /// A durable engine.
     In(Durability<'a>),
 }
 
-/// The provider of an agent that borrows another for each run.
+/// A placeholder for the provider, which is set for each run. It always fails.
 struct NoProvider;
 
 impl Provider for NoProvider {

@@ -17,16 +17,16 @@ use crate::SubAgentManager;
 use crate::child_context::child_context;
 use crate::manager::Steps;
 
-/// The agents that call each other, with what all of them need.
+/// The sub-agents that can call each other, with their shared provider and tools.
 pub(crate) struct Team<P> {
     pub(crate) agents: SubAgentManager,
     pub(crate) provider: Arc<P>,
-    /// The tools beside the agents.
+    /// The tools that are not agents.
     pub(crate) tools: ToolRegistry,
 }
 
 impl<P: Provider + 'static> Team<P> {
-    /// Makes a tool of an agent by its name.
+    /// Returns a function that makes the tool of an agent by its name. The function returns `None` for an unknown name.
     fn agent_tool(self: &Arc<Self>) -> impl Fn(&str) -> Option<Arc<dyn ToolDyn>> {
         |name| {
             let tool =
@@ -35,8 +35,9 @@ impl<P: Provider + 'static> Team<P> {
         }
     }
 
-    /// Returns the effect of an agent that runs again from its start, which is the strongest effect of its
-    /// tools. `path` has the agents around it.
+    /// Returns the effect of running an agent again from its start. It is the strongest of the configured effect and
+    /// the effects of the agent's tools. `path` has the names of the agents around it. An agent in its own path adds no
+    /// effect.
     fn effect_of(&self, name: &str, path: &[&str]) -> ToolEffect {
         let Some(config) = self.agents.get(name).filter(|_| !path.contains(&name)) else {
             return ToolEffect::Pure;
@@ -52,11 +53,11 @@ impl<P: Provider + 'static> Team<P> {
 
 /// An agent as a tool. [`SubAgentManager::into_tools`] creates it.
 ///
-/// Its result is the agent's answer. An agent that fails, reaches a limit, refuses or answers nothing is
-/// an error result, which the model around it can act on. Three things are none, and end the run around
-/// it too: a cancellation, a pause for an approval, and a hook that ends the agent's run.
+/// The result of the tool is the agent's answer. If the agent fails, reaches a limit, refuses or gives no answer, the
+/// result is an error that the calling model can handle. Three cases end the parent run instead: a cancellation, a
+/// pause for an approval, and a hook that ends the agent's run.
 ///
-/// Resumed after an approval, the call goes on with the agent's run where it stopped.
+/// If the call is resumed after an approval, the agent's run continues where it paused.
 pub struct SubAgentTool<P> {
     team: Arc<Team<P>>,
     name: String,
@@ -74,12 +75,14 @@ struct Arguments {
 }
 
 impl<P: Provider + 'static> SubAgentTool<P> {
+    /// Parses the arguments of a call. Returns [`ToolError::InvalidInput`] if there is no `prompt`.
     fn arguments(&self, input: &Value) -> Result<Arguments, ToolError> {
         read_json(input.clone()).map_err(|mismatch| {
             ToolError::InvalidInput(format!("arguments of `{}`: {mismatch}", self.name))
         })
     }
 
+    /// Runs the agent. `name` distinguishes the call in the idempotency keys, and usually is the agent's name.
     async fn call(
         &self,
         name: &str,
@@ -123,15 +126,17 @@ impl<P: Provider + 'static> SubAgentTool<P> {
         ToolOutput::text(response)
     }
 
-    /// Returns an error if the calling run ends too. Other failures are results for the calling model.
+    /// Converts the error of the agent's run into an error result for the calling model. Returns an error only if the
+    /// parent run must end too.
     fn failure(&self, error: SubAgentError, ctx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let resumed = ctx.extensions.get::<ResumedApproval>();
         if let Some(resumed) = resumed
             && let Some(LoopError::Approval(unfit @ ApprovalError::InvalidInput { .. })) =
                 error.run_error()
         {
-            // Only the agent inside knows what its tools take. Nothing ran: it waits on.
-            tracing::warn!(agent = self.name, error = %unfit, "a decision on a sub-agent's call does not fit; it waits on");
+            // The parent run cannot check edited arguments of an inner call. No call has run yet, so the agent keeps
+            // waiting.
+            tracing::warn!(agent = self.name, error = %unfit, "a decision on a sub-agent's call is invalid; the agent keeps waiting");
             return Err(ToolError::ApprovalRequired(Box::new(resumed.pending.clone())));
         }
         let text = error.to_string();

@@ -5,7 +5,7 @@ use neuron_types::{HookEvent, LoopError, OperationKind, Outcome};
 use crate::ledger::{KnownSize, Ledger};
 use crate::parts::{Env, or_cancelled};
 
-/// Tokens of a conversation before and after its compaction.
+/// Number of tokens of a conversation before and after its compaction.
 type Sizes = (usize, usize);
 
 /// Compacts the history if the strategy requires it. Returns `None` if the history did not become shorter.
@@ -15,6 +15,8 @@ pub(crate) async fn compact_if_needed(
 ) -> Result<Option<Sizes>, LoopError> {
     let sent_frame = ledger.size.and_then(|size| size.frame);
     if sent_frame.is_some_and(|sent| Some(sent) != env.frame_size()) {
+        // The reported size covers a frame that has changed since. An earlier failure to compact says nothing about the
+        // new frame.
         ledger.compaction.put_off_no_more();
     }
     let old_tokens = env.current_tokens(ledger);
@@ -31,8 +33,8 @@ pub(crate) async fn compact_if_needed(
     Ok(compacted)
 }
 
-/// Compacts after a call that did not fit into the context window, once, so that it can be made again. `None` if that
-/// is of no use.
+/// Compacts the history after a model call did not fit into the context window. Returns `None` if a second attempt of
+/// the call makes no sense: the strategy failed or found nothing to shorten, or the previous call did not fit either.
 pub(crate) async fn make_room(
     env: &Env<'_>,
     ledger: &mut Ledger,
@@ -44,7 +46,8 @@ pub(crate) async fn make_room(
     let told_tokens = size_to_compact_at(env, ledger, old_tokens);
     match compact(env, ledger, old_tokens, told_tokens).await {
         Err(LoopError::Context(error)) => {
-            // Outside of any span: exporters of spans export what is logged within them.
+            // Outside of any span, because span exporters also export the log records inside a span, and the error may
+            // quote messages.
             tracing::warn!(parent: None, %error, "the context window is exceeded, and compacting failed");
             Ok(None)
         }
@@ -52,8 +55,8 @@ pub(crate) async fn make_room(
     }
 }
 
-/// A size at which the strategy compacts by itself, if there is one. The provider says that the conversation is too
-/// long, so it is larger than the strategy takes it to be.
+/// Returns a size, in tokens, at which the strategy compacts by itself. The provider reported that the conversation is
+/// too long, so its real size exceeds the estimate `tokens`. Returns `tokens` if the strategy compacts at no size.
 fn size_to_compact_at(env: &Env<'_>, ledger: &Ledger, tokens: usize) -> usize {
     let request = env.frame.request(&ledger.messages);
     let sizes = std::iter::successors(Some(tokens.max(1)), |size| size.checked_mul(2));
@@ -62,8 +65,8 @@ fn size_to_compact_at(env: &Env<'_>, ledger: &Ledger, tokens: usize) -> usize {
     enough.next().unwrap_or(tokens)
 }
 
-/// Lets the strategy work on a copy, so that an error or a dropped run leaves the history as it was. Goes on with its
-/// history if that is progress. `told_tokens` is the size that the strategy is told.
+/// Runs the strategy on a copy of the history, and replaces the history if the copy is shorter. Returns `None` if it is
+/// not. An error or a dropped run leaves the history unchanged. `told_tokens` is the size that the strategy receives.
 async fn compact(
     env: &Env<'_>,
     ledger: &mut Ledger,
@@ -101,7 +104,7 @@ async fn compact(
     let new_estimate = strategy.estimate_request_dyn(env.frame.request(&messages));
     let new_tokens = in_proportion(old_tokens, new_estimate, old_estimate);
     scopes.end(Outcome::Compacted { new_tokens });
-    // An estimate may be coarse: fewer messages with the same estimate are progress.
+    // Estimates may be coarse, so fewer messages with the same estimate are progress too.
     let is_shorter = messages.len() < ledger.messages.len();
     let progress = new_estimate < old_estimate || (new_estimate == old_estimate && is_shorter);
     if !progress {
@@ -116,7 +119,7 @@ async fn compact(
     Ok(Some((old_tokens, new_tokens)))
 }
 
-/// Tokens after their estimate has gone from `old` to `new`.
+/// Scales `tokens` by the change of its estimate from `old` to `new`.
 fn in_proportion(tokens: usize, new: usize, old: usize) -> usize {
     match old {
         0 => new,

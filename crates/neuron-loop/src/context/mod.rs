@@ -1,4 +1,4 @@
-//! Keeping the conversation inside its budget, and reminding the model in the middle of it.
+//! Compaction of the conversation, and system messages that injectors add to it.
 
 mod compaction;
 mod reminders;

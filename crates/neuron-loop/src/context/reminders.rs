@@ -1,14 +1,14 @@
-//! Asking the injectors before a call of the model.
+//! Calls the injectors before a model call.
 
 use neuron_types::{InjectionPoint, SessionState};
 
 use crate::ledger::Ledger;
 use crate::parts::Env;
 
-/// Adds the system messages that injectors want before the next call of the model.
+/// Adds the texts of the injectors to the conversation as system messages. Called before each model call.
 pub(crate) fn remind(env: &Env<'_>, ledger: &mut Ledger) {
     let injectors = &env.parts.definition.injectors;
-    // A turn that the provider paused goes on where it stopped.
+    // The provider continues a paused turn only if the paused message is the last one.
     if injectors.is_empty() || ledger.is_paused() {
         return;
     }

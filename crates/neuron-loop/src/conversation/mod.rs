@@ -9,11 +9,11 @@ pub(crate) use stored::{decided_before, from_pending, from_snapshot, session_par
 
 use crate::ledger::Ledger;
 
-/// A conversation as a value, with its messages, calls that wait, counters, and the place at which its current run
-/// stands.
+/// A conversation as a value. It holds the messages, the pending calls, the usage counters, and the state of the
+/// current run.
 ///
-/// Its history is one that providers accept at any time, however a run ended. It can be cloned, and stored with `serde`
-/// or as a [`Session`](neuron_types::Session).
+/// The history is valid at any time: providers accept it after an error, a cancellation or a drop. A conversation can
+/// be cloned. It can be stored with `serde` or as a [`Session`](neuron_types::Session).
 ///
 /// # Example: two answers to one question
 ///
@@ -41,18 +41,18 @@ impl Conversation {
         Self::default()
     }
 
-    /// Returns the messages.
+    /// Returns the messages of the conversation, oldest first.
     #[must_use]
     pub fn messages(&self) -> &[Message] {
         &self.ledger.messages
     }
 
-    /// Adds a message to the conversation.
+    /// Adds a message to the end of the conversation.
     pub fn push(&mut self, message: impl Into<Message>) {
         self.ledger.add_message(message.into());
     }
 
-    /// Returns the tokens of all runs.
+    /// Returns the tokens of all runs of the conversation.
     #[must_use]
     pub fn total_usage(&self) -> &TokenUsage {
         &self.ledger.tally.total_usage
@@ -64,7 +64,7 @@ impl Conversation {
         &self.ledger.tally.run.usage.total
     }
 
-    /// Returns the part of [`usage`](Self::usage) that tools took.
+    /// Returns the part of [`usage`](Self::usage) that the tools of the run used.
     #[must_use]
     pub fn tool_usage(&self) -> &TokenUsage {
         &self.ledger.tally.run.usage.tools
@@ -76,32 +76,33 @@ impl Conversation {
         &self.ledger.tally.run.usage.estimated
     }
 
-    /// Returns the answered calls of the model in the last run.
+    /// Returns the number of model calls in the last run that returned a response.
     #[must_use]
     pub fn turns(&self) -> usize {
         self.ledger.tally.run.turns
     }
 
-    /// Returns the calls that wait for a decision, with the state of their run. `None` if no call waits.
-    /// [`Start::Decide`](neuron_types::Start::Decide) goes on with them.
+    /// Returns the calls that wait for an approval, with the state of their run. Returns `None` if no call waits.
+    /// [`Start::Decide`](neuron_types::Start::Decide) resumes the run.
     #[must_use]
     pub fn pending(&self) -> Option<PendingApproval> {
         self.ledger.pending()
     }
 
-    /// Returns a conversation with the first messages of this one, which any agent can continue. A cut between calls of
-    /// tools and their results gives those calls a result that says that they were interrupted.
+    /// Returns a new conversation with the first `messages` messages of this conversation. Any agent can continue it.
+    /// If the cut separates tool calls from their results, these calls get a result that says that they were
+    /// interrupted.
     #[must_use]
     pub fn fork(&self, messages: usize) -> Self {
         let kept = self.ledger.messages.iter().take(messages).cloned().collect();
         let mut ledger = Ledger::from_messages(kept);
-        // Idempotency keys of the fork differ from those of the runs that it does not have.
+        // The runs after the cut already used some run numbers, which are part of the idempotency keys.
         ledger.tally.runs = self.ledger.tally.runs;
         Self { ledger }
     }
 }
 
-/// Takes over a run that waits for an approval.
+/// Restores the conversation of a run that waits for an approval.
 impl TryFrom<PendingApproval> for Conversation {
     type Error = ApprovalError;
 
@@ -110,7 +111,7 @@ impl TryFrom<PendingApproval> for Conversation {
     }
 }
 
-/// Starts from an earlier history, repaired where no provider would accept it.
+/// Starts from an earlier history. The history is repaired if providers would reject it.
 impl From<Vec<Message>> for Conversation {
     fn from(messages: Vec<Message>) -> Self {
         Self { ledger: Ledger::from_messages(messages) }

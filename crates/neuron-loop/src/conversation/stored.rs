@@ -13,7 +13,7 @@ use crate::ledger::{
     Said, Tally, Version,
 };
 
-/// The key of the conversation in the state of a session.
+/// Key of the conversation in [`SessionState::custom`].
 const SESSION_KEY: &str = "neuron.conversation";
 
 impl From<Conversation> for Ledger {
@@ -22,6 +22,7 @@ impl From<Conversation> for Ledger {
     }
 }
 
+/// Accepts a stored conversation only if its history is valid.
 impl TryFrom<Ledger> for Conversation {
     type Error = String;
 
@@ -33,8 +34,9 @@ impl TryFrom<Ledger> for Conversation {
     }
 }
 
-/// Splits a conversation into its final messages and the state of its session, which has the rest. In the state,
-/// calls that have not begun count as begun, because they may begin before the next state is stored.
+/// Splits a conversation into the messages that will not change any more and the new state of its session. The state
+/// holds everything else. If `tools_begin` is set, calls that have not begun are stored as begun, because they may
+/// begin before the session is stored again.
 pub(crate) fn session_parts(
     ledger: &Ledger,
     mut state: SessionState,
@@ -52,8 +54,8 @@ pub(crate) fn session_parts(
     Ok((settled, state))
 }
 
-/// Returns the id of a call on which a person decided in this conversation, and that does not wait any more in the
-/// stored one.
+/// Returns the id of a call that has a decision in `ledger` but no longer waits for one in the session `state`. Returns
+/// `None` if every decided call still waits there.
 pub(crate) fn decided_before(ledger: &Ledger, state: &SessionState) -> Option<String> {
     let mut decided = ledger.decided_calls().peekable();
     decided.peek()?;
@@ -64,7 +66,8 @@ pub(crate) fn decided_before(ledger: &Ledger, state: &SessionState) -> Option<St
         (run.id.clone(), run.number, run.turn)
     };
     let is_there = place(&stored) == place(ledger);
-    // An agent inside the call may wait for something else by now.
+    // A pending call of an agent inside the call may have changed, so the whole call is compared. Signatures differ
+    // with every store.
     let question = |pending: &PendingCall| {
         let mut question = pending.clone();
         question.signature = None;
@@ -78,8 +81,8 @@ pub(crate) fn decided_before(ledger: &Ledger, state: &SessionState) -> Option<St
 }
 
 impl Conversation {
-    /// Reads the conversation of a session. Where it holds only messages, or does not fit together, the messages are
-    /// repaired, and its next run is another one.
+    /// Restores the conversation of a session. If the session has only messages, or its parts do not match, the
+    /// messages are repaired and the next run is a new one.
     #[must_use]
     pub fn from_session(mut session: Session) -> Self {
         let stored = session.state.custom.remove(SESSION_KEY);
@@ -99,15 +102,15 @@ impl Conversation {
         Self { ledger }
     }
 
-    /// Writes the conversation into a session, which was changed now. The rest of the session stays as it is.
-    ///
+    /// Writes the conversation into a session and marks the session as changed. The other values of the session are
+    /// kept.
     /// # Errors
     ///
-    /// [`StorageError`] if a value cannot be written as JSON.
+    /// [`StorageError`] if a value cannot be serialised as JSON.
     pub fn write_session(&self, session: &mut Session) -> Result<(), StorageError> {
         let state = std::mem::take(&mut session.state);
         let (settled, state) = session_parts(&self.ledger, state, false)?;
-        // The session of an earlier write has most of them already.
+        // After an earlier write, most of the messages are already in the session.
         let pairs = session.messages.iter().zip(settled);
         let kept = pairs.take_while(|(stored, settled)| stored == settled).count();
         session.messages.truncate(kept);
@@ -118,17 +121,17 @@ impl Conversation {
     }
 }
 
-/// The state of a run between two turns, as a durable engine stores it.
+/// Returns the state of a run between two turns as a [`RunSnapshot`] in JSON. A durable engine stores it.
 pub(crate) fn snapshot(ledger: &Ledger, effects: Vec<KnownEffect>) -> Result<Value, LoopError> {
     let stored = ledger.with_messages(Vec::new());
     let mut snapshot = RunSnapshot::new(&*ledger.tally.run.id, Vec::new());
     (snapshot.turns, snapshot.effects) = (ledger.tally.run.turns, effects);
-    // The model goes on with an answer that the user began, as with a turn of its own that was paused.
+    // The model continues an assistant message that the user began in the same way as its own paused turn.
     snapshot.is_paused = !transcript::is_open(&ledger.messages, false);
     snapshot.usage = ledger.tally.run.usage.total.clone();
     snapshot.loop_state = serde_json::to_value(stored).map_err(failed)?;
     let mut snapshot = serde_json::to_value(snapshot).map_err(failed)?;
-    // Written from the borrow, because a clone would copy the whole history once more.
+    // Serialised from the borrowed messages, because a clone would copy the whole history.
     if let Value::Object(fields) = &mut snapshot {
         let messages = serde_json::to_value(&ledger.messages).map_err(failed)?;
         fields.insert("messages".to_owned(), messages);
@@ -136,23 +139,23 @@ pub(crate) fn snapshot(ledger: &Ledger, effects: Vec<KnownEffect>) -> Result<Val
     Ok(snapshot)
 }
 
-/// The part of a snapshot of version 1, or of one made by hand, that only the loop reads.
+/// State that the loop reads from a snapshot of version 1, or from one made by hand.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct LoopState {
-    /// The tokens of all runs. Without it those of this run.
+    /// Tokens of all runs. Without it, the tokens of this run are used.
     total_usage: Option<TokenUsage>,
     size: Option<KnownSize>,
     context_budget: CompactionBackoff,
     overflowed: bool,
     passed_messages: usize,
-    /// The places of the messages that were said to remind the model.
+    /// Positions of the system messages that the loop added as reminders.
     reminders: Vec<usize>,
     all_turns: usize,
     output_attempts: usize,
 }
 
-/// The conversation of a run that an earlier execution of a durable engine left.
+/// Restores the conversation of a run that a durable engine continues in a new execution.
 pub(crate) fn from_snapshot(snapshot: RunSnapshot) -> Result<Ledger, LoopError> {
     snapshot.check_version()?;
     transcript::validate(&snapshot.messages)
@@ -169,7 +172,7 @@ pub(crate) fn from_snapshot(snapshot: RunSnapshot) -> Result<Ledger, LoopError> 
     }
 }
 
-/// Reads the form of version 1.
+/// Reads a snapshot of version 1.
 fn from_first_snapshot(snapshot: RunSnapshot) -> Result<Ledger, LoopError> {
     let state = match snapshot.loop_state {
         Value::Null => LoopState::default(),
@@ -211,7 +214,7 @@ fn from_first_snapshot(snapshot: RunSnapshot) -> Result<Ledger, LoopError> {
     })
 }
 
-/// The conversation of a run that waits for an approval.
+/// Restores the conversation of a run that waits for an approval.
 pub(crate) fn from_pending(pending: PendingApproval) -> Result<Ledger, ApprovalError> {
     pending.check_whole()?;
     let mut ledger = Ledger { messages: pending.messages, ..Ledger::default() };
@@ -247,5 +250,5 @@ fn failed(error: serde_json::Error) -> LoopError {
 }
 
 fn damaged(why: &str) -> LoopError {
-    DurableError::Other(format!("the run cannot go on from its state: {why}").into()).into()
+    DurableError::Other(format!("the run cannot continue from its snapshot: {why}").into()).into()
 }

@@ -28,13 +28,13 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
         self
     }
 
-    /// Limits the calls of the model in one run. Default: no limit.
+    /// Limits the model calls of one run. Default: no limit.
     pub fn max_turns(mut self, turns: usize) -> Self {
         self.agent.definition.config.max_turns = Some(turns);
         self
     }
 
-    /// Sets whether the tool calls of one answer run at the same time. Default: `false`.
+    /// Sets whether the tool calls of one response run concurrently. Default: `false`.
     pub fn parallel_tool_execution(mut self, parallel: bool) -> Self {
         self.agent.definition.config.parallel_tool_execution = parallel;
         self
@@ -46,7 +46,7 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
         self
     }
 
-    /// Adds a hook, after those added before.
+    /// Adds a hook after the existing hooks.
     pub fn hook(mut self, hook: impl ObservabilityHook + 'static) -> Self {
         self.agent.definition.hooks.push(BoxedHook::new(hook));
         self

@@ -73,25 +73,25 @@ impl<P: Provider, C: ContextStrategy> AgentLoop<P, C> {
 }
 
 impl<P, C, D> AgentLoop<P, C, D> {
-    /// Returns the conversation.
+    /// Returns the messages of the conversation, oldest first.
     #[must_use]
     pub fn messages(&self) -> &[Message] {
         &self.ledger.messages
     }
 
-    /// Returns the tools.
+    /// Returns the agent's tools.
     #[must_use]
     pub fn tools(&self) -> &ToolRegistry {
         &self.definition.tools
     }
 
-    /// Returns the configuration.
+    /// Returns the agent's settings.
     #[must_use]
     pub fn config(&self) -> &LoopConfig {
         &self.definition.config
     }
 
-    /// Adds a hook, after those added before.
+    /// Adds a hook after the existing hooks.
     pub fn add_hook(&mut self, hook: impl ObservabilityHook + 'static) {
         self.definition.changed().hooks.push(BoxedHook::new(hook));
     }
@@ -105,13 +105,15 @@ impl<'d, P, C> AgentLoop<P, C, Durability<'d>> {
 }
 
 impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
-    /// Borrows the parts and the conversation separately.
+    /// Borrows the agent's parts, the durable engine and the conversation separately, so that a run can hold all of
+    /// them.
     fn lend(&mut self) -> (Parts<'_>, Option<Durability<'_>>, &mut Ledger) {
         let Self { provider, context, durability, definition, ledger } = self;
         let durability = durability.as_ref().map(Durability::new);
         (Parts::new(provider, context, definition), durability, ledger)
     }
 
+    /// Runs to the model's final response. Events go to `reader`.
     async fn drive(
         &mut self,
         message: Message,
@@ -128,11 +130,11 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         }
     }
 
-    /// Adds a message to the conversation and runs to the model's answer.
+    /// Adds a message to the conversation and runs until the model gives its final response.
     ///
     /// # Errors
     ///
-    /// See [`LoopError`]. The conversation is valid after any of them, and the next run continues it.
+    /// See [`LoopError`]. The conversation is valid after any error, and the next run continues it.
     ///
     /// # Cancel safety
     ///
@@ -187,6 +189,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     }
 }
 
+/// Returns the state of a run that starts with a message and has not begun.
 fn begin(message: Message, ctx: &ToolContext) -> Live<'_> {
     Live { start: Some(Start::Message(message)), ctx: Cow::Borrowed(ctx), ..Live::default() }
 }

@@ -49,23 +49,23 @@ pub struct StepIterator<'a, P, C, D = Durability<'static>> {
     pub(super) run: Live<'a>,
 }
 
-/// The outcome of a turn.
+/// The outcome of one turn of a [`StepIterator`].
 #[derive(Debug)]
 pub enum TurnResult {
-    /// The model called tools, and they ran. The run goes on.
+    /// The model called tools, and they ran. The run continues.
     ToolsExecuted {
-        /// The calls with id, tool name and arguments.
+        /// The calls of the response, each with id, tool name and arguments.
         calls: Vec<(String, String, Value)>,
-        /// Their results, in the order of the calls.
+        /// The results of the calls, in the same order.
         results: Vec<ToolOutput>,
     },
     /// The model answered. The run has ended.
     FinalResponse(AgentResult),
-    /// The history was compacted. The run goes on.
+    /// The history was compacted. The run continues.
     CompactionOccurred {
-        /// The estimate before.
+        /// Size before the compaction, in tokens.
         old_tokens: usize,
-        /// The estimate after.
+        /// Estimated size after the compaction, in tokens.
         new_tokens: usize,
     },
     /// The run ended because it reached its turn limit.
@@ -81,7 +81,7 @@ impl<P, C, D> StepIterator<'_, P, C, D> {
         self.agent.messages()
     }
 
-    /// Returns the tools. Changes apply from the next turn.
+    /// Returns the agent's tools for changes. A change applies from the next turn.
     pub fn tools_mut(&mut self) -> &mut ToolRegistry {
         &mut self.agent.definition.changed().tools
     }
@@ -92,8 +92,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> StepIterator<'_, P, C, 
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the turn. The next call continues the run. If the outcome was known already, the next
-    /// call returns it.
+    /// Dropping the future stops the turn. The next call continues the run. If the outcome of the turn was already
+    /// known, the next call returns it.
     pub async fn next(&mut self) -> Option<TurnResult> {
         let (parts, durability, ledger) = self.agent.lend();
         let (parts, results) = (parts.with_durability(durability.as_ref()), Mutex::default());

@@ -1,7 +1,7 @@
-//! The tool calls of one answer and their results.
+//! The tool calls of one response and their results.
 //!
-//! An answer with calls enters the history together with a place for the result of each call. Where a run is left, each
-//! place without a result gets a text that says why. So each call has exactly one result, however a run ends.
+//! A response with tool calls enters the history together with one placeholder result per call. When a run stops, each
+//! remaining placeholder gets a text with the reason. Each call therefore has exactly one result, however the run ends.
 
 use std::borrow::Cow;
 use std::mem;
@@ -13,10 +13,11 @@ use neuron_types::{
 
 use super::{Asked, Batch, CallState, Ledger, Phase, Tally};
 
-/// Why a call has no result when nothing else is known.
+/// The reason for a missing result if no other reason is known.
 const INTERRUPTED: &str = "the run was interrupted";
 
 impl Ledger {
+    /// Returns the current batch, or `None` if the last response has no calls left to handle.
     pub(crate) fn batch(&self) -> Option<&Batch> {
         match &self.phase {
             Phase::Batch(batch) => Some(batch),
@@ -31,13 +32,14 @@ impl Ledger {
         }
     }
 
-    /// Number of messages, from the start, that change no more.
+    /// Returns the number of messages, from the start, that will not change any more. An open batch still changes the
+    /// results of the last response, so this response and its results are not included.
     pub(crate) fn settled(&self) -> usize {
         let place = transcript::place_of_results(&self.messages).filter(|_| self.batch().is_some());
         place.map_or(self.messages.len(), |place| place.saturating_sub(1))
     }
 
-    /// The calls of the batch, with the counts of the run.
+    /// Borrows the calls of the current batch together with the run's counters. Returns `None` if no batch is open.
     pub(crate) fn open(&mut self) -> Option<(Calls<'_>, &mut Tally)> {
         let Self { messages, phase: Phase::Batch(batch), tally, .. } = self else {
             return None;
@@ -48,7 +50,8 @@ impl Ledger {
         Some((Calls { answer: before.last()?, after, batch }, tally))
     }
 
-    /// Adds the places for the results of an answer that stands at the end of the history.
+    /// Opens a batch for the response at the end of the history, and adds a message with an empty result for each of
+    /// its calls.
     pub(super) fn open_batch(&mut self, batch: Batch) {
         self.phase = Phase::Batch(batch);
         let result = |call: ToolUseRef<'_>| ContentBlock::ToolResult {
@@ -60,15 +63,16 @@ impl Ledger {
         self.messages.push(Message { role: Role::User, content });
     }
 
-    /// Writes `why` into the placeholder of each call without a result. `None` writes the reason of the call's
-    /// own state, for a run that is left and may be continued.
+    /// Writes the reason `why` into the result of each call that has no real result yet. `None` means that the run may
+    /// be continued later, so each call gets the reason of its own state.
     pub(crate) fn explain_missing(&mut self, why: Option<&str>) {
         if let Some((mut calls, _)) = self.open() {
             calls.explain_missing(why);
         }
     }
 
-    /// Says of all calls without a result why they have none. No call of the batch runs any more.
+    /// Closes the batch, and writes the reason `why` into the result of each unfinished call. No call of the batch runs
+    /// after that.
     pub(crate) fn close_batch(&mut self, why: &str) {
         if self.batch().is_some() {
             self.explain_missing(Some(why));
@@ -76,7 +80,8 @@ impl Ledger {
         }
     }
 
-    /// Says of all calls that have not begun why they do not run. The batch stays open.
+    /// Ends all calls that can still begin, with a result that says that they did not run because of `why`. The batch
+    /// stays open.
     pub(super) fn close_open_calls(&mut self, why: &str) {
         if let Some((mut calls, _)) = self.open() {
             for index in calls.batch.open_calls() {
@@ -85,7 +90,7 @@ impl Ledger {
         }
     }
 
-    /// Closes the batch with an error as the reason.
+    /// Closes the batch, and gives `error` as the reason in the result of each unfinished call.
     pub(crate) fn close_batch_because_of(&mut self, error: &LoopError) {
         self.close_batch(&match error {
             LoopError::Cancelled => Cow::Borrowed("the run was cancelled"),
@@ -94,8 +99,8 @@ impl Ledger {
         });
     }
 
-    /// Decides about calls that began in a run that was interrupted. `may_repeat` says by the tool's name whether a
-    /// call can run again. For the others the result is that the outcome is unknown.
+    /// Handles calls that had begun when a run was interrupted. A call can begin again if `may_repeat` returns `true`
+    /// for its tool. All other such calls end with a result that says that their outcome is unknown.
     pub(crate) fn recover(&mut self, may_repeat: impl Fn(&str) -> bool) {
         let Some((calls, _)) = self.open() else {
             return;
@@ -109,35 +114,35 @@ impl Ledger {
         }
     }
 
-    /// Ends a call without running it.
+    /// Ends the call at `index` with `output`, without running it.
     pub(super) fn answer_call(&mut self, index: usize, output: ToolOutput) {
         if let Some((mut calls, _)) = self.open() {
             calls.answer(index, output);
         }
     }
 
-    /// The calls of the last answer.
+    /// Returns the calls of the last response, in order.
     pub(crate) fn last_calls(&self) -> impl Iterator<Item = ToolUseRef<'_>> {
         let answer = self.messages.iter().rfind(|message| message.role == Role::Assistant);
         answer.into_iter().flat_map(Message::tool_uses)
     }
 }
 
-/// The calls of a batch. Names and arguments can be read while states and results change.
+/// The calls of a batch. Names and arguments can be read while states and results are changed.
 pub(crate) struct Calls<'l> {
     pub(super) answer: &'l Message,
-    /// Messages after the answer. The first has the results.
+    /// Messages after the response. The first of them contains the results.
     after: &'l mut [Message],
     pub(crate) batch: &'l mut Batch,
 }
 
 impl<'l> Calls<'l> {
-    /// A call as the model made it.
+    /// Returns the call at `index` with the arguments that the model sent.
     pub(crate) fn made(&self, index: usize) -> Option<ToolUseRef<'l>> {
         self.answer.tool_uses().nth(index)
     }
 
-    /// The calls as they run, with the arguments that a person changed.
+    /// Returns all calls with the arguments to run. An approval may have changed these arguments.
     pub(crate) fn to_calls(&self) -> Vec<ToolCall> {
         let call = |(made, state): (ToolUseRef<'_>, &CallState)| {
             ToolUseRef { input: state.edited().unwrap_or(made.input), ..made }.to_call()
@@ -145,31 +150,33 @@ impl<'l> Calls<'l> {
         self.iter().map(call).collect()
     }
 
-    /// The calls with their states, in order.
+    /// Iterates over the calls and their states, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ToolUseRef<'l>, &CallState)> {
         self.answer.tool_uses().zip(&self.batch.calls)
     }
 
+    /// Returns the state of the call at `index`.
     pub(crate) fn state(&self, index: usize) -> Option<&CallState> {
         self.batch.calls.get(index)
     }
 
-    /// Notes that a call begins. From here on its outcome is unknown until its result is there.
+    /// Marks a call as begun. Its outcome counts as unknown until its result is recorded.
     pub(crate) fn begin(&mut self, index: usize) {
         let input = self.state(index).and_then(CallState::edited).cloned();
         self.set_state(index, CallState::Begun { input });
     }
 
-    /// Takes back that a call began, because its turn had not come.
+    /// Marks a call as not begun again, because it was cancelled before it ran.
     pub(crate) fn never_began(&mut self, index: usize) {
         self.set_state(index, CallState::Open);
     }
 
-    /// Takes the result of a call. One that began ran to it.
+    /// Records the result of a call. A call that had begun counts as run.
     pub(crate) fn finish(&mut self, index: usize, mut output: ToolOutput) {
         let Some(CallState::Begun { input }) = self.state_mut(index).map(mem::take) else {
             return self.answer(index, output);
         };
+        // The model sees its own arguments in the history, so the result names the arguments that really ran.
         if let Some(input) = input
             && self.made(index).is_some_and(|made| *made.input != input)
         {
@@ -179,7 +186,7 @@ impl<'l> Calls<'l> {
         self.end(index, output, true);
     }
 
-    /// Takes the error of a call. A call that was cancelled stays one whose outcome is unknown.
+    /// Records the error of a call as its result. A cancelled call gets no result: its outcome stays unknown.
     pub(crate) fn fail(&mut self, index: usize, error: &LoopError) {
         let text = match error {
             LoopError::Cancelled => return,
@@ -189,18 +196,19 @@ impl<'l> Calls<'l> {
         self.answer(index, ToolOutput::error(text));
     }
 
-    /// Lets a call wait for a person.
+    /// Makes a call wait for an approval.
     pub(crate) fn hold(&mut self, index: usize, pending: PendingCall) {
         self.set_state(index, CallState::Asked(Box::new(Asked { pending, decision: None })));
     }
 
-    /// The result of a call as the model sees it.
+    /// Returns the result of a call as it is in the history, or `None` if there is no such call.
     pub(crate) fn result(&mut self, index: usize) -> Option<ToolOutput> {
         let (content, is_error) = self.result_mut(index)?;
         let (content, is_error) = (content.clone(), *is_error);
         Some(ToolOutput { content, structured_content: None, is_error })
     }
 
+    /// Writes a reason into the result of each call that has not ended. See [`Ledger::explain_missing`].
     fn explain_missing(&mut self, why: Option<&str>) {
         for index in 0..self.batch.calls.len() {
             let (text, otherwise): (fn(&str) -> _, _) = match self.state(index) {
@@ -216,11 +224,12 @@ impl<'l> Calls<'l> {
         }
     }
 
-    /// Ends a call without running it.
+    /// Ends a call with `output`, without running it.
     pub(super) fn answer(&mut self, index: usize, output: ToolOutput) {
         self.end(index, output, false);
     }
 
+    /// Ends a call with `output`. `ran` is `true` if the tool ran to its end.
     fn end(&mut self, index: usize, output: ToolOutput, ran: bool) {
         self.set_state(index, CallState::Ended { is_error: output.is_error, ran });
         self.write(index, output);
@@ -242,9 +251,10 @@ impl<'l> Calls<'l> {
         }
     }
 
+    /// Returns the result block of a call as content and error flag.
     fn result_mut(&mut self, index: usize) -> Option<(&mut Vec<ContentItem>, &mut bool)> {
         let id = self.made(index)?.id;
-        // Results of an older history may stand in another order.
+        // In a history from elsewhere, the results may have another order than the calls.
         self.after.first_mut()?.content.iter_mut().find_map(|block| match block {
             ContentBlock::ToolResult { tool_use_id, content, is_error } if tool_use_id == id => {
                 Some((content, is_error))

@@ -1,4 +1,4 @@
-//! The states of the calls of an answer, and the decisions of a person on them.
+//! The states of the tool calls of one response, and the approval decisions on them.
 
 use neuron_types::{ApprovalDecision, ApprovalDecisions, PendingApproval, PendingCall, StopReason};
 use serde::{Deserialize, Serialize};
@@ -7,18 +7,19 @@ use smallvec::{SmallVec, smallvec};
 
 use super::Ledger;
 
-/// The tool calls of one answer. Names and arguments stand in the history.
+/// The states of the tool calls of one response. The history has their names and arguments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Batch {
     pub(crate) stop_reason: StopReason,
     pub(crate) calls: SmallVec<[CallState; 1]>,
-    /// Names of tools that the answer could not call, because the request did not offer them.
+    /// Names of registered tools that the request did not offer. A call of such a tool does not run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) hidden: Vec<String>,
-    /// The number in the idempotency keys of its calls, once it has begun.
+    /// Number of earlier responses of the turn whose calls were started and discarded. It is part of the idempotency
+    /// keys. Set when the first call of the batch begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) attempt: Option<usize>,
-    /// The call with a valid output of a typed run, until the other calls have ended.
+    /// Position of the call that gave the valid output of a typed run. Set until the other calls have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<usize>,
 }
@@ -27,26 +28,26 @@ pub(crate) struct Batch {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CallState {
-    /// It has not begun.
+    /// The call has not begun.
     #[default]
     Open,
-    /// A person is asked. With a decision it has not begun.
+    /// The call needs an approval. It has not begun, even if the decision is already there.
     Asked(Box<Asked>),
-    /// It began, and its result is not known.
+    /// The call has begun, and its result is not known.
     Begun {
-        /// The arguments, where a person changed them.
+        /// The arguments that run, if an approval may have changed them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         input: Option<Value>,
     },
-    /// Its result stands in the history.
+    /// The call has ended, and its result is in the history.
     Ended {
         is_error: bool,
-        /// True if it ran to its result.
+        /// Set if the tool ran to its end.
         ran: bool,
     },
 }
 
-/// A call about which a person is asked.
+/// A call that needs an approval, with the decision once it was made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Asked {
     pub(crate) pending: PendingCall,
@@ -54,6 +55,7 @@ pub(crate) struct Asked {
 }
 
 impl Batch {
+    /// Creates a batch of calls that have not begun.
     pub(crate) fn new(stop_reason: StopReason, calls: usize, hidden: Vec<String>) -> Self {
         Self {
             stop_reason,
@@ -64,18 +66,19 @@ impl Batch {
         }
     }
 
-    /// Returns whether a call can begin.
+    /// Returns `true` if at least one call can begin.
     pub(crate) fn has_work(&self) -> bool {
         self.calls.iter().any(CallState::can_begin)
     }
 
-    /// The calls that can begin, by position.
+    /// Returns the positions of the calls that can begin.
     pub(crate) fn open_calls(&self) -> SmallVec<[usize; 4]> {
         let open = self.calls.iter().enumerate().filter(|(_, state)| state.can_begin());
         open.map(|(index, _)| index).collect()
     }
 
-    /// Number of calls that start when the batch goes on. A call inside which an agent waited was counted before.
+    /// Returns the number of calls that will start when the batch continues. A call that resumes a paused agent is not
+    /// included, because it was counted when it first started.
     pub(crate) fn count_of_starts(&self) -> usize {
         use ApprovalDecision::{Approve, ApproveEdited};
         let starts = |state: &&CallState| match state {
@@ -88,13 +91,14 @@ impl Batch {
         self.calls.iter().filter(starts).count()
     }
 
-    /// Returns whether a call waits for a person.
+    /// Returns `true` if at least one call waits for an approval.
     pub(crate) fn waits(&self) -> bool {
         self.calls.iter().any(|state| state.pending().is_some() && !state.can_begin())
     }
 }
 
 impl CallState {
+    /// Returns `true` if the call has not begun and needs no further decision.
     pub(crate) fn can_begin(&self) -> bool {
         match self {
             Self::Open => true,
@@ -103,7 +107,7 @@ impl CallState {
         }
     }
 
-    /// The question about a call that has not begun.
+    /// Returns the pending call if the call needs an approval and has not begun.
     pub(crate) fn pending(&self) -> Option<&PendingCall> {
         match self {
             Self::Asked(asked) => Some(&asked.pending),
@@ -111,7 +115,8 @@ impl CallState {
         }
     }
 
-    /// The arguments, where a person changed them.
+    /// Returns the arguments to run if an approval may have changed them. Otherwise returns `None`, and the arguments
+    /// in the history are used.
     pub(crate) fn edited(&self) -> Option<&Value> {
         match self {
             Self::Asked(asked) => match &asked.decision {
@@ -125,13 +130,13 @@ impl CallState {
 }
 
 impl Ledger {
-    /// The calls on which a person decides, or decided before they began.
+    /// Iterates over the calls that need an approval and have not begun, including calls with a decision.
     pub(crate) fn pending_calls(&self) -> impl Iterator<Item = &PendingCall> {
         let states = self.batch().map_or(&[][..], |batch| &batch.calls);
         states.iter().filter_map(CallState::pending)
     }
 
-    /// The calls on which a person decided and that have not begun.
+    /// Iterates over the calls that have a decision and have not begun.
     pub(crate) fn decided_calls(&self) -> impl Iterator<Item = &PendingCall> {
         let states = self.batch().map_or(&[][..], |batch| &batch.calls);
         states.iter().filter_map(|state| match state {
@@ -140,7 +145,7 @@ impl Ledger {
         })
     }
 
-    /// The state of the run that waits, as a stored form. `None` if no call waits.
+    /// Returns the state of the waiting run in its stored form. Returns `None` if no call needs an approval.
     pub(crate) fn pending(&self) -> Option<PendingApproval> {
         let calls: Vec<PendingCall> = self.pending_calls().cloned().collect();
         if calls.is_empty() {
@@ -158,19 +163,20 @@ impl Ledger {
         Some(pending)
     }
 
-    /// Takes decisions on calls that wait. Earlier decisions that were not carried out count no more.
+    /// Records decisions on the pending calls. Replaces earlier decisions that were not carried out.
     pub(crate) fn decide(&mut self, decisions: &ApprovalDecisions) {
         for asked in self.asked_calls() {
             asked.decision = decisions.get(&asked.pending.call.id).cloned();
         }
     }
 
-    /// Takes the decisions back, so that the calls wait again. Returns whether there are any.
+    /// Removes the decisions from calls that have not begun, so that these calls wait again. Returns `true` if at least
+    /// one decision was removed.
     pub(crate) fn undecide(&mut self) -> bool {
         self.asked_calls().filter_map(|asked| asked.decision.take()).count() > 0
     }
 
-    /// The calls about which a person is asked.
+    /// Iterates over the calls that need an approval and have not begun.
     fn asked_calls(&mut self) -> impl Iterator<Item = &mut Asked> {
         let states = self.batch_mut().map_or(&mut [][..], |batch| &mut batch.calls);
         states.iter_mut().filter_map(|state| match state {
@@ -179,7 +185,7 @@ impl Ledger {
         })
     }
 
-    /// The calls that wait for a person, to sign them.
+    /// Iterates over the calls that have no decision yet, so that the caller can sign them.
     pub(crate) fn waiting_calls(&mut self) -> impl Iterator<Item = &mut PendingCall> {
         let waiting = self.asked_calls().filter(|asked| asked.decision.is_none());
         waiting.map(|asked| &mut asked.pending)

@@ -1,23 +1,24 @@
-//! When a compaction is tried again that could not bring the conversation inside the strategy's budget.
+//! When to try again after a compaction that could not bring the conversation within the strategy's budget.
 
 use neuron_types::{ContextError, Message, Role, TokenUsage, transcript};
 use serde::{Deserialize, Serialize};
 
 use super::Ledger;
 
-/// The size of the conversation, with system prompt and tools, as the provider reported it.
+/// The size of the conversation with system prompt and tools, as the provider reported it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KnownSize {
     pub(crate) tokens: usize,
-    /// Number of messages that were sent.
+    /// Number of messages, from the start, that `tokens` covers.
     pub(crate) messages: usize,
-    /// Estimate of system prompt and tools, as they were sent. `None` where it is not known.
+    /// Estimated tokens of the system prompt and tools in that request. `None` if it is not known.
     #[serde(default)]
     pub(crate) frame: Option<usize>,
 }
 
 impl KnownSize {
-    /// The size of these messages with another system prompt and other tools.
+    /// Returns the size of the same messages with another system prompt and other tools. `frame` returns the estimated
+    /// tokens of the new ones.
     pub(crate) fn with_frame(self, frame: impl Fn() -> usize) -> usize {
         match self.frame {
             Some(sent) => self.tokens.saturating_add(frame()).saturating_sub(sent),
@@ -26,38 +27,38 @@ impl KnownSize {
     }
 }
 
-/// Number of times in a row that a compaction may change nothing before it is put off. Each may cost a call of a
-/// model.
+/// Number of compactions without effect, in a row, after which the next one is delayed. Each compaction may cost a
+/// model call.
 const MAX_FUTILE_COMPACTIONS: usize = 2;
 
-/// When a compaction could not reach the budget: the conversation grows by one part in so many
-/// before the next is tried, so that the history is not rewritten on every turn for nothing.
+/// After a compaction misses the budget, the conversation must grow by one part in eight before the next attempt.
+/// Without this delay, every turn would rewrite the history in vain.
 const GROWTH_BEFORE_RETRY: usize = 8;
 
-/// In how many runs in a row the budget may be missed before the next has to wait as well. Another
-/// run has another goal, so what could not go may go now.
+/// Number of runs in a row that may miss the budget before the delay also applies to the next run. A new run adds
+/// messages, so a compaction that failed in the last run may succeed.
 const MAX_MISSED_RUNS: usize = 2;
 
-/// The outcome of the compactions so far.
+/// The outcomes of the compactions so far. They decide when the next one is tried.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct CompactionBackoff {
-    /// Number of times in a row that a compaction changed nothing.
+    /// Number of compactions in a row that changed nothing.
     futile: usize,
-    /// Up to this size no compaction is tried, after one could not reach the budget.
+    /// Size in tokens up to which no compaction is tried. Set after a compaction missed the budget.
     compact_above: Option<usize>,
-    /// True if the size that `compact_above` was made from is an estimate, and the provider has not
-    /// said since how large the conversation is.
+    /// Set if `compact_above` was computed from an estimate, and the provider has not reported a size since.
     is_estimate: bool,
-    /// In how many runs in a row the budget was missed.
+    /// Number of runs in a row that missed the budget.
     missed_runs: usize,
-    /// True if it was missed in the current run.
+    /// Set if the current run missed the budget.
     missed: bool,
-    /// True if a budget that cannot be reached was reported.
+    /// Set after the warning about an unreachable budget was logged, so that it is logged only once.
     reported: bool,
 }
 
 impl CompactionBackoff {
+    /// Allows compactions again at the start of a run, unless too many runs in a row missed the budget.
     pub(crate) fn begin_run(&mut self) {
         self.missed = false;
         if self.missed_runs < MAX_MISSED_RUNS {
@@ -65,17 +66,17 @@ impl CompactionBackoff {
         }
     }
 
-    /// Returns whether a conversation of this size has to grow before another compaction is tried.
+    /// Returns `true` if a conversation of this size must grow before another compaction is tried.
     pub(crate) fn puts_off(&self, tokens: usize) -> bool {
         self.compact_above.is_some_and(|above| tokens <= above)
     }
 
-    /// Lets the next compaction be tried at any size.
+    /// Removes the delay, so that the next compaction can be tried at any size.
     pub(crate) fn put_off_no_more(&mut self) {
         self.compact_above = None;
     }
 
-    /// Notes that a compaction changed nothing.
+    /// Records a compaction that changed nothing. `tokens` is the size of the conversation.
     pub(crate) fn unchanged(&mut self, tokens: usize) {
         self.futile = self.futile.saturating_add(1);
         if self.futile >= MAX_FUTILE_COMPACTIONS {
@@ -83,24 +84,28 @@ impl CompactionBackoff {
         }
     }
 
-    /// Notes that a compaction made the conversation shorter, but not short enough.
+    /// Records a compaction that made the conversation shorter, but not short enough. `tokens` is its estimated new
+    /// size.
     pub(crate) fn not_reached(&mut self, tokens: usize) {
         self.futile = 0;
         self.is_estimate = true;
         self.miss(tokens);
     }
 
+    /// Records a compaction that reached the budget.
     pub(crate) fn reached(&mut self) {
         *self = Self { reported: self.reported, ..Self::default() };
     }
 
-    /// Notes the size of the conversation that the provider reports.
+    /// Records the size of the conversation that the provider reported. A delay that was computed from an estimate is
+    /// computed again from this size.
     pub(crate) fn note_size(&mut self, tokens: usize) {
         if std::mem::take(&mut self.is_estimate) && self.compact_above.is_some() {
             self.compact_above = Some(grown(tokens));
         }
     }
 
+    /// Delays the next compaction, and counts the run among the runs that missed the budget.
     fn miss(&mut self, tokens: usize) {
         self.compact_above = Some(grown(tokens));
         if !std::mem::replace(&mut self.missed, true) {
@@ -109,36 +114,38 @@ impl CompactionBackoff {
         if !std::mem::replace(&mut self.reported, true) {
             tracing::warn!(
                 tokens,
-                "the context strategy cannot bring the conversation inside its budget; the agent \
-                 goes on with it"
+                "the context strategy cannot bring the conversation within its budget; the run \
+                 continues with the longer conversation"
             );
         }
     }
 }
 
-/// The size at which a compaction is tried again after it could not reach the budget.
+/// Returns the size at which a compaction is tried again after it missed the budget.
 fn grown(tokens: usize) -> usize {
     tokens.saturating_add(tokens / GROWTH_BEFORE_RETRY)
 }
 
 impl Ledger {
-    /// Takes the size of the conversation from the usage of its last answer.
+    /// Records the size of the conversation from the usage of its last response. `frame` is the estimated size of
+    /// system prompt and tools, or `None` if the strategy does not count tokens.
     pub(crate) fn note_size(&mut self, usage: &TokenUsage, frame: Option<usize>) {
-        // Without a report from the provider the estimates count.
+        // Some providers report no usage. Then the estimates are used.
         if usage.input_tokens > 0 {
             let tokens = size_after(usage);
             self.size = Some(KnownSize { tokens, messages: self.messages.len(), frame });
-            // Strategies that count something else than tokens are not corrected by tokens.
+            // The strategy's sizes have another unit then, and cannot be compared with tokens.
             if frame.is_some() {
                 self.compaction.note_size(tokens);
             }
         }
     }
 
-    /// Replaces the history by its compacted form.
+    /// Replaces the history with its compacted form. `is_enough` is `true` if the new history is within the strategy's
+    /// budget.
     pub(crate) fn compacted(&mut self, messages: Vec<Message>, size: KnownSize, is_enough: bool) {
         self.size = Some(size);
-        // Messages that are new stay new if the compaction left them as they were.
+        // Layers check only new messages. Messages that the compaction kept unchanged are still new.
         self.tally.passed_messages =
             messages.strip_suffix(self.new_messages()).map_or(0, <[Message]>::len);
         self.messages = messages;
@@ -149,12 +156,12 @@ impl Ledger {
         }
     }
 
-    /// Returns a strategy's history with the newest of equal reminders only, repaired where no provider would accept
-    /// it.
+    /// Returns the strategy's new history after two corrections. Only the newest of equal reminders stays, and a
+    /// history that providers would reject is repaired.
     ///
     /// # Errors
     ///
-    /// [`ContextError::CompactionFailed`] if nothing is left to answer.
+    /// [`ContextError::CompactionFailed`] if no message is left that the model can answer.
     pub(crate) fn checked(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
         let mut messages = self.said.newest_only(messages);
         if let Err(violation) = transcript::validate(&messages) {
@@ -170,11 +177,11 @@ impl Ledger {
     }
 }
 
-/// The size of a conversation after an answer. Anthropic reports one pass for a compaction and one for the answer: the
-/// last pass tells the size.
+/// Returns the size of the conversation, in tokens, after a response. If Anthropic compacts, it reports one iteration
+/// for the compaction and one for the response. Only the last iteration tells the size.
 fn size_after(usage: &TokenUsage) -> usize {
     match usage.iterations.as_ref().and_then(|passes| passes.last()) {
-        // The compacted part counts no more.
+        // The compacted messages are gone. Only their summary remains.
         Some(pass) if pass.kind == "compaction" => pass.output_tokens,
         Some(pass) => pass.input_tokens.saturating_add(pass.output_tokens),
         None => usage.total_tokens(),

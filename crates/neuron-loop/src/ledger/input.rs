@@ -1,4 +1,4 @@
-//! Messages that enter a conversation from outside, and input that leaves it because a layer rejected it.
+//! Messages that enter a conversation from outside, and messages that are removed because a layer rejected them.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{Ledger, Phase, RunRecord, nothing_to_answer};
 
-/// Replaces a tool's result that a layer rejected.
+/// Replaces a tool result that a layer rejected.
 const REJECTED_RESULT: &str = "[removed: a guardrail rejected the result]";
 
-/// Texts of the system messages that the loop put into the middle of the conversation.
+/// Texts of the system messages that the loop added to the conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Said(BTreeSet<String>);
@@ -20,17 +20,18 @@ impl Said {
         Self(texts.into_iter().collect())
     }
 
+    /// Records a text that the loop adds.
     pub(crate) fn note(&mut self, text: String) {
         self.0.insert(text);
     }
 
-    /// Returns whether the loop put this message into the conversation.
+    /// Returns `true` if the loop added this message to the conversation.
     pub(crate) fn contains(&self, message: &Message) -> bool {
         message.role == Role::System && !message.is_pinned() && self.0.contains(&message.text())
     }
 
-    /// Keeps the newest of equal messages. Strategies keep all system messages, so that repeated reminders would crowd
-    /// out the rest of a long conversation.
+    /// Removes all but the newest of equal messages that the loop added. Strategies keep all system messages, so
+    /// repeated reminders would displace other messages of a long conversation.
     pub(crate) fn newest_only(&self, messages: Vec<Message>) -> Vec<Message> {
         let mut seen = HashSet::new();
         let mut is_newest =
@@ -42,19 +43,19 @@ impl Said {
 }
 
 impl Ledger {
-    /// Creates a conversation from an earlier history, repaired where no provider would accept it.
+    /// Creates a conversation from an earlier history. The history is repaired if providers would reject it.
     pub(crate) fn from_messages(messages: Vec<Message>) -> Self {
         let mut ledger = Self { messages, ..Self::default() };
         ledger.repair();
         ledger
     }
 
-    /// Goes on with a run that was interrupted, or begins another run from the conversation as it is.
+    /// Continues an interrupted run. If no run was interrupted, begins a new run without a new message.
     ///
     /// # Errors
     ///
-    /// [`LoopError::ApprovalRequired`] if calls wait for a person; an error of the provider if the model has nothing to
-    /// answer.
+    /// [`LoopError::ApprovalRequired`] if calls wait for an approval, and an error of the provider if the history gives
+    /// the model nothing to answer.
     pub(crate) fn begin_continued(&mut self, run_id: String) -> Result<(), LoopError> {
         if let Some(pending) = self.pending().filter(|_| self.waits()) {
             return Err(LoopError::ApprovalRequired(Box::new(pending)));
@@ -74,7 +75,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Begins another run.
+    /// Begins a new run with this id.
     pub(crate) fn begin(&mut self, id: String) {
         self.tally.run = RunRecord { id, number: self.tally.runs, ..RunRecord::default() };
         self.tally.runs = self.tally.runs.saturating_add(1);
@@ -82,9 +83,9 @@ impl Ledger {
         self.phase = Phase::TurnStart;
     }
 
-    /// Adds a message that did not come from the loop.
+    /// Adds a message from outside the loop. Repairs the history if the message makes it invalid.
     pub(crate) fn add_message(&mut self, message: Message) {
-        // Only a plain message of the user cannot break the history.
+        // A plain user message is always valid. All other messages may break the rules for calls and results.
         let is_plain = |block: &ContentBlock| {
             block.as_tool_use().is_none() && block.as_tool_result_id().is_none()
         };
@@ -98,8 +99,8 @@ impl Ledger {
         }
     }
 
-    /// Adds messages that were sent to a live run. An answer that would end the run is then not its last. Returns
-    /// whether there are any.
+    /// Adds messages that were sent to a live run. If the run was about to end, it continues. Returns `false` if there
+    /// are no messages, or if the run ended at a limit. In the second case the messages are discarded.
     pub(crate) fn steer(&mut self, messages: Vec<Message>) -> bool {
         let has_landed = matches!(&self.phase, Phase::Ended(ending) if ending.limit.is_some());
         if messages.is_empty() || has_landed {
@@ -112,6 +113,7 @@ impl Ledger {
         true
     }
 
+    /// Repairs the history if providers would reject it.
     fn repair(&mut self) {
         if let Err(violation) = transcript::validate(&self.messages) {
             tracing::warn!(%violation, "providers would reject the history; it is repaired");
@@ -121,32 +123,33 @@ impl Ledger {
         }
     }
 
-    /// Adds a system message in the middle of the conversation, unless the model has it already for this call.
+    /// Adds a system message for the next model call, unless the same message was already added after the last
+    /// response.
     pub(crate) fn remind(&mut self, text: String) {
         let message = Message::system(text.as_str());
         let mut unanswered =
             self.messages.iter().rev().take_while(|other| other.role != Role::Assistant);
-        // A call that failed is made again with the reminders of the first attempt.
+        // A failed call is repeated with the reminders of its first attempt.
         if !unanswered.any(|other| *other == message) {
             self.messages.push(message);
             self.said.note(text);
         }
     }
 
-    /// The position of the first message that the model has not answered and that no call sent.
+    /// Returns the position of the first message that comes after the last response and that no request has sent yet.
     fn first_new_message(&self) -> usize {
         let answer = self.messages.iter().rposition(|message| message.role == Role::Assistant);
         let start = answer.map_or(0, |index| index + 1).max(self.tally.passed_messages);
         start.min(self.messages.len())
     }
 
-    /// The messages that the model has not answered and that no call sent.
+    /// Returns the messages after the last response that no request has sent yet.
     pub(crate) fn new_messages(&self) -> &[Message] {
         self.messages.get(self.first_new_message()..).unwrap_or_default()
     }
 
-    /// Removes rejected input from the conversation. That is a paused answer, or the user's new messages with the reminders
-    /// after them. Results of tools stay, or a text takes their place, so that each call has one.
+    /// Removes rejected input from the conversation. This is either a paused response, or the new user messages with
+    /// the reminders after them. Tool results are kept, or replaced by a text, so that each call keeps its result.
     pub(crate) fn take_back(&mut self, rejected: TakeBack) {
         self.rewrites = self.rewrites.saturating_add(1);
         let TakeBack::Input { with_tool_results } = rejected else {
@@ -174,11 +177,12 @@ impl Ledger {
             }
             self.messages.push(message);
         }
-        // The known size may count the messages that left.
+        // The reported size may include removed messages.
         self.size = self.size.filter(|size| size.messages <= start);
     }
 }
 
+/// Replaces the content of a tool result.
 fn remove_result(block: &mut ContentBlock) {
     if let ContentBlock::ToolResult { content, is_error, .. } = block {
         *content = vec![ContentItem::Text(REJECTED_RESULT.into())];

@@ -1,5 +1,5 @@
-//! Limits that end a run early, and tools that the model gets wrong too often. A limit of n allows exactly n, and one
-//! more call of the model where a run may land softly.
+//! Limits that end a run early, and tools whose calls fail too often. A limit of n allows exactly n. With
+//! [`OnLimit::Finalize`] one more model call is allowed for a final response.
 
 use std::collections::BTreeMap;
 
@@ -16,6 +16,7 @@ pub(crate) enum Limit {
     Usage(String),
 }
 
+/// Returns the limit that the error reports, or `None` for any other error.
 impl Limit {
     fn of(error: &LoopError) -> Option<Self> {
         match error {
@@ -25,6 +26,7 @@ impl Limit {
         }
     }
 
+    /// Returns the error that reports the limit.
     pub(crate) fn error(&self) -> LoopError {
         match self {
             Self::Turns(turns) => LoopError::MaxTurns(*turns),
@@ -32,7 +34,7 @@ impl Limit {
         }
     }
 
-    /// The system message that tells the model to answer now.
+    /// Returns the system message that tells the model to give its final response now.
     pub(crate) fn notice(&self, output_tool: Option<&str>) -> String {
         let how = match output_tool {
             None => "Give your final answer now, from what is known so far, and say what is left \
@@ -48,12 +50,12 @@ impl Limit {
 }
 
 impl Ledger {
-    /// Counts the tools whose calls of the batch ran and failed. A tool with a call that succeeded starts anew. Names
-    /// that no tool has count together.
+    /// Counts, for each tool, the turns in a row in which all its calls failed. A successful call resets the counter of
+    /// its tool. Calls of tools that do not exist share one counter. `None` for `retries` counts nothing.
     ///
     /// # Errors
     ///
-    /// [`LoopError::Tool`] when a tool failed in more turns in a row than may be retried.
+    /// [`LoopError::Tool`] if a tool failed in more than `retries` turns in a row.
     pub(crate) fn count_failing(
         &mut self,
         retries: Option<usize>,
@@ -91,8 +93,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Lets one last call follow if the error is a limit on which the run may land. Calls that wait for a person are
-    /// given up.
+    /// Prepares one last model call after the run reached a limit. Returns `false` if the error is not a limit, or if
+    /// the run must end without a last call. Pending calls of the batch are closed.
     pub(crate) fn land_on(&mut self, error: &LoopError, config: &LoopConfig) -> bool {
         let is_wanted = config.on_limit == OnLimit::Finalize && allows_calls(config);
         let Some(limit) = Limit::of(error).filter(|_| is_wanted) else {
@@ -112,7 +114,7 @@ impl Ledger {
     }
 }
 
-/// Returns whether the limits allow for any call at all.
+/// Returns `true` if the limits allow at least one model call.
 fn allows_calls(config: &LoopConfig) -> bool {
     let requests = config.usage_limits.as_ref().and_then(|limits| limits.request_limit);
     config.max_turns != Some(0) && requests != Some(0)

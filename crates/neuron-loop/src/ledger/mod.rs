@@ -1,5 +1,5 @@
-//! The rules of a run, without I/O, async code or a clock. A [`Ledger`] is a conversation with the state of its current
-//! run. Its [`Phase`] says what is to be done, and a method for each event takes the outcome.
+//! The state machine of a run, without I/O, async code or a clock. A [`Ledger`] is a conversation with the state of its
+//! current run. Its [`Phase`] says what must be done next. One method per event records the outcome.
 
 mod batch;
 mod calls;
@@ -23,14 +23,14 @@ pub(crate) use limits::Limit;
 pub(crate) use output::{OutputRules, is_invalid_json};
 pub(crate) use tally::{RunRecord, RunUsage, Tally};
 
-/// Number of times in a row that the provider may pause its turn before the paused answer is returned.
+/// Maximum number of pauses in a row. After that, the run ends with the paused response.
 const MAX_PAUSES: usize = 16;
 
 /// A conversation with the state of its current run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Ledger {
     pub(crate) version: Version,
-    /// A valid history at any time.
+    /// The history. Providers accept it at any time.
     #[serde(default)]
     pub(crate) messages: Vec<Message>,
     #[serde(default)]
@@ -43,18 +43,18 @@ pub(crate) struct Ledger {
     pub(crate) size: Option<KnownSize>,
     #[serde(default)]
     pub(crate) compaction: CompactionBackoff,
-    /// Number of times that messages that stood in the history were changed or removed.
+    /// Number of changes to existing messages. A stored copy with an older number must be replaced as a whole.
     #[serde(default)]
     pub(crate) rewrites: usize,
 }
 
-/// The version of the stored form. A number in JSON. A number above [`NEWEST`](Self::NEWEST) does not deserialize.
+/// The version of the stored form, a number in JSON. Deserialisation fails for a number above [`NEWEST`](Self::NEWEST).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
 pub(crate) struct Version;
 
 impl Version {
-    /// The version that this release writes, and the newest that it reads.
+    /// Version that this release writes, and the newest version that it reads.
     const NEWEST: u32 = 1;
 }
 
@@ -79,55 +79,55 @@ impl TryFrom<u32> for Version {
     }
 }
 
-/// The place in a run at which a conversation stands.
+/// The next step of a conversation's run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Phase {
-    /// No run is under way.
+    /// No run is active.
     #[default]
     Idle,
     /// The next turn has not begun.
     TurnStart,
-    /// The turn was announced, and the call of the model follows.
+    /// The hooks were notified of the turn. The model call is next.
     Calling,
-    /// The last answer calls tools. Their results stand in the message after it.
+    /// The last response calls tools. Their results are in the message after it.
     Batch(Batch),
-    /// A limit was reached, and one last call follows.
+    /// A limit was reached. One last model call is next.
     Landing {
         limit: Limit,
-        /// True if the turn of the last call was announced.
+        /// Set if the hooks were notified of the last turn.
         is_open: bool,
     },
-    /// The answer of the run is known.
+    /// The final response of the run is known.
     Ended(Ending),
 }
 
-/// The answer of a run.
+/// The final response of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Ending {
     pub(crate) response: String,
     pub(crate) stop_reason: StopReason,
     /// The output of a typed run.
     pub(crate) output: Option<Value>,
-    /// The limit on which the run landed.
+    /// Error text of the limit after which the model was called a last time.
     pub(crate) limit: Option<String>,
 }
 
-/// The facts about an answer that the ledger cannot see by itself.
+/// Facts about a response that the ledger does not know.
 #[derive(Clone, Copy)]
 pub(crate) struct AnswerView<'a> {
-    /// True if the arguments of one of its calls are incomplete.
+    /// Set if the arguments of one of its calls are incomplete.
     pub(crate) is_cut_off: bool,
-    /// Names of tools that the request did not offer.
+    /// Names of registered tools that the request did not offer.
     pub(crate) hidden: &'a [String],
-    /// The output of a typed run.
+    /// The required output of a typed run.
     pub(crate) output: Option<&'a OutputRules>,
-    /// Estimate of system prompt and tools. `None` if the strategy counts something else than tokens.
+    /// Estimated tokens of the system prompt and the tools. `None` if the strategy does not count tokens.
     pub(crate) frame: Option<usize>,
 }
 
 impl Ledger {
-    /// The same state with other messages.
+    /// Returns a copy of the state with other messages.
     pub(crate) fn with_messages(&self, messages: Vec<Message>) -> Self {
         let Self { phase, tally, said, size, compaction, rewrites, .. } = self;
         let (phase, tally, said) = (phase.clone(), tally.clone(), said.clone());
@@ -135,12 +135,12 @@ impl Ledger {
         Self { version: Version, messages, phase, tally, said, size, compaction, rewrites }
     }
 
-    /// Returns whether nothing can happen before a person has decided on calls.
+    /// Returns `true` if the run cannot continue before pending calls are decided.
     pub(crate) fn waits(&self) -> bool {
         self.batch().is_some_and(|batch| batch.waits() && !batch.has_work())
     }
 
-    /// Notes that a turn begins. The model's call follows.
+    /// Marks the beginning of a turn. The model call is next.
     pub(crate) fn begin_turn(&mut self) {
         self.tally.run.turn = self.tally.run.turns;
         if let Phase::Landing { is_open, .. } = &mut self.phase {
@@ -148,7 +148,8 @@ impl Ledger {
         }
     }
 
-    /// Notes that the run is over, with an answer or an error. Calls that wait for a person keep waiting.
+    /// Ends the run. Returns its final response, or `None` if it ended with an error. Pending calls keep waiting for
+    /// their approval.
     pub(crate) fn end_run(&mut self) -> Option<Ending> {
         match std::mem::take(&mut self.phase) {
             Phase::Ended(ending) => Some(ending),
@@ -161,11 +162,11 @@ impl Ledger {
         }
     }
 
-    /// Takes an answer of the model.
+    /// Adds a response of the model to the history, and chooses the next phase.
     ///
     /// # Errors
     ///
-    /// [`LoopError::InvalidOutput`] when a typed run cannot get its output.
+    /// [`LoopError::InvalidOutput`] if a typed run cannot get its output.
     pub(crate) fn take_answer(
         &mut self,
         response: CompletionResponse,
@@ -173,7 +174,7 @@ impl Ledger {
     ) -> Result<(), LoopError> {
         let AnswerView { is_cut_off, hidden, output, frame } = view;
         let CompletionResponse { mut message, stop_reason, usage, .. } = response;
-        // Providers may call it something else.
+        // A custom provider may have set another role.
         message.role = Role::Assistant;
         let calls = message.tool_uses().count();
         // Providers reject a message without content.
@@ -195,6 +196,7 @@ impl Ledger {
         self.take_output_calls(limit, output)
     }
 
+    /// Ends the run with a response without calls, or calls the model again if the response is paused.
     fn end_with_answer(
         &mut self,
         text: String,
@@ -213,7 +215,8 @@ impl Ledger {
         self.finish(text, stop_reason, limit, output)
     }
 
-    /// Ends the run with an answer. In a typed run without its output, the model is told and called again.
+    /// Ends the run with a final response. If a typed run still lacks a valid output, the model gets a complaint and is
+    /// called again instead.
     fn finish(
         &mut self,
         response: String,
@@ -239,7 +242,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Ends the batch, whose calls have ended. Returns the stop reason of its answer.
+    /// Closes the batch after all its calls have ended. Returns the stop reason of its response, or `None` if no batch
+    /// is open.
     pub(crate) fn end_batch(&mut self) -> Option<StopReason> {
         match std::mem::replace(&mut self.phase, Phase::TurnStart) {
             Phase::Batch(batch) => Some(batch.stop_reason),
@@ -250,13 +254,14 @@ impl Ledger {
         }
     }
 
-    /// Ends the run with its last answer although tools ran, because a stop condition is met.
+    /// Ends the run with its last response because a stop condition is met. The tools of this response have already
+    /// run.
     pub(crate) fn stop(&mut self, stop_reason: StopReason) {
         let response = self.answer_text();
         self.phase = Phase::Ended(Ending { response, stop_reason, output: None, limit: None });
     }
 
-    /// The text of the last answer, with the parts of it before pauses.
+    /// Returns the text of the last response, including its parts before pauses.
     pub(crate) fn answer_text(&self) -> String {
         let end = self.messages.iter().rposition(|message| message.role == Role::Assistant);
         transcript::trailing_answer(
@@ -264,17 +269,18 @@ impl Ledger {
         )
     }
 
-    /// The text of a turn that the provider paused. Empty if the history does not end with one.
+    /// Returns the text of a response that the provider paused. Empty if the history does not end with a paused
+    /// response.
     pub(crate) fn said_before(&self) -> String {
         transcript::trailing_answer(&self.messages)
     }
 
-    /// Returns whether the history ends with an answer that the model goes on with.
+    /// Returns `true` if the history ends with a response that the model will continue.
     pub(crate) fn is_paused(&self) -> bool {
         self.messages.last().is_some_and(|last| last.role == Role::Assistant)
     }
 
-    /// The limit for which the current call is the last.
+    /// Returns the reached limit if the current model call is the last one of the run.
     pub(crate) fn landing_limit(&self) -> Option<Limit> {
         match &self.phase {
             Phase::Landing { limit, .. } => Some(limit.clone()),
@@ -283,18 +289,19 @@ impl Ledger {
     }
 }
 
-/// Returns whether the model goes on with its answer when it is called again.
+/// Returns `true` if this stop reason means that the response is paused. The model continues it when it is called
+/// again.
 fn is_pause(stop_reason: &StopReason) -> bool {
     matches!(stop_reason, StopReason::PauseTurn | StopReason::Compaction)
 }
 
-/// Returns whether the arguments of the last call of an answer may be incomplete.
+/// Returns `true` if the arguments of the last call of a response may be incomplete.
 pub(crate) fn may_be_cut_off(stop_reason: &StopReason) -> bool {
     use StopReason::{ContentFilter, ContextWindowExceeded, MaxTokens};
     matches!(stop_reason, MaxTokens | ContentFilter | ContextWindowExceeded)
 }
 
-/// Why the calls of an answer must not run.
+/// Returns the reason why the calls of a response must not run, or `None` if they may run.
 fn calls_must_not_run(stop_reason: &StopReason, is_cut_off: bool) -> Option<&'static str> {
     match stop_reason {
         StopReason::Refusal => Some("the model refused to go on"),
@@ -305,7 +312,7 @@ fn calls_must_not_run(stop_reason: &StopReason, is_cut_off: bool) -> Option<&'st
     }
 }
 
-/// The error of a run for which the model has nothing to answer.
+/// Returns the error of a run in which the model has nothing to answer.
 fn nothing_to_answer() -> LoopError {
     let text = "the conversation does not end with something that the model can answer";
     ProviderError::InvalidRequest(text.into()).into()

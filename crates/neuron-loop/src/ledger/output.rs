@@ -1,5 +1,4 @@
-//! The output of a typed run. The rules say which answer or call gives it, and tell the model about an output that does
-//! not fit.
+//! Reading the output of a typed run, and the complaint that the model gets if the output is invalid.
 
 use neuron_types::{
     EndStrategy, LoopError, OutputSchema, StopReason, ToolCall, ToolDefinition, ToolOutput, json_in,
@@ -8,14 +7,14 @@ use serde_json::Value;
 
 use super::{CallState, Ending, Ledger, Limit, Phase};
 
-/// The output that a typed run wants.
+/// The required output of a typed run.
 #[derive(Debug, Clone)]
 pub(crate) struct OutputRules {
-    /// The tool whose arguments are the output. Without one, the text of the answer is the output.
+    /// The tool whose arguments are the output. `None` if the output is the text of the response.
     pub(crate) tool: Option<ToolDefinition>,
     pub(crate) end: EndStrategy,
     pub(crate) schema: OutputSchema,
-    /// Number of times that the model may try again.
+    /// Number of times that the model may try again after an invalid output.
     pub(crate) retries: usize,
 }
 
@@ -24,10 +23,12 @@ impl OutputRules {
         self.tool.as_ref().map(|tool| &*tool.name)
     }
 
+    /// Parses the text of a response and checks it against the schema. Returns the fault as an error.
     fn read_text(&self, text: &str) -> Result<Value, String> {
         self.schema.check(json_in(text)?).map_err(|mismatch| mismatch.to_string())
     }
 
+    /// Returns the message that asks the model for a valid output.
     fn complaint(&self, fault: &str) -> String {
         match self.tool {
             Some(_) => format!("The task is not done: {fault}."),
@@ -38,7 +39,7 @@ impl OutputRules {
         }
     }
 
-    /// Reads the output of a call.
+    /// Checks the arguments of an output call against the schema. Returns the fault as an error.
     fn read_call(&self, input: &Value) -> Result<Value, String> {
         if is_invalid_json(input, || self.tool.as_ref()) {
             let raw = ToolCall::invalid_json(input).unwrap_or_default();
@@ -51,11 +52,12 @@ impl OutputRules {
 }
 
 impl Ledger {
-    /// Reads the output from the text of an answer that would end the run, or returns the complaint to the model.
+    /// Reads the output from the text of a final response. Returns the complaint to the model in the inner `Err` if the
+    /// output is invalid and the model may try again.
     ///
     /// # Errors
     ///
-    /// [`LoopError::InvalidOutput`] when the model is not to try again.
+    /// [`LoopError::InvalidOutput`] if the model may not try again.
     pub(super) fn read_output(
         &mut self,
         rules: &OutputRules,
@@ -82,13 +84,13 @@ impl Ledger {
         Err(self.invalid_output(raw, reason, stop_reason))
     }
 
-    /// Takes the calls of the output tool from an answer. The other calls run, unless the run has its output
-    /// and ends early, or the call was the last.
+    /// Handles the calls of the output tool in a response. The other calls run, unless the run has its output and ends
+    /// early, or the response was the last one.
     ///
     /// # Errors
     ///
-    /// [`LoopError::InvalidOutput`] when no output fits and the model is not to try again; the limit's error when calls
-    /// are left that may not run.
+    /// [`LoopError::InvalidOutput`] if no output is valid and the model may not try again. The limit's error if the
+    /// response was the last one and calls are left that may not run.
     pub(super) fn take_output_calls(
         &mut self,
         limit: Option<Limit>,
@@ -111,7 +113,7 @@ impl Ledger {
             (Some(limit), _) => {
                 let error = limit.error();
                 self.close_batch_because_of(&error);
-                // The run does not land twice.
+                // The run gets only one last call, so this phase prevents a second one.
                 self.phase = Phase::Idle;
                 return Err(error);
             }
@@ -123,7 +125,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Answers the calls of the output tool. Returns the arguments and the fault of one that does not fit.
+    /// Ends the calls of the output tool. Returns the arguments and the fault of an invalid one, if any.
     fn answer_output_calls(&mut self, rules: &OutputRules) -> Option<(String, String)> {
         let name = rules.tool_name()?;
         let (mut given, mut fault) = (None, None);
@@ -156,7 +158,8 @@ impl Ledger {
 }
 
 impl Ledger {
-    /// Ends the run with the output of the batch, once its other calls have ended. Returns whether there is one.
+    /// Ends the run with the output of the batch after the other calls have ended. Returns `false` if the batch has no
+    /// output, or if [`EndStrategy::Graceful`] suppresses it because another call failed.
     pub(crate) fn settle_output(&mut self, rules: &OutputRules, limit: Option<Limit>) -> bool {
         let Some(index) = self.batch_mut().and_then(|batch| batch.output.take()) else {
             return false;
@@ -184,12 +187,12 @@ impl Ledger {
         true
     }
 
-    /// The stop reason of the answer of the batch.
+    /// Returns the stop reason of the batch's response.
     fn stop_reason(&self) -> StopReason {
         self.batch().map_or(StopReason::ToolUse, |batch| batch.stop_reason.clone())
     }
 
-    /// The error of a typed run without an output that fits.
+    /// Returns the error of a typed run without a valid output.
     pub(crate) fn invalid_output(
         &self,
         raw: String,
@@ -205,16 +208,18 @@ impl Ledger {
     }
 }
 
+/// Returns the result of a surplus output call.
 fn not_used() -> ToolOutput {
     ToolOutput::text("Not used: another call gave the output.")
 }
 
-/// Arguments as the model wrote them, where that is known.
+/// Returns the arguments as the model wrote them if they are not valid JSON, and as JSON otherwise.
 fn raw_arguments(input: &Value) -> String {
     ToolCall::invalid_json(input).map_or_else(|| input.to_string(), str::to_owned)
 }
 
-/// Returns whether arguments were not JSON. A tool with an argument of the name that marks them is not meant.
+/// Returns `true` if the model's arguments were not valid JSON. Such arguments are stored under the key `invalid_json`.
+/// A tool that declares an argument of this name is excluded.
 pub(crate) fn is_invalid_json<'d>(
     input: &Value,
     definition: impl FnOnce() -> Option<&'d ToolDefinition>,

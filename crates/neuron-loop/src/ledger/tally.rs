@@ -1,4 +1,4 @@
-//! Counters of a conversation and of its current run, and the limits on them.
+//! Counters of a conversation and of its current run, and the checks of their limits.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Tally {
-    /// The current run, or the last.
+    /// The current run. After it has ended, the last run.
     pub(crate) run: RunRecord,
     /// Number of runs that have begun.
     pub(crate) runs: usize,
-    /// Answered calls of the model over all runs.
+    /// Number of model calls of all runs that returned a response.
     pub(crate) turns: usize,
     pub(crate) total_usage: TokenUsage,
-    /// Number of messages, from the start, that went to the model.
+    /// Number of messages, from the start, that were sent to the model.
     pub(crate) passed_messages: usize,
 }
 
@@ -25,26 +25,29 @@ pub(crate) struct Tally {
 #[serde(default)]
 pub(crate) struct RunRecord {
     pub(crate) id: String,
-    /// Number of this run in its conversation, from zero.
+    /// Number of this run in its conversation, starting at zero.
     pub(crate) number: usize,
-    /// The current turn, from zero.
+    /// Number of the current turn, starting at zero.
     pub(crate) turn: usize,
-    /// Answered calls of the model.
+    /// Number of model calls that returned a response.
     pub(crate) turns: usize,
-    /// Calls of the model that were made.
+    /// Number of model calls that were made, including failed ones.
     pub(crate) requests: usize,
-    /// Tool calls that were started.
+    /// Number of tool calls that were started.
     pub(crate) tool_calls: usize,
     pub(crate) usage: RunUsage,
-    /// Number of turns in a row in which the calls of a tool failed. Names that no tool has count under the empty name.
+    /// Number of turns in a row in which a tool failed, by tool name. Calls of tools that do not exist count under the
+    /// empty name.
     pub(crate) failing: BTreeMap<String, usize>,
     /// Number of times in a row that the provider paused its turn.
     pub(crate) pauses: usize,
-    /// Answers that were taken for the output of a typed run.
+    /// Number of responses that were checked for the output of a typed run.
     pub(crate) output_attempts: usize,
-    /// The last turn in which prefetched calls were given up, and how often. Their idempotency keys are used up.
+    /// The last turn in which a call started before its response was complete, and the number of responses in this turn
+    /// with such calls. Later responses of the turn need other idempotency keys.
     pub(crate) given_up: (usize, usize),
-    /// True if the last call did not fit into the context window and a compaction made room for it.
+    /// Set if the last model call did not fit into the context window. A second failure in a row is not followed by a
+    /// compaction.
     pub(crate) overflowed: bool,
 }
 
@@ -53,14 +56,15 @@ pub(crate) struct RunRecord {
 #[serde(default)]
 pub(crate) struct RunUsage {
     pub(crate) total: TokenUsage,
-    /// The part that tools took.
+    /// Tokens that tools used.
     pub(crate) tools: TokenUsage,
-    /// The part that the provider did not report.
+    /// Tokens that were estimated, because the provider did not report them.
     pub(crate) estimated: TokenUsage,
 }
 
 impl RunRecord {
-    /// Checks before a call of the model that the limits leave a turn, a request and tokens.
+    /// Checks before a model call that the limits allow another turn, another request and more tokens. Returns the
+    /// error of the first exceeded limit otherwise.
     pub(crate) fn check_before_call(&self, config: &LoopConfig) -> Result<(), LoopError> {
         if let Some(max) = config.max_turns.filter(|max| self.turns >= *max) {
             return Err(LoopError::MaxTurns(max));
@@ -71,7 +75,8 @@ impl RunRecord {
         })
     }
 
-    /// Checks before tools that the limits leave tokens and room for so many calls.
+    /// Checks before tool calls that the limits allow more tokens and this number of calls. Returns
+    /// [`LoopError::UsageLimitExceeded`] otherwise.
     pub(crate) fn check_before_tools(
         &self,
         config: &LoopConfig,
@@ -83,7 +88,7 @@ impl RunRecord {
         })
     }
 
-    /// Returns the number of times that prefetched calls of this turn were given up.
+    /// Returns the number of earlier responses of this turn whose calls were started before the response was complete.
     pub(crate) fn attempt(&self) -> usize {
         match self.given_up {
             (turn, attempts) if turn == self.turn => attempts,
@@ -91,7 +96,7 @@ impl RunRecord {
         }
     }
 
-    /// Uses up the idempotency keys of the current attempt, because a prefetched call begins.
+    /// Reserves the idempotency keys of the current attempt, because a call starts before its response is complete.
     pub(crate) fn begin_attempt(&mut self) {
         self.given_up = (self.turn, self.attempt().saturating_add(1));
     }
@@ -103,25 +108,25 @@ impl RunRecord {
 }
 
 impl Tally {
-    /// Counts a call of the model that is made now, with so many messages of the conversation.
+    /// Counts a model call. `messages` is the number of messages of the conversation that the request sends.
     pub(crate) fn count_request(&mut self, messages: usize) {
         self.run.requests = self.run.requests.saturating_add(1);
         self.passed_messages = messages;
     }
 
-    /// Counts an answer of the model.
+    /// Counts a response of the model in the run and in the conversation.
     pub(crate) fn count_answer(&mut self) {
         self.run.turns = self.run.turns.saturating_add(1);
         self.turns = self.turns.saturating_add(1);
     }
 
-    /// Adds tokens of a call of a model.
+    /// Adds the tokens of a model call.
     pub(crate) fn add_usage(&mut self, usage: &TokenUsage) {
         self.run.usage.total += usage;
         self.total_usage += usage;
     }
 
-    /// Adds tokens that tools took.
+    /// Adds the tokens that tools used.
     pub(crate) fn add_tool_usage(&mut self, usage: &TokenUsage) {
         self.add_usage(usage);
         self.run.usage.tools += usage;

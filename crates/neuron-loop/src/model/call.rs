@@ -1,4 +1,4 @@
-//! Calls the model through all layers, and hands the outcome to reader and conversation.
+//! Calls the model through all layers, and reports the outcome to the reader and the conversation.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -14,8 +14,8 @@ use crate::lock::lock;
 use crate::parts::Env;
 use crate::tools::Prefetch;
 
-/// Calls the model. Returns its answer with the names of tools that the request did not offer. After an error the
-/// conversation is as before, without input that a layer rejected.
+/// Calls the model through all layers. Returns its response, and the names of registered tools that the request did not
+/// offer. After an error the conversation is unchanged, except that input is removed if a layer rejected it.
 pub(crate) async fn call_model<'a>(
     env: &'a Env<'a>,
     ledger: &mut Ledger,
@@ -23,12 +23,12 @@ pub(crate) async fn call_model<'a>(
 ) -> (Result<CompletionResponse, LoopError>, Arc<[String]>) {
     let (limit, output_tool) =
         (ledger.landing_limit(), env.output.and_then(OutputRules::tool_name));
-    // A turn that the provider paused goes on without a notice.
+    // The provider continues a paused turn only if the paused message is the last one.
     let notice = limit
         .as_ref()
         .filter(|_| !ledger.is_paused())
         .map(|limit| Message::system(limit.notice(output_tool)));
-    // For one last call it may be copied.
+    // The copy of the history is acceptable, because it is made once per run.
     let noticed = notice
         .as_ref()
         .map(|notice| ledger.messages.iter().chain([notice]).cloned().collect::<Vec<Message>>());
@@ -76,7 +76,7 @@ pub(crate) async fn call_model<'a>(
         env.reader.tell(|| StreamEvent::MessageComplete(response.message.clone())).await;
     }
     if let Some(usage) = usage {
-        // It is paid for, also if a layer or a hook rejected the answer.
+        // The provider charges for these tokens even if a layer or a hook rejected the response.
         env.reader.tell(|| StreamEvent::Usage(usage)).await;
     }
     env.count_tool_usage(ledger);
@@ -92,7 +92,8 @@ pub(crate) async fn call_model<'a>(
     (answer, hidden)
 }
 
-/// The tool choice of the last call of a run. `None` where the choice is only asked for in words.
+/// Returns the tool choice of the last model call of a run. Returns `None` if the provider cannot enforce the choice.
+/// The system message with the limit then asks for it in words.
 fn last_choice(
     env: &Env<'_>,
     output_tool: Option<&str>,
@@ -103,7 +104,7 @@ fn last_choice(
             let can_force = env.parts.model.info_dyn().can_force_call(request);
             can_force.then(|| ToolChoice::Specific { name: name.to_owned() })
         }
-        // Some vendors reject the choice where there are no tools.
+        // Some vendors reject a tool choice in a request without tools.
         None => (!request.tools.is_empty()).then_some(ToolChoice::None),
     }
 }

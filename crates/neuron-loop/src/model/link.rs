@@ -1,7 +1,7 @@
-//! The innermost link of the layers makes one attempt to call the model.
+//! The innermost link in the chain of layers. It makes one attempt to call the model.
 //!
-//! Each attempt is one request for limits and budget, and one `PreLlmCall` for the hooks, which `PostLlmCall` or
-//! `LlmError` follows.
+//! Each attempt counts as one request for the limits and the budget. The hooks receive one [`HookEvent::PreLlmCall`]
+//! per attempt, and then [`HookEvent::PostLlmCall`] or [`HookEvent::LlmError`].
 
 use std::mem;
 use std::sync::{Arc, Mutex};
@@ -18,31 +18,31 @@ use crate::lock::lock;
 use crate::parts::{Hooks, check, or_cancelled};
 use crate::tools::Prefetch;
 
-/// The tokens at which the first answer of a run is estimated.
+/// Estimated output tokens of the first response of a run, used to reserve budget.
 const FIRST_ANSWER: usize = 1_000;
 
-/// Makes the calls of one turn.
+/// The innermost link around the model. Makes all model calls of one turn.
 pub(super) struct Link<'a, 'l> {
     pub(super) hooks: Hooks<'a>,
-    /// Number of messages of the conversation.
+    /// Number of messages of the conversation at the start of the turn.
     pub(super) messages: usize,
     pub(super) size: Option<KnownSize>,
     pub(super) tally: &'l Mutex<&'l mut Tally>,
     pub(super) state: Mutex<Attempts<'a>>,
 }
 
-/// The state of the attempts of one turn.
+/// Values that the attempts of one turn share.
 #[derive(Default)]
 pub(super) struct Attempts<'a> {
-    /// True if there was an attempt.
+    /// Set if an attempt was made.
     is_made: bool,
-    /// The calls that the last answer started before it was whole.
+    /// Calls of the last response that started before the response was complete.
     pub(super) prefetch: Prefetch<'a>,
-    /// Names of tools that the last request did not offer.
+    /// Names of registered tools that the last request did not offer.
     pub(super) hidden: Arc<[String]>,
-    /// Tokens of the last answer.
+    /// Tokens of the last response.
     pub(super) usage: Option<TokenUsage>,
-    /// The part of the conversation that a layer rejected.
+    /// The part of the conversation that a layer rejected, if any.
     pub(super) rejected: Option<TakeBack>,
 }
 
@@ -61,12 +61,14 @@ impl ModelEndpoint for Link<'_, '_> {
 }
 
 impl<'a, 'l> Link<'a, 'l> {
+    /// Reserves budget, calls the model once, and notifies the hooks. Limits are checked here from the
+    /// second attempt on, because the turn already checked them for the first.
     pub(super) async fn attempt(
         &self,
         call: &ModelCall<'_>,
         sink: Option<&dyn DeltaSink>,
     ) -> Result<CompletionResponse, LoopError> {
-        // A layer may have given up the answer before.
+        // A layer may have discarded the response of an earlier attempt.
         self.give_up_prefetch(None).await;
         let is_first = !mem::replace(&mut lock(&self.state).is_made, true);
         if !is_first {
@@ -89,7 +91,7 @@ impl<'a, 'l> Link<'a, 'l> {
         told.and(answered)
     }
 
-    /// Makes the call, and counts its tokens, once the hooks let it.
+    /// Dispatches [`HookEvent::PreLlmCall`], calls the model, and counts its tokens.
     async fn ask_and_count(
         &self,
         call: &ModelCall<'_>,
@@ -105,7 +107,7 @@ impl<'a, 'l> Link<'a, 'l> {
         let answered = self.ask_in_scope(call.request, sink, &mut told, prefetch).await;
         let used = self.count(call, &answered, told);
         if let Some(reservation) = reservation {
-            // Where the tokens are not known, their estimate counts.
+            // If the tokens are unknown, at least the reserved estimate is charged.
             match answered.as_ref().err().is_none_or(LoopError::takes_no_tokens) {
                 true => reservation.settle(&used),
                 false => reservation.settle_at_least(&used),
@@ -117,13 +119,14 @@ impl<'a, 'l> Link<'a, 'l> {
         answered
     }
 
-    /// Stops the calls that an answer started which is not taken.
+    /// Cancels the calls that a discarded response started. The hooks receive `error` as the reason.
     pub(super) async fn give_up_prefetch(&self, error: Option<&LoopError>) {
         let mut prefetch = mem::take(&mut lock(&self.state).prefetch);
         prefetch.give_up(self.hooks.env, self.hooks.turn, error).await;
     }
 
-    /// Reserves room for the call in the budget.
+    /// Reserves budget for the call. The prompt is estimated. The response is estimated by the average of the run's
+    /// earlier responses.
     fn reserve(&self, call: &ModelCall<'_>) -> Result<Option<Reservation>, LoopError> {
         let Some(budget) = &self.hooks.env.run.budget else {
             return Ok(None);
@@ -142,8 +145,8 @@ impl<'a, 'l> Link<'a, 'l> {
         budget.reserve(prompt, answer).map(Some)
     }
 
-    /// Counts a call that was made. Returns the tokens that it took, as far as they are known. Estimates count for an
-    /// answer whose usage the provider does not report.
+    /// Counts a finished attempt. Returns its tokens, as far as they are known. If the provider reports no usage for a
+    /// response, an estimate is counted instead. `told` is the usage that arrived before an error.
     fn count(
         &self,
         call: &ModelCall<'_>,
@@ -171,6 +174,7 @@ impl<'a, 'l> Link<'a, 'l> {
         used
     }
 
+    /// Calls the model inside the hooks' scopes.
     async fn ask_in_scope(
         &self,
         request: RequestRef<'_>,
@@ -186,7 +190,7 @@ impl<'a, 'l> Link<'a, 'l> {
         answered
     }
 
-    /// Obtains the answer from the durable engine or the provider, whole or as a stream.
+    /// Gets the response from the durable engine or the provider, as a stream if there is a `sink`.
     async fn ask(
         &self,
         request: RequestRef<'_>,
@@ -205,17 +209,20 @@ impl<'a, 'l> Link<'a, 'l> {
             })
         };
         let response = or_cancelled(self.hooks.env.token, work).await?;
-        // It is paid for, whatever the hooks say.
+        // Set before the hooks run, because the provider charges for these tokens even if a hook ends the run.
         told.clone_from(&response.usage);
         self.hooks.ask(HookEvent::FirstChunk).await?;
         Ok(response)
     }
 
-    /// Hooks hear of the first event before the reader does. A journaled answer has no deltas: hooks hear of it once it
-    /// is there. A cancellation ends the work of the provider. It does not end hooks and reader.
+    /// Gets the response as a stream, and sends its deltas to the reader.
     ///
-    /// A hook that ends the call silences the rest of an engine's answer. The engine gets to its end nevertheless, so
-    /// that the journal has it, and a replay, which asks the hooks later, comes to the same.
+    /// The hooks receive [`HookEvent::FirstChunk`] before the reader receives the first event. A replayed response has
+    /// no deltas, so the hooks receive the event when the response is complete. Cancelling the run stops the work of
+    /// the provider or the engine. It does not interrupt a hook or the reader.
+    ///
+    /// If a hook ends the run, no further deltas of an engine's response are sent. The response is still read to its
+    /// end, because the engine must journal it. A replay then ends with the same error.
     async fn ask_for_stream(
         &self,
         request: RequestRef<'_>,
@@ -264,8 +271,9 @@ impl<'a, 'l> Link<'a, 'l> {
     }
 }
 
-/// Names of the agent's tools that a request does not offer.
+/// Returns the names of the agent's tools that the request does not offer, because a layer removed them.
 fn hidden_tools(tools: &[ToolDefinition], request: RequestRef<'_>) -> Arc<[String]> {
+    // Usually no layer has changed the tools. Then there is nothing to compare.
     if std::ptr::eq(tools, request.tools) {
         return Arc::default();
     }

@@ -1,4 +1,4 @@
-//! Calls of the model, with the layers around them.
+//! Model calls with the layers around them.
 
 mod call;
 mod link;

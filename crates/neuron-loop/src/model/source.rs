@@ -1,4 +1,4 @@
-//! The events of an answer that streams, from the provider or from a durable engine.
+//! The events of a streamed response, from the provider or from a durable engine.
 
 use std::future::poll_fn;
 use std::mem;
@@ -9,9 +9,11 @@ use neuron_types::{
     StreamEvent, StreamReceiver, TokenUsage, WasmBoxedFuture,
 };
 
-/// The events of an answer that streams.
+/// The source of the events of a streamed response.
 pub(super) enum Source<'s> {
+    /// The provider's stream, and the response that its events build up.
     Provider(StreamReceiver, ResponseEnd),
+    /// The engine's call, and the slot in which the call leaves live deltas.
     Engine(WasmBoxedFuture<'s, Result<CompletionResponse, DurableError>>, &'s DeltaSlot),
 }
 
@@ -20,13 +22,14 @@ impl Source<'_> {
         matches!(self, Self::Provider(..))
     }
 
-    /// The next event, or the whole answer. Notes the tokens that are known.
+    /// Returns the next event, or the complete response after the last event. Writes the tokens that are known so far
+    /// to `usage`.
     pub(super) async fn next(&mut self, usage: &mut TokenUsage) -> Result<Progress, LoopError> {
         let progress = match self {
             Self::Engine(call, slot) => {
                 poll_fn(|cx| match call.as_mut().poll(cx) {
                     Poll::Ready(answer) => Poll::Ready(answer.map(Box::new).map(Progress::Done)),
-                    // A context that tries again itself says so. The loop itself tells of everything else.
+                    // A durable context reports its own retries as `Reset`. The loop itself creates all other events.
                     Poll::Pending => slot.poll_take(cx).map(|event| {
                         let is_heard = |event: &StreamEvent| {
                             event.is_delta() || matches!(event, StreamEvent::Reset { .. })
@@ -39,7 +42,8 @@ impl Source<'_> {
             Self::Provider(events, end) => match events.recv().await {
                 None => Progress::Done(Box::new(mem::take(end).finish()?)),
                 Some(StreamEvent::Error(error)) if error.is_final() => {
-                    // It says of itself that the same call fails again.
+                    // The provider declares that the same request would fail again, so the error must not look
+                    // retryable.
                     return Err(ProviderError::Other(Box::new(error)).into());
                 }
                 Some(event) => {
@@ -51,7 +55,7 @@ impl Source<'_> {
             },
         };
         if let Progress::Done(response) = &progress {
-            // It is paid for, whatever the hooks say.
+            // Set before the hooks run, because the provider charges for these tokens even if a hook ends the run.
             usage.clone_from(&response.usage);
         }
         Ok(progress)

@@ -1,4 +1,4 @@
-//! The definition of an agent. Its conversations share it.
+//! The definition of an agent, which all its conversations share.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,7 +9,7 @@ use neuron_types::{
     RequestSettings, Retry, RunView, SystemPrompt, ToolDefinition, WasmCompatSend, WasmCompatSync,
 };
 
-/// A condition that ends a run after tools ran.
+/// A condition that ends a run after the tools of a response ran.
 pub(crate) trait StopCondition:
     Fn(&RunView<'_>) -> bool + WasmCompatSend + WasmCompatSync
 {
@@ -17,12 +17,12 @@ pub(crate) trait StopCondition:
 
 impl<F: Fn(&RunView<'_>) -> bool + WasmCompatSend + WasmCompatSync> StopCondition for F {}
 
-/// Settings that the conversations of an agent share, without its model and its strategy.
+/// Settings that all conversations of an agent share. The model and the strategy are stored elsewhere.
 #[derive(Clone, Default)]
 pub(crate) struct Definition {
     pub(crate) tools: ToolRegistry,
     pub(crate) hooks: Vec<BoxedHook>,
-    /// Layers around model calls, the outermost first. The layers of hooks come after them.
+    /// Layers around the model calls, the outermost first. The layers of the hooks go inside them.
     pub(crate) layers: Vec<BoxedLayer>,
     pub(crate) config: LoopConfig,
     pub(crate) policy: Option<Arc<dyn PermissionPolicy>>,
@@ -30,21 +30,22 @@ pub(crate) struct Definition {
     pub(crate) budget: Option<Budget>,
     pub(crate) injectors: Vec<Arc<dyn Injector>>,
     pub(crate) stop_conditions: Vec<Arc<dyn StopCondition>>,
-    /// Values derived from the other fields on first use.
+    /// Values computed from the other fields on first use.
     derived: OnceLock<Derived>,
 }
 
-/// Values derived from a definition.
+/// Values computed from a definition.
 #[derive(Clone)]
 pub(crate) struct Derived {
     tools: Vec<ToolDefinition>,
     /// All layers around model calls, the outermost first.
     pub(crate) layers: Vec<BoxedLayer>,
-    /// The strategy's estimate of the frame.
+    /// Estimated tokens of the frame by the agent's strategy.
     size: OnceLock<usize>,
 }
 
 impl Definition {
+    /// Returns the values computed from the definition. Computes them on the first call.
     pub(crate) fn derived(&self) -> &Derived {
         self.derived.get_or_init(|| {
             let of_hooks = self.hooks.iter().filter_map(ObservabilityHook::layer);
@@ -58,14 +59,14 @@ impl Definition {
         })
     }
 
-    /// Returns the definition for a change, and drops the derived values.
+    /// Returns the definition for a change, and discards the computed values.
     pub(crate) fn changed(&mut self) -> &mut Self {
         self.derived = OnceLock::new();
         self
     }
 }
 
-/// Changes of a typed run to the frame.
+/// Changes that a typed run makes to the frame of its requests.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FrameChanges {
     pub(crate) system: Option<SystemPrompt>,
@@ -74,36 +75,36 @@ pub(crate) struct FrameChanges {
     size: OnceLock<usize>,
 }
 
-/// The parts of a request other than the conversation.
+/// The system prompt, the tools and the settings of a request. The messages are added per request.
 #[derive(Clone, Copy)]
 pub(crate) struct Frame<'a> {
     pub(crate) system: Option<&'a SystemPrompt>,
     pub(crate) tools: &'a [ToolDefinition],
     pub(crate) settings: &'a RequestSettings,
-    /// The strategy's estimate, made on first use.
+    /// Estimated tokens of the frame, computed on first use.
     size: &'a OnceLock<usize>,
 }
 
 impl<'a> Frame<'a> {
-    /// Returns a request with these messages.
+    /// Returns a request with this frame and these messages.
     pub(crate) fn request(self, messages: &'a [Message]) -> RequestRef<'a> {
         let Self { system, tools, settings, .. } = self;
         RequestRef { messages, system, tools, ..RequestRef::default() }.with_settings(settings)
     }
 
-    /// Returns the estimated tokens of the frame.
+    /// Returns the estimated tokens of the frame. The first estimate is kept.
     pub(crate) fn size(self, strategy: &dyn ContextStrategyDyn) -> usize {
         *self.size.get_or_init(|| strategy.estimate_request_dyn(self.request(&[])))
     }
 }
 
-/// Borrowed view of an agent: its definition, model, strategy and engine.
+/// Borrowed view of an agent's definition, model, strategy and durable engine.
 #[derive(Clone, Copy)]
 pub(crate) struct Parts<'a> {
     pub(crate) model: &'a dyn ProviderDyn,
     pub(crate) strategy: &'a dyn ContextStrategyDyn,
     pub(crate) definition: &'a Definition,
-    /// The frame's estimate by the strategy of this run, if it is not the agent's.
+    /// Estimated tokens of the frame by the strategy of this run. `None` if the run uses the agent's strategy.
     pub(crate) frame_size: Option<&'a OnceLock<usize>>,
     /// The durable engine that executes model calls and tool calls.
     pub(crate) durability: Option<&'a Durability<'a>>,
@@ -118,7 +119,7 @@ impl<'a> Parts<'a> {
         Self { model, strategy, definition, frame_size: None, durability: None }
     }
 
-    /// Returns the same parts with a durable engine.
+    /// Returns the same parts with another durable engine, or without one.
     pub(crate) fn with_durability(self, durability: Option<&'a Durability<'a>>) -> Self {
         Self { durability, ..self }
     }
@@ -127,7 +128,7 @@ impl<'a> Parts<'a> {
         &self.definition.config
     }
 
-    /// Returns the frame of the agent's requests.
+    /// Returns the frame of the agent's requests. The `changes` of a typed run replace parts of the frame.
     pub(crate) fn frame(self, changes: Option<&'a FrameChanges>) -> Frame<'a> {
         let (config, derived) = (self.config(), self.definition.derived());
         let system = changes.and_then(|changes| changes.system.as_ref());

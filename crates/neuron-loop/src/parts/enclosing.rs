@@ -1,4 +1,4 @@
-//! The hooks and permissions that a run passes to agents inside its tool calls, with the nesting depth of those agents.
+//! The hooks and permissions that a run passes to agents inside its tool calls, and the nesting depth of these agents.
 
 use std::sync::Arc;
 
@@ -8,24 +8,25 @@ use neuron_types::{
 
 use super::Definition;
 
-/// The parent run of an agent, as found in the extensions of its context.
+/// The parent run of an agent. Stored in the extensions of the agent's context.
 #[derive(Clone)]
 pub(crate) struct EnclosingRun {
     pub(crate) hooks: Arc<[BoxedHook]>,
     pub(crate) policy: Option<Arc<dyn PermissionPolicy>>,
+    /// Set if calls of the parent run wait for an approval.
     pub(crate) pauses: bool,
     pub(crate) signer: Option<Arc<dyn ApprovalSigner>>,
-    /// Number of agents around the parent run.
+    /// Number of agents around the agent of the parent run.
     depth: usize,
 }
 
 impl EnclosingRun {
-    /// Returns the run around a tool call with this context.
+    /// Returns the run around a tool call with this context, or `None` outside of a tool call.
     pub(crate) fn around(ctx: &ToolContext) -> Option<&Self> {
         ctx.extensions.get()
     }
 
-    /// Adds a parent run to the extensions for its tools, unless it has no effect.
+    /// Adds a run to the extensions that its tools receive. Adds nothing if a top-level run has nothing to pass on.
     pub(crate) fn hand_on(of: &Definition, depth: usize, pauses: bool, to: &mut Extensions) {
         let Definition { hooks, policy, signer, .. } = of;
         // Saves the allocation for a top-level agent that has nothing to pass on.
@@ -35,13 +36,14 @@ impl EnclosingRun {
         }
     }
 
-    /// Returns the number of agents around an agent whose tool runs with this context in another process.
+    /// Returns the number of agents around an agent, from the context of a call of one of its tools. The context has
+    /// the parent run of the agent.
     pub(crate) fn depth_around(ctx: &ToolContext) -> usize {
         Self::around(ctx).map_or(0, |run| run.depth.saturating_add(1))
     }
 }
 
-/// Returns the number of agents around an agent with this context.
+/// Returns the number of agents around an agent that runs with this context.
 pub(crate) fn depth_in(ctx: &ToolContext) -> usize {
     match EnclosingRun::around(ctx) {
         Some(run) => run.depth.saturating_add(1),
@@ -49,7 +51,7 @@ pub(crate) fn depth_in(ctx: &ToolContext) -> usize {
     }
 }
 
-/// Returns the tool call around a run with this context.
+/// Returns the tool call around a run with this context, or `None` for a top-level run.
 pub(crate) fn outer_call(ctx: &ToolContext) -> Option<OuterCall<'_>> {
     let call = || OuterCall::new(&ctx.run_id, &ctx.call_id, depth_in(ctx));
     (!ctx.call_id.is_empty()).then(call)

@@ -1,4 +1,4 @@
-//! The environment of a run: everything that it uses except its ledger.
+//! Everything that a run uses except its ledger.
 
 use std::borrow::Borrow;
 use std::future::{Future, poll_fn};
@@ -16,11 +16,11 @@ use tokio_util::sync::CancellationToken;
 use super::{EnclosingRun, Frame, Parts, Reader, depth_in};
 use crate::ledger::{KnownSize, Ledger, OutputRules};
 
-/// The environment of a run: everything that it uses except its ledger.
+/// Everything that a run uses except its ledger.
 pub(crate) struct Env<'a> {
     pub(crate) parts: Parts<'a>,
     pub(crate) frame: Frame<'a>,
-    /// The output of a typed run.
+    /// The required output of a typed run.
     pub(crate) output: Option<&'a OutputRules>,
     /// The context of the caller.
     pub(crate) ctx: &'a ToolContext,
@@ -29,31 +29,31 @@ pub(crate) struct Env<'a> {
     /// Cancels work within a turn. Differs from `stop` for `CancelMode::AfterTurn`.
     pub(crate) token: &'a CancellationToken,
     pub(crate) run: &'a RunScope,
-    /// True if calls wait for a person when the policy requires an approval.
+    /// Set if a call waits when the policy requires an approval. Otherwise the call is denied.
     pub(crate) pauses: bool,
     pub(crate) reader: Reader<'a>,
 }
 
-/// Values of one run that do not change during the run.
+/// Values that belong to one run. They are created when the run begins.
 pub(crate) struct RunScope {
     pub(crate) run_id: String,
     /// Prefix of the run's idempotency keys.
     pub(crate) key: String,
-    /// Key of the run's conversation, for readers that cache earlier messages.
+    /// Key of the run's history for providers that cache earlier messages.
     pub(crate) history: HistoryKey,
-    /// Extensions for the contexts of tools.
+    /// Extensions that the tools of the run receive in their contexts.
     pub(crate) extensions: Extensions,
-    /// The budget, which other runs may share.
+    /// The budget of the run. Other runs may share it.
     pub(crate) budget: Option<Budget>,
-    /// Tool tokens that the ledger has not counted yet.
+    /// Tokens that tools used and that the ledger has not counted yet.
     pub(crate) tool_meter: UsageMeter,
-    /// Context of an ended call, reused by the next call to save the allocations.
+    /// Context of an ended call. The next call reuses it to save the allocations.
     pub(crate) spare: Mutex<Option<Box<ToolContext>>>,
 }
 
 impl RunScope {
-    /// Takes the budget and the extensions for tools from the context. `own_budget` is the budget of the run or of its
-    /// agent.
+    /// Creates the scope of a run with this context. `own_budget` is the budget of the run or of its agent. It applies
+    /// together with a budget in the context. `waits` is `true` if the run waits for decisions without ending.
     pub(crate) fn new(
         parts: Parts<'_>,
         ctx: &ToolContext,
@@ -62,7 +62,7 @@ impl RunScope {
         waits: bool,
     ) -> Self {
         let mut extensions = ctx.extensions.clone();
-        // It is meant for the agent that runs with this context, not for agents inside its calls.
+        // The resumed approval belongs to the agent that runs with this context, not to agents inside its calls.
         extensions.remove::<ResumedApproval>();
         let found = ctx.extensions.get::<Budget>();
         let budget = match (own_budget, found) {
@@ -91,8 +91,9 @@ impl<'a> Env<'a> {
         self.parts.config()
     }
 
-    /// Returns the tokens of the next call: the size that the provider reported last, and an estimate of later
-    /// messages. Without a reported size, and for strategies that do not count tokens, all is estimated.
+    /// Returns the number of tokens of the next request. They are the last size that the provider reported plus an
+    /// estimate of later messages. All tokens are estimated if no size was reported, or if the strategy does not count
+    /// tokens.
     pub(crate) fn tokens_of(&self, request: RequestRef<'_>, size: Option<KnownSize>) -> usize {
         let strategy = self.parts.strategy;
         let size = size.filter(|_| strategy.counts_tokens_dyn());
@@ -104,18 +105,19 @@ impl<'a> Env<'a> {
         known.unwrap_or_else(|| strategy.estimate_request_dyn(request))
     }
 
-    /// Returns the estimate of system prompt and tools. `None` for a strategy that does not count tokens.
+    /// Returns the estimated tokens of the system prompt and the tools. Returns `None` if the strategy does not count
+    /// tokens.
     pub(crate) fn frame_size(&self) -> Option<usize> {
         let strategy = self.parts.strategy;
         strategy.counts_tokens_dyn().then(|| self.frame.size(strategy))
     }
 
-    /// Returns the number of tokens of the conversation, reported or estimated.
+    /// Returns the number of tokens of the conversation, as reported or estimated.
     pub(crate) fn current_tokens(&self, ledger: &Ledger) -> usize {
         self.tokens_of(self.frame.request(&ledger.messages), ledger.size)
     }
 
-    /// Counts the tokens that tools have used since the last call of this method.
+    /// Adds the tokens that tools used since the previous call of this method to the run and to the caller's meter.
     pub(crate) fn count_tool_usage(&self, ledger: &mut Ledger) {
         let usage = self.run.tool_meter.take();
         if usage != TokenUsage::default() {
@@ -124,19 +126,20 @@ impl<'a> Env<'a> {
         }
     }
 
-    /// Returns a guard that adds the tokens of a call to the run when it is dropped, however the call ends.
+    /// Returns a guard that adds the tokens of a tool call to the run when it is dropped. The tokens therefore count
+    /// even if the call fails or is cancelled.
     pub(crate) fn metered<M: Borrow<UsageMeter>>(&self, call: M) -> impl Drop + use<'a, M> {
         let run = &self.run.tool_meter;
         scopeguard::guard(call, |call| call.borrow().hand_on(run))
     }
 
-    /// Returns the tools that an answer can call.
+    /// Returns the tools that a response can call. `hidden` has the names that its request did not offer.
     pub(crate) fn offered(&self, hidden: Arc<[String]>) -> Offered<'a> {
         Offered { tools: &self.parts.definition.tools, hidden }
     }
 }
 
-/// The tools that an answer can call, without tools that its request did not offer.
+/// The tools that a response can call. Registered tools that its request did not offer are excluded.
 #[derive(Clone)]
 pub(crate) struct Offered<'a> {
     tools: &'a ToolRegistry,
@@ -144,6 +147,7 @@ pub(crate) struct Offered<'a> {
 }
 
 impl<'a> Offered<'a> {
+    /// Returns `true` if the request did not offer the tool.
     pub(crate) fn hides(&self, name: &str) -> bool {
         self.hidden.iter().any(|hidden| hidden == name)
     }
@@ -161,14 +165,14 @@ impl<'a> Offered<'a> {
     }
 }
 
-/// Waits for `work` or for the cancellation. Work does not begin if the token is cancelled already. If both are ready,
-/// the result of the work wins.
+/// Runs `work` until it ends or the token is cancelled. `work` is not started if the token is already cancelled. If
+/// both happen at the same time, the result of the work is returned.
 pub(crate) async fn or_cancelled<T>(
     token: &CancellationToken,
     work: impl Future<Output = Result<T, LoopError>>,
 ) -> Result<T, LoopError> {
     check(token)?;
-    // The cancellation is polled only while the work is pending, so finished work is never lost.
+    // The cancellation is polled only while the work is pending, so the result of finished work is never lost.
     let (mut work, mut cancelled) = (pin!(work), pin!(async { token.cancelled().await }));
     poll_fn(|cx| match work.as_mut().poll(cx) {
         Poll::Pending => cancelled.as_mut().poll(cx).map(|()| Err(LoopError::Cancelled)),
@@ -177,7 +181,7 @@ pub(crate) async fn or_cancelled<T>(
     .await
 }
 
-/// Returns an error if the token is cancelled.
+/// Returns [`LoopError::Cancelled`] if the token is cancelled.
 pub(crate) fn check(token: &CancellationToken) -> Result<(), LoopError> {
     if token.is_cancelled() { Err(LoopError::Cancelled) } else { Ok(()) }
 }

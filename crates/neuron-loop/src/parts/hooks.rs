@@ -1,4 +1,4 @@
-//! Dispatch of events to the hooks.
+//! Dispatch of a run's events to its hooks.
 
 use neuron_types::{
     BoxedHook, DurableContext, HookAction, HookEvent, HookScope, LoopError, ObservabilityHook,
@@ -7,7 +7,7 @@ use neuron_types::{
 
 use super::{Env, outer_call};
 
-/// The hooks of an agent, with the turn and call for which they are called.
+/// The hooks of an agent, with the turn and the tool call that the events belong to.
 #[derive(Clone, Copy)]
 pub(crate) struct Hooks<'a> {
     pub(crate) env: &'a Env<'a>,
@@ -16,14 +16,14 @@ pub(crate) struct Hooks<'a> {
 }
 
 impl<'a> Env<'a> {
-    /// Returns the hooks for a turn of the run.
+    /// Returns the hooks for events of this turn.
     pub(crate) fn hooks(&'a self, turn: usize) -> Hooks<'a> {
         Hooks { env: self, turn, call_id: None }
     }
 }
 
 impl<'a> Hooks<'a> {
-    /// Returns the same hooks for a tool call.
+    /// Returns the hooks for events of this tool call.
     pub(crate) fn in_call(self, call_id: &'a str) -> Self {
         Self { call_id: Some(call_id), ..self }
     }
@@ -36,6 +36,7 @@ impl<'a> Hooks<'a> {
         &self.env.parts.definition.hooks
     }
 
+    /// Returns the facts about the run that each event carries.
     fn scope(self) -> HookScope<'a> {
         let Env { parts, frame, ctx, run, .. } = self.env;
         let provider = parts.model.info_dyn();
@@ -50,13 +51,14 @@ impl<'a> Hooks<'a> {
         self.call_id.map_or(scope, |call_id| scope.in_call(call_id))
     }
 
-    /// Dispatches an event to every hook. Returns the first reason to skip a tool call.
+    /// Dispatches an event to all hooks, in order. Returns the first reason to skip a tool call, or `None` if no hook
+    /// skips.
     ///
     /// # Errors
     ///
-    /// [`LoopError::HookTerminated`] if a hook ends the run.
+    /// [`LoopError::HookTerminated`] if a hook ends the run. An error of a hook is only logged.
     pub(crate) async fn ask(self, event: HookEvent<'_>) -> Result<Option<String>, LoopError> {
-        // An agent without hooks does not allocate.
+        // Boxed only if there are hooks, so that an agent without hooks does not allocate.
         if self.is_empty() { Ok(None) } else { Box::pin(self.ask_all(event)).await }
     }
 
@@ -68,7 +70,7 @@ impl<'a> Hooks<'a> {
                 Ok(HookAction::Continue) => {}
                 Ok(HookAction::Skip { reason }) => skip = skip.or(Some(reason)),
                 Ok(HookAction::Terminate { reason }) => terminate = terminate.or(Some(reason)),
-                // Outside of any span: exporters of spans export what is logged within them.
+                // Outside of any span, because span exporters also export the log records inside a span.
                 Err(error) => {
                     tracing::warn!(parent: None, %error, "a hook failed; the run goes on");
                 }
@@ -80,28 +82,28 @@ impl<'a> Hooks<'a> {
         }
     }
 
-    /// Dispatches an event whose answer is ignored.
+    /// Dispatches an event and ignores the hooks' actions.
     pub(crate) async fn tell(self, event: HookEvent<'_>) {
         self.ask(event).await.ok();
     }
 
-    /// Notifies the hooks that a tool call ended without a result of its own.
+    /// Notifies the hooks that a tool call ended with an error instead of a result.
     pub(crate) async fn tell_failed(self, call: ToolUseRef<'_>, error: &LoopError) {
         self.in_call(call.id).tell(HookEvent::ToolError { tool_name: call.name, error }).await;
     }
 
-    /// Opens the hooks' scopes around a tool call.
+    /// Opens the hooks' scopes around a tool call. Returns empty scopes if there are no hooks.
     pub(crate) fn open_call(self, call: ToolUseRef<'_>) -> Scopes {
         if self.is_empty() {
             return Scopes::default();
         }
-        // The tools of the agent's frame. A layer may offer fewer.
+        // The tools of the agent. A layer may have offered fewer to the model.
         let offered = self.env.frame.tools;
         let call = &call.to_call();
         self.in_call(&call.id).open(OperationKind::ToolCall { call, offered })
     }
 
-    /// Opens the hooks' scopes around an operation.
+    /// Opens the hooks' scopes around an operation. Returns empty scopes if there are no hooks.
     pub(crate) fn open(self, kind: OperationKind<'_>) -> Scopes {
         match self.is_empty() {
             true => Scopes::default(),

@@ -1,4 +1,4 @@
-//! The parts of a run: the definition of its agent, and the values that belong to one run.
+//! The agent's definition, and the values that belong to one run.
 
 mod definition;
 mod enclosing;

@@ -1,4 +1,4 @@
-//! The reader of a run.
+//! The receiver of a run's events and results.
 
 use std::sync::Mutex;
 
@@ -6,19 +6,19 @@ use neuron_types::{DeltaSink, StreamEvent, ToolOutput};
 
 use crate::lock::lock;
 
-/// The reader of a run.
+/// The receiver of a run's events and results.
 #[derive(Clone, Copy)]
 pub(crate) enum Reader<'a> {
-    /// Gets only the outcome.
+    /// Receives only the outcome of the run.
     Nobody,
-    /// Gets the next step. Tool results are stored with the ids of their calls.
+    /// Receives the next step. Tool results are stored here with the ids of their calls.
     Step(&'a Mutex<Vec<(String, ToolOutput)>>),
-    /// Gets every event.
+    /// Receives every event.
     Stream(&'a dyn DeltaSink),
 }
 
 impl<'a> Reader<'a> {
-    /// Returns the receiver of deltas if the model's answer is streamed.
+    /// Returns the receiver of text deltas, or `None` if the model's response is not streamed.
     pub(crate) fn deltas(self) -> Option<&'a dyn DeltaSink> {
         match self {
             Self::Stream(sink) => Some(sink),
@@ -26,7 +26,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Removes and returns the result of a call.
+    /// Removes and returns the stored result of a call. Returns `None` for readers without steps, or if there is no
+    /// such result.
     pub(crate) fn take(self, call_id: &str) -> Option<ToolOutput> {
         let Self::Step(results) = self else {
             return None;
@@ -36,14 +37,14 @@ impl<'a> Reader<'a> {
         Some(results.swap_remove(index).1)
     }
 
-    /// Sends an event. Waits while the reader is slow.
+    /// Sends an event if the reader streams. Waits while the reader is slow. `event` is not called for other readers.
     pub(crate) async fn tell(self, event: impl FnOnce() -> StreamEvent) {
         if let Self::Stream(sink) = self {
             sink.send(event()).await;
         }
     }
 
-    /// Sends the result of a tool call.
+    /// Sends or stores the result of a tool call.
     pub(crate) async fn tell_result(self, id: &str, name: &str, output: &ToolOutput) {
         match self {
             Self::Nobody => {}

@@ -1,4 +1,4 @@
-//! The beginning of a run, or of a step that goes on with one.
+//! The beginning of a run, or of a step that continues a run.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -13,18 +13,19 @@ use crate::conversation::{from_pending, from_snapshot};
 use crate::ledger::Ledger;
 use crate::parts::{Parts, RunScope};
 
-/// Applies the start of a run to its conversation.
+/// Prepares the conversation for a run, according to its [`Start`].
 ///
 /// # Errors
 ///
-/// [`LoopError::Approval`] when decisions do not fit, or the session has their outcome; errors of a run that cannot
-/// continue. Then no run has begun.
+/// [`LoopError::Approval`] if decisions do not match the pending calls, or if the session shows that these calls were
+/// already decided. Other errors if the run cannot continue. After an error no run has begun.
 pub(super) fn begin(
     parts: Parts<'_>,
     session: Option<&SessionHandle<'_>>,
     ledger: &mut Ledger,
     live: &mut Live<'_>,
 ) -> Result<(), LoopError> {
+    // A call that had begun may repeat only if a second execution does no harm.
     ledger.recover(|name| {
         let tool = parts.definition.tools.get(name);
         let effect = tool.map(|tool| tool.effect()).unwrap_or_default();
@@ -41,7 +42,8 @@ pub(super) fn begin(
             ledger.add_message(message);
         }
         Start::Continue if live.waits && ledger.waits() => {
-            // They are signed anew, so a changed question must not get this far. A life that is over is no reason.
+            // These calls are signed again, which would also cover a changed call. The old signatures are therefore
+            // checked, but an expired signature is accepted.
             verify(parts, ledger, Some(&|| DateTime::<Utc>::MIN_UTC))?;
         }
         Start::Continue => ledger.begin_continued(run_id())?,
@@ -54,6 +56,8 @@ pub(super) fn begin(
         }
         Start::Resume { pending, decisions } => {
             let mut other = from_pending(*pending)?;
+            // The other conversation replaces the ledger only after all checks, so an error leaves the ledger
+            // unchanged.
             accept(parts, &mut other, &decisions)?;
             session.map_or(Ok(()), |session| session.check_decisions(&other))?;
             *ledger = other;
@@ -72,7 +76,8 @@ pub(super) fn begin(
     Ok(())
 }
 
-/// Takes decisions that fit the calls that wait.
+/// Checks decisions against the pending calls and records them. Returns an error, and records nothing, if they do not
+/// match, a signature is invalid, or a tool rejects edited arguments.
 pub(super) fn accept(
     parts: Parts<'_>,
     ledger: &mut Ledger,
@@ -97,8 +102,8 @@ pub(super) fn accept(
     Ok(())
 }
 
-/// Checks the signatures of calls that are to be decided on, if the agent signs. Their lives are measured by `time`, and
-/// by the system's clock without it.
+/// Checks the signatures of the pending calls if the agent has a signer. `time` returns the current time for the check
+/// of expiry. Without it, the signer uses the system clock.
 fn verify(
     parts: Parts<'_>,
     ledger: &Ledger,
@@ -113,7 +118,7 @@ fn verify(
     })
 }
 
-/// Signs the calls that wait, if the agent does.
+/// Signs the calls that wait for an approval if the agent has a signer.
 pub(super) fn sign(parts: Parts<'_>, ledger: &mut Ledger) {
     let Some(signer) = &parts.definition.signer else {
         return;
@@ -127,8 +132,9 @@ pub(super) fn sign(parts: Parts<'_>, ledger: &mut Ledger) {
     }
 }
 
-/// The engine's id if there is one; within a tool call, the key of that call, so that a nested run is told from the run
-/// around it; else the caller's, or a new one.
+/// Returns the id of the run. The order of preference is: the durable engine's run id, the idempotency key of the outer
+/// tool call, the caller's run id, a random id. The key of the outer call distinguishes a nested run from its parent
+/// run.
 fn run_id(ctx: &ToolContext, durability: Option<&Durability<'_>>) -> String {
     let of_context = [&*ctx.idempotency_key, &*ctx.run_id].into_iter().find(|id| !id.is_empty());
     // The hasher's keys are random for every `RandomState`.

@@ -1,5 +1,5 @@
-//! The driver asks the ledger for the next thing, does it, and tells the ledger. It keeps nothing that must survive:
-//! dropped at any await and called again, it goes on.
+//! The driver of a run. It asks the ledger for the next step, performs the step, and records the outcome in the ledger.
+//! The driver itself has no state that must survive: it can be dropped at any await and called again.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -24,10 +24,11 @@ use crate::ledger::{Ledger, Phase};
 use crate::parts::{Env, Parts, Reader, check};
 use crate::tools::Prefetch;
 
-/// The outcome of a run or a step, before its output is read.
+/// The outcome of a run or a step, before the output of a typed run is deserialised.
 pub(crate) type Driven = Result<Step<Option<Value>>, LoopError>;
 
-/// Drives a run. `None` if it is over.
+/// Drives a run to its end, or to the end of its next step if `reader` receives steps. Returns `None` if the run has
+/// already ended.
 pub(crate) async fn drive(
     parts: Parts<'_>,
     store: Option<&SessionHandle<'_>>,
@@ -43,12 +44,13 @@ pub(crate) async fn drive(
     }
     let Live { ctx, handle, waits, typed, scope, progress, .. } = live;
     let (ctx, handle) = (&**ctx, handle.as_ref());
-    // Boxed, because the future of a run without a typed output would hold the space for it too.
+    // Boxed to keep the future of a run without a typed output small.
     let typed = typed.map(|output| Box::new(typed_output(output, parts)));
     let stop = match handle {
         Some(handle) => Cow::Owned(handle.attach(&ctx.cancellation_token)),
         None => Cow::Borrowed(&ctx.cancellation_token),
     };
+    // With `AfterTurn` the token for work is never cancelled. Only `stop` ends the run, between two turns.
     let token = match parts.config().cancel_mode {
         CancelMode::Now => Cow::Borrowed(&*stop),
         CancelMode::AfterTurn => Cow::Owned(CancellationToken::new()),
@@ -65,7 +67,7 @@ pub(crate) async fn drive(
         reader,
     };
     let driver = Driver { env: &env, store, handle, waits: *waits };
-    // However the run ends: with an answer, an error, or its future dropped.
+    // Also runs if the future is dropped, so that the history is valid and the tokens are counted in every case.
     let ledger = &mut **scopeguard::guard(ledger, |ledger| {
         env.count_tool_usage(ledger);
         ledger.explain_missing(None);
@@ -89,13 +91,15 @@ pub(crate) async fn drive(
         let (scopes, is_announced) = (std::mem::take(scopes), *is_announced);
         *progress = Progress::Ending { scopes, is_announced, is_told: false, outcome };
     }
+    // A failed write is not repeated, and a paused run was stored before it paused.
     if let Progress::Ending { is_told: false, outcome: Err(error), .. } = progress
         && !matches!(error, LoopError::Storage(_) | LoopError::ApprovalRequired(_))
         && let Some(session) = store
         && let Err(error) = Box::pin(session.write(ledger, false)).await
     {
-        tracing::warn!(%error, "what a failed run left was not stored");
+        tracing::warn!(%error, "the conversation of the failed run was not stored");
     }
+    // `is_told` is set before the hooks run, so that a dropped and repeated call does not notify them twice.
     if let Progress::Ending { scopes, is_announced, is_told, outcome } = progress
         && !std::mem::replace(is_told, true)
         && (parts.durability.is_some() || !parts.definition.hooks.is_empty())
@@ -114,16 +118,17 @@ pub(crate) async fn drive(
     }
 }
 
+/// The values that all steps of one call to [`drive`] share.
 struct Driver<'a> {
     env: &'a Env<'a>,
     store: Option<&'a SessionHandle<'a>>,
     handle: Option<&'a RunHandle>,
-    /// True if the run waits for decisions of the handle.
+    /// Set if the run waits for decisions that arrive through the handle.
     waits: bool,
 }
 
 impl Driver<'_> {
-    /// Opens the hooks' scopes around the run. A run that is cancelled already is none.
+    /// Opens the hooks' scopes around the run. A run that is already cancelled gets empty scopes.
     fn open(&self, ledger: &Ledger) -> Progress {
         let kind = OperationKind::Run {
             session_id: &self.env.ctx.session_id,
@@ -136,7 +141,8 @@ impl Driver<'_> {
         Progress::Open { scopes, is_announced: false }
     }
 
-    /// Drives the run to its end, or to the end of a step.
+    /// Drives the run to its end, or to the end of a step if the reader receives steps. Returns `None` at the end of
+    /// the run.
     async fn go_on(
         &self,
         ledger: &mut Ledger,
@@ -158,19 +164,19 @@ impl Driver<'_> {
         }
     }
 
-    /// Does the next thing in the run, unless it is over. Before, it stores the conversation and takes messages of the
-    /// handle where that is possible.
+    /// Performs the next step of the run. Returns `Break` if the run has ended. First adds the messages that were sent
+    /// to the run, and stores the conversation, if the current phase allows it.
     async fn advance(&self, ledger: &mut Ledger) -> Result<ControlFlow<(), Done>, LoopError> {
         let has_ended = matches!(ledger.phase, Phase::Ended(_));
         let takes_messages = ledger.phase == Phase::TurnStart && !ledger.is_paused();
         let is_steered = (takes_messages || has_ended) && self.steer(ledger).await?;
         if is_steered && has_ended {
-            // A message that arrived after the last call makes the run go on.
+            // A message that arrived after the last model call makes the run continue.
             return Ok(ControlFlow::Continue(None));
         }
         if matches!(ledger.phase, Phase::TurnStart | Phase::Batch(_) | Phase::Ended(_)) {
             if ledger.waits() {
-                // What is stored can be decided on elsewhere.
+                // Signed before the conversation is stored, because any process may decide on stored calls.
                 sign(self.env.parts, ledger);
             }
             store(self.store, ledger).await?;
@@ -181,6 +187,7 @@ impl Driver<'_> {
             return Ok(ControlFlow::Continue(Some(compacted)));
         }
         let done = match ledger.phase {
+            // `open_turn` has already checked this for a new turn.
             Phase::TurnStart | Phase::Calling | Phase::Landing { .. } => {
                 if !opens {
                     check(env.stop)?;
@@ -200,7 +207,7 @@ impl Driver<'_> {
         Ok(ControlFlow::Continue(done))
     }
 
-    /// Takes the messages that were sent to the run. Returns whether there are any.
+    /// Adds the messages that were sent to the run. Returns `true` if any were added.
     async fn steer(&self, ledger: &mut Ledger) -> Result<bool, LoopError> {
         let Some(handle) = self.handle else {
             return Ok(false);
@@ -208,7 +215,7 @@ impl Driver<'_> {
         let sent = handle.sent();
         let mut messages = sent.clone();
         if let Some(durability) = self.env.parts.durability {
-            // A replay takes the same messages at the same place.
+            // The messages are journaled, so that a replay adds the same messages at the same place.
             let failed = |error| LoopError::from(DurableError::Other(Box::new(error)));
             let (run, messages_before) = (&ledger.tally.run, ledger.messages.len());
             let name = format!("steering {}.{}.{messages_before}", run.number, run.requests);
@@ -220,7 +227,7 @@ impl Driver<'_> {
         Ok(ledger.steer(messages))
     }
 
-    /// Tells the hooks that the run starts.
+    /// Notifies the hooks that the run starts. `is_announced` is set if they must also be notified of its end.
     async fn announce(&self, turn: usize, is_announced: &mut bool) -> Result<(), LoopError> {
         let hooks = self.env.hooks(turn);
         let session_id = &self.env.ctx.session_id;
@@ -231,7 +238,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Tells the hooks that the run ended, and the durable engine how.
+    /// Notifies the hooks and the durable engine that the run ended with `result`.
     async fn conclude(
         &self,
         turn: usize,

@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 use crate::Conversation;
 use crate::lock::lock;
 
-/// Control over a live run from outside. It sends messages, cancels, decides on calls, and takes the conversation back.
-/// Clones control the same run.
+/// A handle that controls a live run from outside. It can send messages, cancel the run, decide on pending calls, and
+/// take the conversation of an owned run. Clones control the same run.
 ///
 /// # Example
 ///
@@ -34,30 +34,34 @@ use crate::lock::lock;
 #[derive(Clone, Default)]
 pub struct RunHandle(Arc<Mutex<Control>>);
 
+/// The state that a run and its handles share.
 #[derive(Default)]
 struct Control {
-    /// Messages for the run.
+    /// Messages that the run has not added yet.
     sent: Vec<Message>,
     is_cancelled: bool,
-    /// The token of the run, while it is driven.
+    /// The token of the run. Set while the run is driven.
     token: Option<CancellationToken>,
-    /// The calls that wait, while the run waits for decisions.
+    /// The pending calls. Set while the run waits for decisions.
     pending: Option<PendingApproval>,
+    /// Decisions that the run has not received yet.
     decisions: Option<ApprovalDecisions>,
-    /// The run that waits for decisions.
+    /// Wakes the run that waits for decisions.
     waiting: Option<Waker>,
-    /// The conversation of an owned run that ended or was dropped.
+    /// The conversation of an owned run. Set after the run ended or was dropped.
     conversation: Option<Conversation>,
 }
 
 impl RunHandle {
-    /// Sends a message to the run. It enters the conversation before the next call of the model. A message that arrives
-    /// after the last call makes the run go on for one more turn, unless a limit ended it.
+    /// Sends a message to the run. The message is added to the conversation before the next model call. If the message
+    /// arrives after the last model call, the run continues for one more turn. A message to a run that ended at a limit
+    /// is discarded.
     pub fn steer(&self, message: impl Into<Message>) {
         lock(&self.0).sent.push(message.into());
     }
 
-    /// Cancels the run, as [`ToolContext::cancellation_token`](neuron_types::ToolContext::cancellation_token) does.
+    /// Cancels the run. Has the same effect as cancelling
+    /// [`ToolContext::cancellation_token`](neuron_types::ToolContext::cancellation_token).
     pub fn cancel(&self) {
         let mut control = lock(&self.0);
         control.is_cancelled = true;
@@ -66,13 +70,14 @@ impl RunHandle {
         }
     }
 
-    /// Returns the calls that wait for a decision, of a run that [waits for it](crate::Run::wait_for_approval).
+    /// Returns the pending calls of a run that [waits for an approval](crate::Run::wait_for_approval). Returns `None`
+    /// while the run does not wait.
     #[must_use]
     pub fn pending(&self) -> Option<PendingApproval> {
         lock(&self.0).pending.clone()
     }
 
-    /// Decides on the calls of a run that [waits for it](crate::Run::wait_for_approval).
+    /// Decides on the pending calls of a run that [waits for an approval](crate::Run::wait_for_approval).
     pub fn decide(&self, decisions: ApprovalDecisions) {
         let mut control = lock(&self.0);
         control.decisions = Some(decisions);
@@ -81,13 +86,14 @@ impl RunHandle {
         }
     }
 
-    /// Takes the conversation of an owned run that ended or was dropped.
+    /// Takes the conversation of an owned run. Returns `None` if the run has not ended, or if the conversation was
+    /// already taken.
     #[must_use]
     pub fn take_conversation(&self) -> Option<Conversation> {
         lock(&self.0).conversation.take()
     }
 
-    /// The token of a run with this handle, which `outer` and the handle cancel.
+    /// Returns a token for the run, which is cancelled by `outer` or by the handle.
     pub(super) fn attach(&self, outer: &CancellationToken) -> CancellationToken {
         let (mut control, token) = (lock(&self.0), outer.child_token());
         if control.is_cancelled {
@@ -97,19 +103,20 @@ impl RunHandle {
         token
     }
 
+    /// Returns a copy of the messages that the run has not added yet.
     pub(super) fn sent(&self) -> Vec<Message> {
         lock(&self.0).sent.clone()
     }
 
-    /// Forgets the first messages, which the run has.
+    /// Removes the first `count` messages after the run has added them.
     pub(super) fn taken(&self, count: usize) {
         lock(&self.0).sent.drain(..count);
     }
 
-    /// Waits for decisions on calls.
+    /// Waits for decisions on the pending calls.
     pub(super) async fn decided(&self, pending: &PendingApproval) -> ApprovalDecisions {
         lock(&self.0).pending = Some(pending.clone());
-        // Nobody waits any more, also if the wait is dropped.
+        // Cleared on drop too, because a dropped wait can no longer receive decisions.
         let _over = scopeguard::guard((), |()| lock(&self.0).pending = None);
         poll_fn(|cx| {
             let mut control = lock(&self.0);
@@ -124,6 +131,7 @@ impl RunHandle {
         .await
     }
 
+    /// Stores the conversation for [`take_conversation`](Self::take_conversation).
     pub(super) fn give_back(&self, conversation: Conversation) {
         lock(&self.0).conversation = Some(conversation);
     }

@@ -1,4 +1,4 @@
-//! The part of a run that is no data, and that outlives one step.
+//! State of a run that is not stored and that lives longer than one step.
 
 use std::borrow::Cow;
 
@@ -9,49 +9,56 @@ use super::{OutputType, RunHandle, RunResult};
 use crate::ledger::Ledger;
 use crate::parts::RunScope;
 
-/// The part of a run that is no data, and that outlives one step.
+/// State of a run that is not stored and that lives longer than one step.
 #[derive(Default)]
 pub(crate) struct Live<'a> {
-    /// Until the run has begun.
+    /// The start of the run. Taken when the run begins.
     pub(crate) start: Option<Start>,
     pub(crate) ctx: Cow<'a, ToolContext>,
-    /// Messages that were injected before the run has begun.
+    /// Messages that the caller added before the run began.
     pub(crate) injected: Vec<Message>,
     pub(crate) budget: Option<Budget>,
     pub(crate) handle: Option<RunHandle>,
-    /// True if the run waits for decisions of the handle.
+    /// Set if the run waits for decisions that arrive through the handle.
     pub(crate) waits: bool,
-    /// The output of a typed run.
+    /// The output type of a typed run.
     pub(crate) typed: Option<OutputType>,
-    /// Once the run has begun.
+    /// Values of the begun run. `None` before the run begins.
     pub(crate) scope: Option<RunScope>,
     pub(crate) progress: Progress,
 }
 
-/// The progress of a run for hooks.
+/// The progress of a run, as its hooks see it.
 #[derive(Default)]
 #[expect(clippy::large_enum_variant, reason = "a run has one")]
 pub(crate) enum Progress {
+    /// The run has not begun.
     #[default]
     New,
+    /// The run has begun, and its outcome is not known.
     Open {
         /// The hooks' scopes around the run.
         scopes: Scopes,
-        /// True if the hooks have been told of the start, so that they must be told of the end.
+        /// Set if the hooks were notified of the start, and so must be notified of the end.
         is_announced: bool,
     },
-    /// The outcome is there, and the hooks are told of it.
+    /// The outcome is known. The hooks are being notified.
     Ending {
+        /// The hooks' scopes around the run.
         scopes: Scopes,
+        /// Set if the hooks were notified of the start.
         is_announced: bool,
+        /// Set once the notification about the end has started.
         is_told: bool,
         outcome: Result<RunResult<Option<Value>>, LoopError>,
     },
+    /// The outcome was returned.
     Over,
 }
 
 impl Live<'_> {
-    /// Adds a message to the conversation, after the message that begins the run.
+    /// Adds a message to the conversation. If the run has not begun, the message is added after the message that starts
+    /// the run.
     pub(crate) fn inject(&mut self, message: Message, ledger: &mut Ledger) {
         match self.progress {
             Progress::New => self.injected.push(message),

@@ -1,4 +1,4 @@
-//! The driver of runs, and the ways to start and watch one.
+//! The driver of runs, and the types to start and watch a run.
 
 mod begin;
 mod driver;

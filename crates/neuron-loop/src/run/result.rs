@@ -6,43 +6,44 @@ use serde_json::Value;
 use crate::conversation::Conversation;
 use crate::ledger::{Ending, Ledger};
 
-/// The outcome of a run. The messages are in the [`Conversation`](crate::Conversation).
+/// The outcome of a run. The [`Conversation`](crate::Conversation) has the messages.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct RunResult<O = ()> {
-    /// The text of the last answer. Empty if it has none.
+    /// The text of the last response. Empty if the response has no text.
     pub response: String,
-    /// The output of a [typed](crate::Run::typed) run.
+    /// The output of a [typed](crate::Run::typed) run. `()` for other runs.
     pub output: O,
     /// Tokens of the run, including the tokens of its tools.
     pub usage: TokenUsage,
     /// The part of `usage` that is an estimate, because the provider did not report it.
     pub estimated_usage: TokenUsage,
-    /// Answered calls of the model.
+    /// Number of model calls that returned a response.
     pub turns: usize,
-    /// The reason for which the model stopped. It tells whether the answer is whole.
+    /// The reason why the model stopped. It shows if the response is complete.
     pub stop_reason: StopReason,
-    /// The limit that ended the run with a last call. See [`OnLimit::Finalize`](crate::OnLimit::Finalize).
+    /// Error text of the limit that ended the run with a last call. `None` if no limit was reached. See
+    /// [`OnLimit::Finalize`](crate::OnLimit::Finalize).
     pub limit_reached: Option<String>,
 }
 
-/// A step of a run.
+/// A step of a run. [`Steps::next`](crate::Steps::next) returns one step per call.
 #[derive(Debug)]
 #[non_exhaustive]
 #[expect(clippy::large_enum_variant, reason = "nobody keeps many steps")]
 pub enum Step<O = ()> {
-    /// The model called tools, and they ran. The run goes on.
+    /// The model called tools, and they ran. The run continues.
     Tools {
-        /// The calls of the answer.
+        /// The tool calls of the response.
         calls: Vec<ToolCall>,
-        /// Their results, in the order of the calls.
+        /// The results of the calls, in the same order.
         results: Vec<ToolOutput>,
     },
-    /// The history was compacted. The run goes on.
+    /// The history was compacted. The run continues.
     Compacted {
-        /// Tokens before.
+        /// Size before the compaction, in tokens.
         old_tokens: usize,
-        /// Estimate after.
+        /// Estimated size after the compaction, in tokens.
         new_tokens: usize,
     },
     /// The run has ended.
@@ -65,20 +66,21 @@ impl RunResult<Option<Value>> {
 }
 
 impl<O> RunResult<O> {
-    /// Returns the outcome with a copy of the conversation's messages.
+    /// Returns the result together with a copy of the conversation's messages.
     #[must_use]
     pub fn with_messages(&self, conversation: &Conversation) -> AgentResult {
         agent_result(&conversation.ledger, self)
     }
 
-    /// The same outcome with another output.
+    /// Returns the same result with another output.
     pub(crate) fn with_output<T>(self, output: T) -> RunResult<T> {
         let Self { response, usage, estimated_usage, turns, stop_reason, limit_reached, .. } = self;
         RunResult { response, output, usage, estimated_usage, turns, stop_reason, limit_reached }
     }
 }
 
-/// The result with a copy of the messages, for hooks, durable engines and the facade.
+/// Returns the result together with a copy of the messages, for hooks, durable engines and
+/// [`AgentLoop`](crate::AgentLoop).
 pub(crate) fn agent_result<O>(ledger: &Ledger, result: &RunResult<O>) -> AgentResult {
     AgentResult {
         response: result.response.clone(),

@@ -1,4 +1,4 @@
-//! A run that has not begun, with its parts and the ways to begin it.
+//! A run that has not begun, and the ways to configure and start it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -23,16 +23,18 @@ use crate::Agent;
 use crate::conversation::Conversation;
 use crate::parts::Reader;
 
-/// Reads the output of a run. `None` means that there is none.
+/// Converts the output of a run into the output type. Gets `None` if the run has no output. Returns the reason if the
+/// output is invalid.
 type Read<O> = fn(Option<Value>) -> Result<O, String>;
 
-/// A run of a conversation. Made by [`Agent::run`]. It does nothing until it is awaited,
+/// A run of a conversation. [`Agent::run`] creates it. The run does nothing until it is awaited,
 /// [streamed](Self::stream) or [stepped](Self::steps).
 ///
 /// # Cancel safety
 ///
-/// Dropping a run stops it. Results of tools that finished are in the conversation, and other calls have a result that
-/// says that they did not run or that their outcome is unknown. [`Start::Continue`] goes on with it.
+/// Dropping a run stops it. The conversation keeps the results of finished tools. Other calls get a result that says
+/// that they did not run or that their outcome is unknown. A new run with [`Start::Continue`] continues the
+/// conversation.
 ///
 /// # Example
 ///
@@ -70,21 +72,22 @@ pub struct Run<'a, O = (), C = &'a mut Conversation> {
     pub(super) conversation: C,
 }
 
-/// A run that owns its conversation. Made by [`Agent::run_owned`]. Awaiting it gives the conversation and the outcome.
-/// However it ends, also if it is dropped, the conversation goes to [its handle](RunHandle::take_conversation).
+/// A run that owns its conversation. [`Agent::run_owned`] creates it. Awaiting the run returns the conversation and the
+/// outcome. If the run is streamed, stepped or dropped, the conversation is available from [its
+/// handle](RunHandle::take_conversation) afterwards.
 pub type OwnedRun<O = ()> = Run<'static, O, Lent>;
 
-/// The conversation of an [`OwnedRun`].
+/// The conversation of an [`OwnedRun`]. On drop, the conversation moves to the run's handle.
 #[derive(Debug)]
 pub struct Lent {
     conversation: Conversation,
     handle: RunHandle,
 }
 
-/// A strategy for one run.
+/// A context strategy for one run.
 struct Strategy<'a> {
     strategy: Box<dyn ContextStrategyDyn + 'a>,
-    /// Its estimate of the agent's frame.
+    /// Estimated tokens of the agent's frame by this strategy.
     frame_size: OnceLock<usize>,
 }
 
@@ -102,11 +105,11 @@ impl<'a, C> Run<'a, (), C> {
         }
     }
 
-    /// Lets the run end with a value of a type. The model gives it in the way that
-    /// [`LoopConfig::output_mode`](crate::LoopConfig::output_mode) says. A value that does not fit goes back to the
-    /// model with the place and the reason.
+    /// Makes the run end with a value of type `T`. [`LoopConfig::output_mode`](crate::LoopConfig::output_mode) selects
+    /// how the model gives the value. If the value does not match the type, the model is told the place and the reason
+    /// and tries again.
     ///
-    /// A run without a value that fits ends with [`LoopError::InvalidOutput`].
+    /// A run without a matching value ends with [`LoopError::InvalidOutput`].
     pub fn typed<T: DeserializeOwned + JsonSchema>(self) -> Run<'a, T, C> {
         let Self { agent, model, strategy, durability, store, mut live, conversation, .. } = self;
         live.typed =
@@ -116,6 +119,7 @@ impl<'a, C> Run<'a, (), C> {
     }
 }
 
+/// Deserialises the output of a typed run.
 fn read_output<T: DeserializeOwned>(output: Option<Value>) -> Result<T, String> {
     let missing = || "the run ended before the model gave its output".to_owned();
     read_json(output.ok_or_else(missing)?).map_err(|mismatch| mismatch.to_string())
@@ -131,48 +135,48 @@ impl OwnedRun {
 }
 
 impl<'a, O, C> Run<'a, O, C> {
-    /// Sets the context of the caller, borrowed or owned. It has the cancellation, the session and extensions for
-    /// tools. Default: [`ToolContext::default`].
+    /// Sets the context of the caller, borrowed or owned. It carries the cancellation token, the session id, and
+    /// extensions for tools. Default: [`ToolContext::default`].
     pub fn context(mut self, ctx: impl Into<Cow<'a, ToolContext>>) -> Self {
         self.live.ctx = ctx.into();
         self
     }
 
-    /// Lets another provider answer in this run, which may be borrowed.
+    /// Sets the provider for this run. The provider may be borrowed. Default: the agent's provider.
     pub fn provider(mut self, provider: impl Provider + 'a) -> Self {
         self.model = Some(Box::new(provider));
         self
     }
 
-    /// Lets another strategy keep the conversation small in this run. It may borrow: the durable engine that journals
-    /// its calls of a model, say.
+    /// Sets the context strategy for this run. The strategy may borrow, for example from a durable engine that journals
+    /// its model calls. Default: the agent's strategy.
     pub fn strategy(mut self, strategy: impl ContextStrategy + 'a) -> Self {
         let strategy = Box::new(strategy);
         self.strategy = Some(Strategy { strategy, frame_size: OnceLock::new() });
         self
     }
 
-    /// Lets a durable engine carry out all calls of the model and of tools.
+    /// Sets a durable engine that executes all model calls and tool calls of this run.
     pub fn durable(mut self, context: impl DurableContext + 'a) -> Self {
         self.durability = Some(Durability::new(context));
         self
     }
 
-    /// Lets the run, and agents within its tools, keep to a budget. Default: the budget of the agent.
+    /// Sets a budget for this run and for agents inside its tools. Default: the agent's budget.
     pub fn budget(mut self, budget: Budget) -> Self {
         self.live.budget = Some(budget);
         self
     }
 
-    /// Stores the conversation after each turn, before tools begin, and at the end. A run that fails or is cancelled
-    /// stores its end too, and a storage error at that point is only logged.
+    /// Stores the conversation in a session after each turn, before tools begin, and at the end. A run that fails or
+    /// is cancelled also stores its end. A storage error at that point is only logged.
     pub fn store(mut self, session: &SessionHandle<'a>) -> Self {
         self.store = Some(session.clone());
         self
     }
 
-    /// Lets the run wait where calls need an approval, until [`RunHandle::decide`] is called. Default: it ends with
-    /// [`LoopError::ApprovalRequired`].
+    /// Makes the run wait when calls need an approval, until [`RunHandle::decide`] is called. By default such a run
+    /// ends with [`LoopError::ApprovalRequired`].
     pub fn wait_for_approval(mut self) -> Self {
         self.live.waits = true;
         self
@@ -185,19 +189,19 @@ impl<'a, O, C> Run<'a, O, C> {
 }
 
 impl<'a, O: 'a, C: DerefMut<Target = Conversation> + WasmCompatSend + 'a> Run<'a, O, C> {
-    /// Runs as a stream of events. The run happens while the stream is polled.
+    /// Returns the run as a stream of events. The run makes progress while the stream is polled.
     pub fn stream(mut self) -> RunStream<'a, O> {
         RunStream::new(|slot| {
             Box::pin(async move { pin!(self.finish(Reader::Stream(&slot))).await })
         })
     }
 
-    /// Runs turn by turn, with control in between.
+    /// Returns the run as a sequence of steps. The caller has control between two steps.
     pub fn steps(self) -> Steps<'a, O, C> {
         Steps(self)
     }
 
-    /// Drives the run. `None` if it is over.
+    /// Drives the run to its end or to the end of its next step. Returns `None` if the run has already ended.
     pub(super) async fn drive(&mut self, reader: Reader<'_>) -> Option<Result<Step<O>, LoopError>> {
         let mut parts = self.agent.parts().with_durability(self.durability.as_ref());
         if let Some(model) = &self.model {
@@ -226,7 +230,7 @@ impl<'a, O: 'a, C: DerefMut<Target = Conversation> + WasmCompatSend + 'a> Run<'a
         Some(output.map(|output| Step::Ended(result.with_output(output))))
     }
 
-    /// Drives the run to its end.
+    /// Drives the run to its end, and returns its outcome.
     async fn finish(&mut self, reader: Reader<'_>) -> Result<RunResult<O>, LoopError> {
         match pin!(self.drive(reader)).await {
             Some(Ok(Step::Ended(result))) => Ok(result),
@@ -246,7 +250,7 @@ impl<'a, O: 'a> IntoFuture for Run<'a, O> {
 }
 
 impl<O: 'static> OwnedRun<O> {
-    /// Splits the run into its events and a future to spawn. The run goes on when the events are dropped.
+    /// Splits the run into its events and a future to spawn. Dropping the events does not stop the run.
     pub fn detach(
         self,
     ) -> (
@@ -262,9 +266,11 @@ impl<O: 'static> OwnedRun<O> {
         })
     }
 
+    /// Drives the run to its end. Returns the conversation with the outcome.
     async fn end(mut self, reader: Reader<'_>) -> (Conversation, Result<RunResult<O>, LoopError>) {
         let result = pin!(self.finish(reader)).await;
         let handle = self.conversation.handle.clone();
+        // Dropping the run moves the conversation into the handle.
         drop(self);
         (handle.take_conversation().unwrap_or_default(), result)
     }
@@ -293,7 +299,7 @@ impl DerefMut for Lent {
     }
 }
 
-/// Gives the conversation back.
+/// Moves the conversation to the run's handle.
 impl Drop for Lent {
     fn drop(&mut self) {
         self.handle.give_back(std::mem::take(&mut self.conversation));

@@ -1,4 +1,4 @@
-//! Storing a conversation while it runs.
+//! Storing a conversation in a session while it runs.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,8 @@ use crate::conversation::{Conversation, decided_before, session_parts};
 use crate::ledger::Ledger;
 use crate::lock::lock;
 
-/// A session in a storage, and the position up to which it is stored there. Clones share both.
+/// A session in a storage, and the state in which it was last loaded or stored. Clones share the session and this
+/// state.
 ///
 /// # Example
 ///
@@ -29,35 +30,39 @@ use crate::lock::lock;
 #[derive(Clone)]
 pub struct SessionHandle<'s>(Arc<Stored<dyn VersionedSessionStorageDyn + 's>>);
 
+/// The state that all clones of a [`SessionHandle`] share.
 struct Stored<S: ?Sized> {
     id: String,
+    /// `None` if the session does not exist or was not loaded.
     position: Mutex<Option<Position>>,
     storage: S,
 }
 
-/// The position up to which a session is stored.
+/// The state in which a session was last loaded or stored.
 #[derive(Clone)]
 struct Position {
     revision: SessionRevision,
+    /// Number of messages that are stored.
     messages: usize,
-    /// Number of times that the history was rewritten before.
+    /// The ledger's number of rewrites when the session was last loaded or stored. If the ledger has another number
+    /// now, the session must be stored as a whole.
     rewrites: usize,
-    /// The state of the session, which may hold values of others.
+    /// The state of the session. It may contain values that the loop does not know.
     state: SessionState,
 }
 
 impl<'s> SessionHandle<'s> {
-    /// Creates a handle for a session, which need not exist. Give it an `Arc` of a storage for a run that owns its
-    /// parts.
+    /// Creates a handle for a session. The session need not exist. For a run that owns its parts, pass an `Arc` of the
+    /// storage.
     pub fn new(storage: impl VersionedSessionStorage + 's, id: impl Into<String>) -> Self {
         Self(Arc::new(Stored { id: id.into(), position: Mutex::default(), storage }))
     }
 
-    /// Loads the conversation. A session that does not exist is an empty one.
+    /// Loads the conversation of the session. Returns an empty conversation if the session does not exist.
     ///
     /// # Errors
     ///
-    /// Errors of the storage.
+    /// Returns errors of the storage.
     pub async fn load(&self) -> Result<Conversation, StorageError> {
         let (session, revision) = match self.0.storage.load_versioned_dyn(&self.0.id).await {
             Err(StorageError::NotFound(_)) => {
@@ -69,34 +74,36 @@ impl<'s> SessionHandle<'s> {
         let (messages, state) = (session.messages.len(), session.state.clone());
         let is_valid = transcript::validate(&session.messages).is_ok();
         let conversation = Conversation::from_session(session);
-        // A history that was repaired is stored anew.
+        // No ledger has this number of rewrites, so a repaired history is stored as a whole.
         let rewrites = if is_valid { conversation.ledger.rewrites } else { usize::MAX };
         *lock(&self.0.position) = Some(Position { revision, messages, rewrites, state });
         Ok(conversation)
     }
 
-    /// Stores a conversation.
+    /// Stores a conversation in the session.
     ///
     /// # Errors
     ///
-    /// [`StorageError::Conflict`] if somebody else changed the session since this handle loaded or stored it; other
-    /// errors of the storage.
+    /// [`StorageError::Conflict`] if the session was changed elsewhere since this handle loaded or stored it. Other
+    /// errors come from the storage.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves it open whether the session was written. The next one finds out.
+    /// If the future is dropped, the session may or may not have been written. If it was, the next write may fail with
+    /// [`StorageError::Conflict`].
     pub async fn save(&self, conversation: &Conversation) -> Result<(), StorageError> {
         self.write(&conversation.ledger, false).await
     }
 
-    /// Checks that the stored conversation waits for the decisions with which a run begins. A pending approval that was
-    /// stored elsewhere can be used once.
+    /// Returns an error if the stored conversation does not wait for the decisions with which a run begins. This
+    /// prevents a second use of a pending approval that was stored elsewhere.
     pub(super) fn check_decisions(&self, ledger: &Ledger) -> Result<(), ApprovalError> {
         let known = lock(&self.0.position);
         let used = known.as_ref().and_then(|known| decided_before(ledger, &known.state));
         used.map_or(Ok(()), |id| Err(ApprovalError::AlreadyDecided { id }))
     }
 
+    /// Stores the conversation. If `tools_begin` is set, calls that have not begun are stored as begun.
     pub(super) async fn write(
         &self,
         ledger: &Ledger,
@@ -121,7 +128,7 @@ impl<'s> SessionHandle<'s> {
                     Some(known) => storage.update_dyn(&session, &known.revision).await?,
                     None => storage.create_dyn(&session).await?,
                 }
-            }
+            } // Appending sends only the new messages. It is possible if no stored message has changed.
         };
         let (messages, rewrites) = (settled.len(), ledger.rewrites);
         *lock(position) = Some(Position { revision, messages, rewrites, state });
@@ -129,7 +136,7 @@ impl<'s> SessionHandle<'s> {
     }
 }
 
-/// Stores the conversation of a run, if it has a session.
+/// Stores the conversation of a run before its next step. Does nothing if the run has no session.
 pub(super) async fn store(
     session: Option<&SessionHandle<'_>>,
     ledger: &Ledger,

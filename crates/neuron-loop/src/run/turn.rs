@@ -1,4 +1,4 @@
-//! Opens a turn of a run, calls the model, and runs the tools of its answer.
+//! Opens a turn, calls the model, and runs the tools of its response.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,10 +18,11 @@ use crate::model::call_model;
 use crate::parts::{Env, Reader, check};
 use crate::tools::{Prefetch, run_batch};
 
-/// The step of a run that was done, for a reader of steps.
+/// The finished step, for a reader that receives steps. `None` if nothing is to be reported.
 pub(super) type Done = Option<Box<Step<Option<Value>>>>;
 
-/// Checks whether another turn may start, announces it, and compacts the history if that is due.
+/// Opens a turn. Checks the limits, notifies the hooks, and compacts the history if necessary. Returns the compaction
+/// as a step, or `None` if there was none.
 pub(super) async fn open_turn(env: &Env<'_>, ledger: &mut Ledger) -> Result<Done, LoopError> {
     check(env.stop)?;
     if ledger.messages.iter().all(|message| message.role == Role::System) {
@@ -44,7 +45,7 @@ fn compaction((old_tokens, new_tokens): (usize, usize)) -> Box<Step<Option<Value
     Box::new(Step::Compacted { old_tokens, new_tokens })
 }
 
-/// Tells the hooks that a turn begins.
+/// Notifies the hooks that a turn begins.
 async fn announce(env: &Env<'_>, ledger: &mut Ledger) -> Result<(), LoopError> {
     ledger.begin_turn();
     let turn = ledger.tally.run.turn;
@@ -52,12 +53,12 @@ async fn announce(env: &Env<'_>, ledger: &mut Ledger) -> Result<(), LoopError> {
     Ok(())
 }
 
-/// Calls the model, stores its answer, and runs the tools that it calls. The last call of a run that has reached a
-/// limit runs none.
+/// Calls the model, stores its response, and runs the tools that it calls. No tools run in the last call of a run that
+/// has reached a limit.
 ///
 /// # Errors
 ///
-/// Everything that ends a run, and a limit on which the run may land.
+/// Returns any error that ends the run, and limit errors after which one last call may follow.
 pub(super) async fn call_and_run(
     env: &Env<'_>,
     ledger: &mut Ledger,
@@ -67,17 +68,17 @@ pub(super) async fn call_and_run(
     if let Phase::Landing { is_open: false, .. } = ledger.phase {
         announce(env, ledger).await?;
     } else if !is_last {
-        // Again: the compaction may have cost tokens.
+        // Checked again, because the compaction may have used tokens.
         ledger.tally.run.check_before_call(env.config())?;
     }
     remind(env, ledger);
     let mut prefetch = Prefetch::default();
     let (answer, hidden) = pin!(call_model(env, ledger, &mut prefetch)).await;
-    // The conversation is not compacted for a last call.
+    // A last call is not repeated, so a compaction would have no use.
     if overflows(&answer) && !is_last {
         if let Some(compacted) = make_room(env, ledger).await? {
             prefetch.give_up(env, ledger.tally.run.turn, answer.as_ref().err()).await;
-            // An answer that was cut off was a turn. A call that was refused was none.
+            // A response that was cut off used up a turn. A rejected call did not.
             ledger.phase = if answer.is_err() { Phase::Calling } else { Phase::TurnStart };
             let cut_off = || ProviderError::ContextWindowExceeded("the answer was cut off".into());
             let error = answer.err().unwrap_or_else(|| cut_off().into()).into();
@@ -90,7 +91,7 @@ pub(super) async fn call_and_run(
     let taken = answer.and_then(|response| take_answer(env, ledger, response, hidden));
     let progress = match taken {
         Ok(()) if ledger.batch().is_some() => {
-            // What begins is stored before.
+            // Stored before the tools run, so that a crash leaves the calls recorded as begun.
             let stored = prefetch.beside(store(session, ledger)).await;
             match stored {
                 Ok(()) => pin!(run_tools(env, ledger, &mut prefetch)).await,
@@ -104,6 +105,7 @@ pub(super) async fn call_and_run(
     progress
 }
 
+/// Adds a response to the ledger.
 fn take_answer(
     env: &Env<'_>,
     ledger: &mut Ledger,
@@ -120,7 +122,8 @@ fn take_answer(
     ledger.take_answer(response, view)
 }
 
-/// Runs the tools of the last answer. `None` if calls wait for a person, or the run has its output.
+/// Runs the tools of the last response. Returns the finished step for a reader that receives steps. Returns `None` for
+/// other readers, if calls wait for an approval, or if the run has its output.
 pub(super) async fn run_tools<'a>(
     env: &'a Env<'a>,
     ledger: &mut Ledger,
@@ -137,7 +140,7 @@ pub(super) async fn run_tools<'a>(
     if env.output.is_some_and(|rules| ledger.settle_output(rules, None)) {
         return Ok(None);
     }
-    // A result from before the run waited for an approval is as the model sees it.
+    // The reader has no result of a call that ended before the run paused, so that result is read from the history.
     let result = |(index, call): (usize, &ToolCall)| {
         let seen = || ledger.open().and_then(|(mut calls, _)| calls.result(index));
         env.reader.take(&call.id).or_else(seen).unwrap_or_default()
@@ -155,8 +158,8 @@ pub(super) async fn run_tools<'a>(
     Ok(step)
 }
 
-/// Returns whether a call did not fit into the context window. Calls of tools that came whole run first: the next call
-/// of the model will not fit.
+/// Returns `true` if a model call did not fit into the context window. Complete tool calls run first, so a response
+/// with calls does not count: the next model call will not fit either.
 fn overflows(answer: &Result<CompletionResponse, LoopError>) -> bool {
     answer.as_ref().map_or_else(
         |error| matches!(error, LoopError::Provider(ProviderError::ContextWindowExceeded(_))),

@@ -1,25 +1,26 @@
-//! Runs that end with a value of a type.
+//! The output tool, the schema and the request changes of typed runs.
 
 use neuron_types::{OutputMode, OutputSchema, ToolChoice};
 
 use crate::ledger::OutputRules;
 use crate::parts::{FrameChanges, Parts};
 
-/// The name of the output tool, unless a registered tool has it.
+/// Default name of the output tool.
 const TOOL_NAME: &str = "final_output";
 
-/// Tells the model when to call the output tool.
+/// Description of the output tool for the model.
 const TOOL_RULE: &str = "Gives the final output. Call it once, when everything else is done: it ends the task. An answer as text does not \
                          count.";
 
-/// The schemas of an output type, as an object and plain.
+/// The schemas of an output type. `object` wraps a type that is not an object, because tools and response formats
+/// require an object.
 #[derive(Clone, Copy)]
 pub(crate) struct OutputType {
     pub(crate) object: fn() -> OutputSchema,
     pub(crate) plain: fn() -> OutputSchema,
 }
 
-/// The output of a typed run of an agent, and how it changes requests.
+/// Returns the required output of a typed run, and its changes to the requests.
 pub(crate) fn typed_output(output: OutputType, parts: Parts<'_>) -> (OutputRules, FrameChanges) {
     let config = parts.config();
     let mut changes = FrameChanges::default();
@@ -29,7 +30,7 @@ pub(crate) fn typed_output(output: OutputType, parts: Parts<'_>) -> (OutputRules
             let schema = (output.object)();
             let definition = schema.tool(tool_name(parts), TOOL_RULE);
             if config.request.tool_choice == Some(ToolChoice::None) {
-                // No other tool may be called.
+                // The agent forbids tool calls, so only the output tool may be called.
                 let name = definition.name.clone();
                 let settings = changes.settings.insert(config.request.clone());
                 settings.tool_choice = Some(ToolChoice::Specific { name });
@@ -56,7 +57,7 @@ pub(crate) fn typed_output(output: OutputType, parts: Parts<'_>) -> (OutputRules
     (OutputRules { tool, end, schema, retries }, changes)
 }
 
-/// A name for the output tool that no registered tool has.
+/// Returns a name for the output tool that no registered tool has. Tries `final_output`, `final_output_2` and so on.
 fn tool_name(parts: Parts<'_>) -> String {
     let names = (1..).map(|number| match number {
         1 => TOOL_NAME.to_owned(),

@@ -1,4 +1,4 @@
-//! Waiting for a person inside a run, where a durable engine can.
+//! Waiting for an approval inside a run, through its handle or a durable engine.
 
 use neuron_types::{ApprovalDecisions, DurableContext, DurableError, LoopError, PendingApproval};
 
@@ -7,16 +7,16 @@ use super::begin::{accept, sign};
 use crate::ledger::Ledger;
 use crate::parts::{Env, or_cancelled};
 
-/// After so many signals in a row that do not fit the run ends. An engine that takes none, but fails or gives the same
-/// one each time, would never let it go otherwise. A replay counts the same.
+/// Maximum number of unsuitable signals in a row. The limit ends the run if an engine fails to consume a signal and
+/// would return it forever. A replay counts the same signals.
 const MOST_UNFIT: usize = 1000;
 
-/// Waits until the calls that wait are decided on.
+/// Waits until all pending calls have a decision.
 ///
 /// # Errors
 ///
-/// [`LoopError::ApprovalRequired`] if nobody can decide inside the run, or nobody decides in time;
-/// [`LoopError::Durable`] after [`MOST_UNFIT`] signals; errors of the engine.
+/// [`LoopError::ApprovalRequired`] if decisions cannot arrive inside the run, or did not arrive in time.
+/// [`LoopError::Durable`] after [`MOST_UNFIT`] unsuitable signals. Other errors come from the engine.
 pub(super) async fn wait_for_decisions(
     env: &Env<'_>,
     handle: Option<&RunHandle>,
@@ -34,19 +34,19 @@ pub(super) async fn wait_for_decisions(
             Some(Err(error)) => tracing::warn!(
                 run_id = pending.run_id,
                 %error,
-                "decisions do not fit the calls that wait; the run waits again"
+                "the decisions do not match the pending calls; the run keeps waiting"
             ),
         }
-        // A signature whose life is over would refuse every decision.
+        // Signed again, because an expired signature would make every later decision fail.
         sign(parts, ledger);
     }
     let text = format!(
-        "{MOST_UNFIT} signals in a row do not fit the calls that wait: is one never taken?"
+        "{MOST_UNFIT} signals in a row do not fit the pending calls: does the engine consume them?"
     );
     Err(DurableError::Other(text.into()).into())
 }
 
-/// Waits for a signal. `None` if it holds no decisions.
+/// Waits for the next signal. Returns `None` if the signal cannot be parsed as decisions.
 async fn next_signal(
     env: &Env<'_>,
     handle: Option<&RunHandle>,
@@ -75,7 +75,7 @@ async fn next_signal(
         run_id = pending.run_id,
         line = error.line(),
         column = error.column(),
-        "the signal holds no decisions on the calls that wait; the run waits again"
+        "the signal has no decisions on the pending calls; the run keeps waiting"
     );
     Ok(None)
 }

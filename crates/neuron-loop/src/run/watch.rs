@@ -1,4 +1,4 @@
-//! Watching a run as a stream of events, or step by step.
+//! The run as a stream of events, and as a sequence of steps.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -15,21 +15,21 @@ use crate::Agent;
 use crate::conversation::Conversation;
 use crate::parts::Reader;
 
-/// An item of the stream of a run. The error of a run is the error of its stream.
+/// An item of the stream of a run. If the run fails, its error is the last item of the stream.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RunEvent<O = ()> {
-    /// The run goes on.
+    /// The run made progress.
     Event(StreamEvent),
-    /// The run has ended. Nothing follows.
+    /// The run has ended. No item follows.
     Ended(RunResult<O>),
 }
 
 type Outcome<O> = Result<RunResult<O>, LoopError>;
 
-/// A run as a stream of events. Made by [`Run::stream`](crate::Run::stream).
+/// A run as a stream of events. [`Run::stream`](crate::Run::stream) creates it.
 ///
-/// A slow reader slows the run, its tools included, and dropping the stream stops it. It ends with one
+/// A slow reader slows the run and its tools. Dropping the stream stops the run. The stream ends with one
 /// [`RunEvent::Ended`] or one error.
 ///
 /// # Example
@@ -64,7 +64,7 @@ impl<'a, O> RunStream<'a, O> {
         Self(Events::new(run))
     }
 
-    /// Waits for the next event. `None` after the end.
+    /// Waits for the next event. Returns `None` after the last item.
     ///
     /// # Cancel safety
     ///
@@ -75,7 +75,7 @@ impl<'a, O> RunStream<'a, O> {
     }
 }
 
-// The outcome is not pinned.
+// The outcome is never pinned.
 impl<O> Unpin for RunStream<'_, O> {}
 
 impl<O> Stream for RunStream<'_, O> {
@@ -89,11 +89,12 @@ impl<O> Stream for RunStream<'_, O> {
     }
 }
 
-/// A run with the slot for its events.
+/// A future of a run, and the slot in which it leaves its events.
 pub(crate) struct Events<'a, T> {
-    /// `None` once the run has ended.
+    /// The future of the run. `None` once it has ended.
     run: Option<WasmBoxedFuture<'a, T>>,
     slot: DeltaSlot,
+    /// The outcome, until it is returned.
     end: Option<T>,
 }
 
@@ -109,8 +110,9 @@ impl<'a, T> Events<'a, T> {
         Self { run: Some(run(slot.clone())), slot, end: None }
     }
 
+    /// Polls the run, and returns its next event or its outcome. Returns `None` after the outcome.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Item<T>>> {
-        // Taken out while it runs: after a panic there is no run to poll again.
+        // The run is taken out while it is polled. After a panic it is therefore not polled again.
         if let Some(mut run) = self.run.take() {
             match run.as_mut().poll(cx) {
                 Poll::Ready(end) => self.end = Some(end),
@@ -134,12 +136,12 @@ impl<T> fmt::Debug for Events<'_, T> {
     }
 }
 
-/// The events of a [detached](crate::OwnedRun::detach) run. The run goes on when they are dropped.
+/// The events of a [detached](crate::OwnedRun::detach) run. Dropping them does not stop the run.
 #[derive(Debug)]
 pub struct RunEvents(pub(super) DeltaSlot);
 
 impl RunEvents {
-    /// Waits for the next event. `None` after the end.
+    /// Waits for the next event. Returns `None` after the run has ended.
     ///
     /// # Cancel safety
     ///
@@ -158,14 +160,15 @@ impl Stream for RunEvents {
     }
 }
 
+/// Closes the slot, so that the run does not wait for a reader any more.
 impl Drop for RunEvents {
     fn drop(&mut self) {
         self.0.close();
     }
 }
 
-/// A run step by step. Made by [`Run::steps`](crate::Run::steps). Between two steps the conversation can be read,
-/// messages added and the agent changed.
+/// A run as a sequence of steps. [`Run::steps`](crate::Run::steps) creates it. Between two steps, the caller can read
+/// the conversation, add messages, and replace the agent.
 ///
 /// # Example
 ///
@@ -192,11 +195,11 @@ impl Drop for RunEvents {
 pub struct Steps<'a, O = (), C = &'a mut Conversation>(pub(super) Run<'a, O, C>);
 
 impl<'a, O: 'a, C: DerefMut<Target = Conversation> + WasmCompatSend + 'a> Steps<'a, O, C> {
-    /// Goes on to the end of the next step. `None` once the run has ended.
+    /// Runs to the end of the next step. Returns `None` after the run has ended.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the step. The next call goes on with the run.
+    /// Dropping the future stops the step. The next call continues the run.
     pub async fn next(&mut self) -> Option<Result<Step<O>, LoopError>> {
         self.0.drive(Reader::Step(&Mutex::default())).await
     }
@@ -212,13 +215,13 @@ impl<'a, O: 'a, C: DerefMut<Target = Conversation> + WasmCompatSend + 'a> Steps<
         self.0.live.inject(message.into(), &mut self.0.conversation.ledger);
     }
 
-    /// Returns the agent.
+    /// Returns the agent that runs the next step.
     #[must_use]
     pub fn agent(&self) -> &Agent {
         &self.0.agent
     }
 
-    /// Replaces the agent from the next step on. See [`Agent::to_builder`].
+    /// Replaces the agent from the next step on. [`Agent::to_builder`] creates a changed copy of an agent.
     pub fn set_agent(&mut self, agent: Agent) {
         self.0.agent = agent;
     }

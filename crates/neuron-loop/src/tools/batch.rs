@@ -1,4 +1,4 @@
-//! Runs the tool calls of one answer, in groups, after hooks and policy were asked.
+//! Runs the tool calls of one response in groups. Hooks and the permission policy decide on each call first.
 
 use std::mem;
 use std::pin::pin;
@@ -15,12 +15,13 @@ use super::prefetch::Work;
 use crate::ledger::{Batch, CallState, Calls, Ledger, Tally, is_invalid_json};
 use crate::parts::{Env, Hooks, Offered, check};
 
-/// Runs the calls of the ledger's batch that can begin.
+/// Runs all calls of the ledger's batch that can begin.
 ///
 /// # Errors
 ///
-/// The first error of a call or a hook. Calls after it do not begin, calls beside it are cancelled, and the batch is
-/// closed. If the run lacks room for calls on which a person decided, or was cancelled before, they wait on.
+/// Returns the first error of a call or a hook. Calls after the failed one do not begin, concurrent calls are
+/// cancelled, and the batch is closed. If the run was cancelled or has no room in its limits or budget before the calls
+/// begin, calls with an approval decision lose the decision and wait again.
 pub(crate) async fn run_batch<'a>(
     env: &'a Env<'a>,
     ledger: &mut Ledger,
@@ -31,7 +32,7 @@ pub(crate) async fn run_batch<'a>(
         return Ok(());
     };
     let attempt = prefetch.attempt(&calls).unwrap_or_else(|| tally.run.attempt());
-    // It stays, so that a call that runs again has the key that it had.
+    // Kept in the batch, so that a call that runs again has the same idempotency key.
     let attempt = *calls.batch.attempt.get_or_insert(attempt);
     let hidden = &calls.batch.hidden[..];
     let tools = env.offered(if hidden.is_empty() { Arc::default() } else { hidden.into() });
@@ -62,43 +63,48 @@ pub(crate) async fn run_batch<'a>(
     ran
 }
 
+/// The state of one execution of a batch.
 pub(super) struct BatchRun<'l, 'a> {
     pub(super) hooks: Hooks<'a>,
     pub(super) tools: Offered<'a>,
+    /// Number of earlier responses of the turn whose calls started early. Part of the idempotency keys.
     pub(super) attempt: usize,
-    /// Room in the budget for all calls.
+    /// Reserved budget for the tool calls of the batch.
     pub(super) reservation: Option<Reservation>,
     pub(super) calls: Calls<'l>,
     pub(super) tally: &'l mut Tally,
-    /// The calls of which the hooks know that they ended.
+    /// Positions of the calls whose end was reported to the hooks.
     pub(super) told: Vec<usize>,
+    /// The calls that started before the response was complete.
     prefetch: &'l mut Prefetch<'a>,
 }
 
-/// A call on which hooks and policy decided.
+/// A call on which hooks and policy have decided.
 pub(super) struct Asked<'l, 'a> {
     pub(super) index: usize,
     made: ToolUseRef<'l>,
-    /// The arguments, where a person changed them.
+    /// The arguments that run, if an approval may have changed them.
     edited: Option<Box<Value>>,
     pub(super) verdict: Verdict,
-    /// Its work, if a prefetch started it.
+    /// The call's work, if it started before the response was complete.
     pub(super) early: Option<Work<'a>>,
 }
 
 impl Asked<'_, '_> {
+    /// Returns the call with the arguments that run.
     pub(super) fn call(&self) -> ToolUseRef<'_> {
         ToolUseRef { input: self.edited.as_deref().unwrap_or(self.made.input), ..self.made }
     }
 }
 
 impl<'l, 'a> BatchRun<'l, 'a> {
-    /// Checks whether the calls may run, and reserves room for them.
+    /// Checks that the limits and the budget allow the calls at these positions, and reserves budget for them.
     fn reserve(&mut self, open: &[usize]) -> Result<(), LoopError> {
         check(self.hooks.env.token)?;
         let early = self.prefetch.taken_by(&self.calls);
         let starts = self.calls.batch.count_of_starts().saturating_sub(early);
         self.tally.run.check_before_tools(self.hooks.env.config(), starts)?;
+        // With this policy, arguments that are not JSON end the run, so no other call of the response may begin.
         if self.hooks.env.config().tool_errors == ToolErrorPolicy::EndRun {
             for &index in open {
                 let Some(made) = self.calls.made(index) else { continue };
@@ -116,10 +122,10 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         Ok(())
     }
 
-    /// Runs the calls in order, in groups of which all run at the same time.
+    /// Runs the calls in order, in groups of concurrent calls.
     async fn run_all(&mut self, open: &[usize]) -> Result<(), LoopError> {
         let config = self.hooks.env.config();
-        // An engine runs all calls of a group at once.
+        // An engine runs all calls of a group concurrently, so the group itself must respect the maximum.
         let most = match (config.parallel_tool_execution, self.hooks.env.parts.durability) {
             (false, _) => 1,
             (true, Some(_)) => config.most_tools_at_once(),
@@ -135,12 +141,13 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         Ok(())
     }
 
+    /// Returns `true` if the call's tool must not run concurrently with other calls.
     fn runs_alone(&self, index: usize) -> bool {
         let made = self.calls.made(index);
         made.and_then(|made| self.tools.get(made.name)).is_some_and(|tool| tool.runs_alone())
     }
 
-    /// Runs a group. The hooks hear of the end of each call about which they were asked.
+    /// Runs a group of calls concurrently. Each call that was announced to the hooks also has its end reported to them.
     async fn run_group(&mut self, group: &[usize]) -> Result<(), LoopError> {
         let mut asked = SmallVec::with_capacity(group.len());
         let ran = pin!(self.ask_and_run(group, &mut asked)).await;
@@ -152,7 +159,8 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         ran
     }
 
-    /// Asks about the calls of a group, in order, and then runs them here or in the durable engine.
+    /// Decides on the calls of a group in order, and then runs the allowed calls here or in the durable engine. Adds
+    /// each announced call to `asked`.
     async fn ask_and_run(
         &mut self,
         group: &[usize],
@@ -165,7 +173,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
             };
             let edited = self.calls.state(index).and_then(CallState::edited);
             let edited = edited.cloned().map(Box::new);
-            // The hooks are asked about it in any case.
+            // Handed over even if it does not run, because the hooks were notified of its start.
             let early = self.prefetch.hand_over(index, made);
             let (verdict, early) =
                 early.map_or((None, None), |early| (Some(early.verdict), early.work));
@@ -208,7 +216,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         }
     }
 
-    /// Asks hooks and policy about a call.
+    /// Returns the decision of hooks and policy on a call.
     async fn decide(&self, index: usize, call: ToolUseRef<'_>) -> Result<Verdict, LoopError> {
         let asked = match self.calls.state(index) {
             Some(CallState::Asked(asked)) => Some(asked.clone()),

@@ -1,4 +1,4 @@
-//! Runs the calls of a group alone, at the same time, or in a durable engine, and records their ends.
+//! Runs the calls of a group singly, concurrently, or in a durable engine, and records their results.
 
 use std::pin::pin;
 
@@ -18,7 +18,8 @@ use super::prefetch::Work;
 use crate::parts::{Reader, check, or_cancelled};
 
 impl<'l, 'a> BatchRun<'l, 'a> {
-    /// Counts a call as started. A prefetched call, or one that goes on, was counted before.
+    /// Counts a call as started and marks it as begun. A call that started early, or that resumes a paused agent, was
+    /// counted before.
     pub(super) fn start(&mut self, item: &Asked<'_, '_>) {
         let is_counted = matches!(item.verdict, Verdict::Resume(_));
         if !is_counted && item.early.is_none() {
@@ -30,6 +31,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         self.calls.begin(item.index);
     }
 
+    /// Returns the context for a call. It carries the approval if the call resumes a paused agent.
     fn context_of(&self, item: &Asked<'_, '_>, token: &CancellationToken) -> Box<ToolContext> {
         let place = (self.hooks.turn, self.attempt, item.index);
         let mut ctx = call_context(self.hooks.env, place, item.call(), token);
@@ -39,12 +41,13 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         ctx
     }
 
-    /// Notes that a call begins in this process.
+    /// Marks a call as begun in this process. Returns its work, which may already be running.
     fn begin(&mut self, item: &mut Asked<'l, 'a>, token: &CancellationToken) -> Work<'a> {
         self.start(item);
         item.early.take().unwrap_or_else(|| Work::Ready(self.context_of(item, token)))
     }
 
+    /// Runs one call and records its result.
     pub(super) async fn run_one(&mut self, item: &mut Asked<'l, 'a>) -> Result<(), LoopError> {
         check(self.hooks.env.token)?;
         let work = self.begin(item, self.hooks.env.token);
@@ -52,8 +55,9 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         self.record(item, ran).await
     }
 
-    /// Runs calls at the same time, and records each as it ends. After an error no other begins, and calls that run
-    /// have until the grace period ends.
+    /// Runs calls concurrently, and records each result as its call ends. After an error no further call begins. The
+    /// calls that still run are cancelled and may end within
+    /// [`LoopConfig::tool_grace`](neuron_types::LoopConfig::tool_grace).
     pub(super) async fn run_together(
         &mut self,
         run: &mut [Asked<'l, 'a>],
@@ -69,7 +73,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
                 let (work, token) = (self.begin(item, &token), token.clone());
                 let (hooks, tools) = (self.hooks, self.tools.clone());
                 running.push(async move {
-                    // Nothing begins once a call beside it has failed.
+                    // No call begins once a concurrent call has failed.
                     let begins = !token.is_cancelled();
                     let work = work.end(hooks, &tools, item.call());
                     let ran = if begins { Some(work.await) } else { None };
@@ -92,12 +96,12 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         ended
     }
 
-    /// Records the end of a call, if it began.
+    /// Records the end of a call. `ran` is `None` if the call was cancelled before it began.
     async fn end(&mut self, item: &Asked<'_, '_>, ran: Option<Ran>) -> Result<(), LoopError> {
         match ran {
             Some(ran) => self.record(item, ran).await,
             None => {
-                // An agent inside a call that goes on has begun.
+                // A call that resumes a paused agent began in an earlier run.
                 if !matches!(item.verdict, Verdict::Resume(_)) {
                     self.calls.never_began(item.index);
                 }
@@ -106,8 +110,8 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         }
     }
 
-    /// Runs calls in a durable engine. It gets all at once, so that it can run them in the order that is safe for
-    /// its replay.
+    /// Runs calls in a durable engine. The engine receives all calls together, so that it can start them in an order
+    /// that a replay can repeat.
     pub(super) async fn run_durably(
         &mut self,
         engine: &Durability<'_>,
@@ -115,7 +119,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     ) -> Result<(), LoopError> {
         check(self.hooks.env.token)?;
         let token = self.hooks.env.token.child_token();
-        // Dropped while the engine runs them, it tells work that the tools started elsewhere.
+        // If this future is dropped, the guard cancels work that the tools started elsewhere.
         let guard = token.clone().drop_guard();
         let mut batch = Vec::with_capacity(run.len());
         let mut calls = Vec::with_capacity(run.len());
@@ -149,13 +153,14 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         first_error.map_or(Ok(()), Err)
     }
 
+    /// Returns the error of a call for which the engine returned no result.
     fn missing_result(&self) -> LoopError {
         let text = "the durable context returned fewer results than there were calls";
         let missing = LoopError::Durable(DurableError::ActivityFailed(text.into()));
         check(self.hooks.env.token).err().unwrap_or(missing)
     }
 
-    /// Records the end of a call. A call in which an agent waits for an approval waits too.
+    /// Records the end of a call. If an agent inside the call waits for an approval, the call waits too.
     pub(super) async fn record(&mut self, item: &Asked<'_, '_>, ran: Ran) -> Result<(), LoopError> {
         match ran {
             Ok(output) => self.finish(item, output).await,
@@ -163,6 +168,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         }
     }
 
+    /// Records the error of a call, or makes the call wait if an agent inside needs an approval.
     async fn fail(&mut self, item: &Asked<'_, '_>, error: LoopError) -> Result<(), LoopError> {
         if let LoopError::Tool(ToolError::ApprovalRequired(nested)) = error {
             let call = item.call().to_call();
@@ -176,7 +182,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         Err(error)
     }
 
-    /// Takes the result of a call, and tells reader and hooks.
+    /// Records the result of a call, and reports it to the reader and the hooks.
     pub(super) async fn finish(
         &mut self,
         item: &Asked<'_, '_>,
@@ -194,7 +200,8 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         self.hooks.in_call(id).ask(event).await.map(drop)
     }
 
-    /// Lets a call wait for a person. For the hooks it has ended, and begins again once it is decided.
+    /// Makes a call wait for an approval. The hooks are notified that it failed. They are asked about the call again
+    /// after the decision.
     pub(super) async fn hold(
         &mut self,
         item: &Asked<'_, '_>,

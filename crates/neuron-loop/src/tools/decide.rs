@@ -1,4 +1,4 @@
-//! Decides on a call by the hooks, its arguments, the policy, and the decision of a person, in this order.
+//! Decides whether a call runs. The order is: hooks, arguments, permission policy, and the approval decision.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -14,24 +14,24 @@ use crate::parts::{Env, Hooks, Offered};
 /// The decision on a call.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// It runs.
+    /// The call runs.
     Run,
-    /// It runs, and the agent that waited inside it goes on.
+    /// The call runs, and the agent that paused inside it continues.
     Resume(Box<ResumedApproval>),
-    /// It does not run. This is its result.
+    /// The call does not run. The value is its result.
     Answer(Box<ToolOutput>),
-    /// It waits for a person.
+    /// The call waits for an approval.
     Wait(Box<PendingCall>),
-    /// It does not run, because its tool is hidden, or would refuse it so that nobody need be asked. It counts as
-    /// started.
+    /// The call does not run, because its tool was not offered or would reject the arguments. No approval is requested.
+    /// The call counts as started.
     Refuse(ToolError),
 }
 
-/// Asks the hooks about a call, and then decides. `asked` holds the decision of a person.
+/// Decides on a call, after the hooks were asked about it. `asked` has the approval decision, if there is one.
 ///
 /// # Errors
 ///
-/// [`LoopError::HookTerminated`].
+/// [`LoopError::HookTerminated`] if a hook ends the run.
 pub(crate) async fn decide(
     hooks: Hooks<'_>,
     tools: &Offered<'_>,
@@ -51,7 +51,7 @@ pub(crate) async fn decide(
     })
 }
 
-/// Decides on a call that the model has just made.
+/// Decides on a call without an approval decision.
 fn verdict(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> Verdict {
     if is_invalid_json(call.input, || tools.definition(call.name)) {
         return Verdict::Answer(ToolOutput::error(invalid_arguments(call).to_string()).into());
@@ -64,7 +64,7 @@ fn verdict(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> Verdict 
         PermissionDecision::Allow => Verdict::Run,
         PermissionDecision::Deny(reason) => Verdict::Answer(denial(&reason).into()),
         PermissionDecision::Ask(reason) if env.pauses => match refusal() {
-            // It is not worth a question.
+            // A person should not have to approve a call that fails anyway.
             Some(error) => Verdict::Refuse(error),
             None => Verdict::Wait(Box::new(PendingCall::new(call.to_call(), reason))),
         },
@@ -72,7 +72,7 @@ fn verdict(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> Verdict 
     }
 }
 
-/// Decides on a call on which a person decided. The policy may still deny it.
+/// Decides on a call with an approval decision. The policy may still deny the call.
 fn after_decision(
     env: &Env<'_>,
     tools: &Offered<'_>,
@@ -94,15 +94,16 @@ fn after_decision(
     }
 }
 
+/// Returns the decision of the permission policy. Allows every call if there is no policy.
 fn ask_policy(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> PermissionDecision {
-    // A tool that does not exist runs into its error.
+    // A call of an unknown tool is allowed here and fails when it runs.
     let Some(policy) = &env.parts.definition.policy else {
         return PermissionDecision::Allow;
     };
     let Some(definition) = tools.definition(call.name) else {
         return PermissionDecision::Allow;
     };
-    // A policy that breaks must not let anything through.
+    // A policy that panics must not allow a call.
     let decide = AssertUnwindSafe(|| policy.check_call(&call.to_call(), Some(definition)));
     catch_unwind(decide).unwrap_or_else(|_| {
         tracing::error!(tool = call.name, "the permission policy panicked; the call is denied");
@@ -110,15 +111,16 @@ fn ask_policy(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> Permi
     })
 }
 
-/// The result of a call that may not run.
+/// Returns the result of a denied call.
 pub(crate) fn denial(reason: &str) -> ToolOutput {
     ToolOutput::error(format!("permission denied: {reason}"))
 }
 
-/// The error of arguments that are not JSON.
+/// Returns the error of a call whose arguments are not JSON.
 pub(crate) fn invalid_arguments(call: ToolUseRef<'_>) -> ToolError {
     let raw = ToolCall::invalid_json(call.input).unwrap_or_default();
-    // Nesting that is too deep ends here too: only the reason tells it from a slip.
+    // Arguments that are nested too deeply fail here too. Only the parser's reason distinguishes them from a syntax
+    // error.
     let reason = serde_json::from_str::<Value>(raw).err();
     let reason = reason.map(|error| format!(" ({error})")).unwrap_or_default();
     ToolError::InvalidInput(format!("the arguments of `{}` are not JSON{reason}: {raw}", call.name))

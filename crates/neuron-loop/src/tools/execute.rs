@@ -1,4 +1,4 @@
-//! Runs a call in this process. Makes its context, and reads its error.
+//! Runs a call in this process, creates its context, and classifies its error.
 
 use std::pin::pin;
 
@@ -12,10 +12,10 @@ use super::decide::denial;
 use crate::lock::lock;
 use crate::parts::{Env, Hooks, Offered, or_cancelled};
 
-/// The end of a call.
+/// The result of a call, or the error that ends the run.
 pub(crate) type Ran = Result<ToolOutput, LoopError>;
 
-/// Runs a call inside its scopes, until it ends or the run is cancelled.
+/// Runs a call inside its hooks' scopes, until it ends, its timeout expires, or the run is cancelled.
 pub(crate) async fn execute(
     hooks: Hooks<'_>,
     tools: &Offered<'_>,
@@ -24,11 +24,11 @@ pub(crate) async fn execute(
 ) -> Ran {
     let env = hooks.env;
     let mut scopes = hooks.open_call(call);
-    // Dropped while the call runs, it tells work that the tool started elsewhere.
+    // If this future is dropped, the guard cancels work that the tool started elsewhere.
     let guard = ctx.cancellation_token.clone().drop_guard();
     let ran = {
         let _metered = env.metered(&ctx.usage);
-        // In place once: a future that is handed on is copied in a build without optimisation.
+        // Pinned in place, because an unoptimised build copies a future each time it is moved.
         let mut work = pin!(env.parts.definition.tools.execute_ref(call, &ctx));
         let limited = pin!(async {
             let limit = env.config().tool_timeout;
@@ -49,14 +49,14 @@ pub(crate) async fn execute(
     ran
 }
 
-/// Decides whether the error of a call is a result for the model, or ends the run.
+/// Converts the error of a call into a result for the model, or returns it if the run must end.
 pub(crate) fn settle(env: &Env<'_>, tools: &Offered<'_>, error: LoopError) -> Ran {
     match error {
         LoopError::Tool(ToolError::ModelRetry(hint)) => Ok(ToolOutput::error(hint)),
         LoopError::Tool(ToolError::HookTerminated(reason)) => {
             Err(LoopError::HookTerminated(reason))
         }
-        // A tool that stops because the run was cancelled does not end it with an error of its own.
+        // A tool that stops because the run was cancelled must not end the run with an error of its own.
         LoopError::Tool(ToolError::Cancelled) if env.token.is_cancelled() => {
             Err(LoopError::Cancelled)
         }
@@ -78,8 +78,8 @@ pub(crate) fn settle(env: &Env<'_>, tools: &Offered<'_>, error: LoopError) -> Ra
     }
 }
 
-/// Returns the context of a tool call. `index` is the position of the call in the response, and `attempt` is how
-/// many times the early calls of the turn were discarded. The cancellation token of the context is a child of
+/// Returns the context of a tool call. `index` is the position of the call in its response. `attempt` is the number of
+/// earlier responses of the turn whose calls started early. The cancellation token of the context is a child of
 /// `cancellation`.
 pub(crate) fn call_context(
     env: &Env<'_>,
@@ -90,7 +90,8 @@ pub(crate) fn call_context(
     let make = || ToolContext { run_id: env.run.run_id.clone(), ..env.ctx.clone() };
     let mut ctx = lock(&env.run.spare).take().unwrap_or_else(|| Box::new(make()));
     call.id.clone_into(&mut ctx.call_id);
-    // The position makes it unique in the conversation, the model's id between agents that were given the same run id.
+    // The position makes the key unique within the conversation. The model's id makes it unique among agents with the
+    // same run id.
     let key = &mut ctx.idempotency_key;
     key.clone_from(&env.run.key);
     let mut digits = itoa::Buffer::new();
@@ -99,7 +100,7 @@ pub(crate) fn call_context(
     }
     key.push_str(call.id);
     if attempt > 0 {
-        // A call of an answer that was given up may have had the same place and id.
+        // A call of a discarded response may have had the same position and id.
         key.extend(["/", digits.format(attempt)]);
     }
     ctx.cancellation_token = cancellation.child_token();

@@ -1,4 +1,4 @@
-//! The tool calls of an answer.
+//! Running the tool calls of a response.
 
 mod batch;
 mod calls;

@@ -1,7 +1,7 @@
-//! Tools that only read, started while the answer that calls them still streams.
+//! Tool calls that start while their response is still streaming. Only tools with [`ToolEffect::Pure`] start early.
 //!
-//! A prefetched call is asked about, decided on and counted like any other. The batch reuses the verdict and the
-//! result.
+//! Hooks and policy decide on an early call, and limits count it, as for any other call. The batch reuses its verdict
+//! and its result.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -19,37 +19,41 @@ use crate::ledger::{Calls, RunRecord, Tally, is_invalid_json};
 use crate::lock::lock;
 use crate::parts::{Env, Hooks, Offered};
 
-/// The calls of one answer that were decided on before it was whole. They are the first of the answer.
+/// The calls of one response that were decided before the response was complete. They are the first calls of the
+/// response.
 #[derive(Default)]
 pub(crate) struct Prefetch<'a> {
-    /// `None` for a call that the batch has taken over. The batch tells the hooks of its end.
+    /// The calls in order. `None` for a call that the batch has taken over. The batch then notifies the hooks of its
+    /// end.
     calls: Vec<Option<Prefetched<'a>>>,
-    /// Number of calls that the answer has begun.
+    /// Number of calls whose first event has arrived.
     begun: usize,
-    /// True if a call has come that must wait for the whole answer, so that all calls after it wait too.
+    /// Set if no further call may start early, because a call must wait for the complete response.
     is_closed: bool,
-    /// Number of times that prefetched calls of the turn were given up before this answer.
+    /// Number of earlier responses of the turn whose calls started early.
     attempt: usize,
 }
 
-/// A call that was decided on.
+/// A call that was decided before its response was complete.
 pub(super) struct Prefetched<'a> {
     call: ToolCall,
     pub(super) verdict: Verdict,
-    /// `None` if it was not started, and not counted.
+    /// The work of the call. `None` if the call was not started, and so was not counted.
     pub(super) work: Option<Work<'a>>,
 }
 
-/// The work of a call that was started.
+/// The work of a started call.
 pub(super) enum Work<'a> {
-    /// It begins when its end is waited for.
+    /// The call has its context and runs when its end is awaited.
     Ready(Box<ToolContext>),
-    /// Never locked. The mutex makes it `Sync`.
+    /// The call is running. The mutex is never locked. It only makes the future `Sync`.
     Running(Mutex<WasmBoxedFuture<'a, Ran>>),
+    /// The call has ended with this result.
     Ended(Box<Ran>),
 }
 
 impl Work<'_> {
+    /// Waits for the result of the call. Starts the call if it is not running.
     pub(super) async fn end(
         self,
         hooks: Hooks<'_>,
@@ -65,12 +69,12 @@ impl Work<'_> {
 }
 
 impl<'a> Prefetch<'a> {
-    /// Creates an empty set of calls. If it `is_closed`, no call starts before the response is whole.
+    /// Creates an empty set of calls. If `is_closed` is set, no call starts early.
     pub(crate) fn new(is_closed: bool) -> Self {
         Self { is_closed, ..Self::default() }
     }
 
-    /// Waits for `work` while the calls run.
+    /// Waits for `work` while the early calls run.
     pub(crate) async fn beside<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         poll_fn(|cx| {
@@ -80,6 +84,7 @@ impl<'a> Prefetch<'a> {
         .await
     }
 
+    /// Polls the running calls, and keeps the results of finished calls.
     fn poll(&mut self, cx: &mut Context<'_>) {
         for work in self.calls.iter_mut().flatten().filter_map(|call| call.work.as_mut()) {
             if let Work::Running(running) = work
@@ -91,16 +96,17 @@ impl<'a> Prefetch<'a> {
         }
     }
 
+    /// Returns the number of running calls.
     fn running(&self) -> usize {
         let is_running = |call: &&Prefetched<'_>| matches!(call.work, Some(Work::Running(_)));
         self.calls.iter().flatten().filter(is_running).count()
     }
 
-    /// Starts the call that an event of the stream completes, if it may start before the answer is whole.
+    /// Starts the call that this stream event completes, if the call may start early.
     ///
     /// # Errors
     ///
-    /// [`LoopError::HookTerminated`].
+    /// [`LoopError::HookTerminated`] if a hook ends the run.
     pub(crate) async fn take_event(
         &mut self,
         env: &'a Env<'a>,
@@ -154,7 +160,8 @@ impl<'a> Prefetch<'a> {
         Ok(())
     }
 
-    /// Returns whether the call and all calls before it only read.
+    /// Returns `true` if the call may start early. Its tool must be pure, all earlier calls of the response were
+    /// decided early, and the limit of concurrent calls is not reached.
     fn may_start(&self, env: &Env<'_>, tools: &Offered<'_>, call: &ToolCall) -> bool {
         let Some(tool) = tools.get(&call.name) else {
             return false;
@@ -171,7 +178,8 @@ impl<'a> Prefetch<'a> {
             && env.output.is_none_or(|output| output.tool_name() != Some(&call.name))
     }
 
-    /// Counts a call that starts, also if the answer breaks off. Returns the attempt that it belongs to.
+    /// Counts a starting call. It stays counted if the response is discarded. Returns the attempt number for its
+    /// idempotency key.
     fn count(&mut self, run: &mut RunRecord) -> usize {
         if self.started() == 0 {
             self.attempt = run.attempt();
@@ -181,19 +189,19 @@ impl<'a> Prefetch<'a> {
         self.attempt
     }
 
-    /// Returns the number of times that prefetched calls of the turn were given up before this answer. `None` if no
-    /// call has begun, or the answer has one otherwise.
+    /// Returns the attempt number of the early calls. Returns `None` if no call started early, or if a started call
+    /// differs from the call in the complete response.
     pub(super) fn attempt(&self, calls: &Calls<'_>) -> Option<usize> {
         let started = self.started();
         (started > 0 && started == self.taken_by(calls)).then_some(self.attempt)
     }
 
-    /// Number of calls that were counted as started.
+    /// Returns the number of calls that were started and counted.
     fn started(&self) -> usize {
         self.calls.iter().flatten().filter(|call| call.work.is_some()).count()
     }
 
-    /// Number of calls that were counted as started, and that the answer has too.
+    /// Returns the number of started calls that are also in the complete response.
     pub(super) fn taken_by(&self, calls: &Calls<'_>) -> usize {
         let is_made = |(index, early): &(usize, &Option<Prefetched<'_>>)| {
             let early = early.as_ref().filter(|early| early.work.is_some());
@@ -202,8 +210,8 @@ impl<'a> Prefetch<'a> {
         self.calls.iter().enumerate().filter(is_made).count()
     }
 
-    /// Hands a call over to the batch. A call that came otherwise in the whole answer than in the stream was not
-    /// prefetched.
+    /// Removes and returns the call at `index` for the batch. Returns `None` if the call was not decided early, or if
+    /// it differs from the call in the complete response.
     pub(super) fn hand_over(
         &mut self,
         index: usize,
@@ -212,7 +220,8 @@ impl<'a> Prefetch<'a> {
         self.calls.get_mut(index)?.take_if(|prefetched| prefetched.call.view() == call)
     }
 
-    /// Stops the calls that no batch took over, and tells the hooks. The answer broke off, or its calls must not run.
+    /// Stops the calls that no batch has taken over, and notifies the hooks with `error` as the reason. Used if the
+    /// response is discarded or its calls must not run.
     pub(crate) async fn give_up(&mut self, env: &Env<'_>, turn: usize, error: Option<&LoopError>) {
         let calls = std::mem::take(self).calls;
         if !calls.is_empty() {
@@ -221,6 +230,7 @@ impl<'a> Prefetch<'a> {
     }
 }
 
+/// Drops the work of the calls, and notifies the hooks of their end.
 async fn tell_given_up(
     calls: Vec<Option<Prefetched<'_>>>,
     hooks: Hooks<'_>,

@@ -1,4 +1,4 @@
-//! One definition for many conversations, in every combination of a start and a way to watch.
+//! An agent definition shared by many conversations, with every combination of a start and a way to watch.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn agent<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> (Agent, Script
     (agent, provider, log)
 }
 
-/// Asks about every call.
+/// A policy that requires an approval for every call.
 struct Asks;
 
 impl PermissionPolicy for Asks {
@@ -42,7 +42,7 @@ fn sum() -> Reply {
     Reply::tool_call("o", "final_output", json!({ "value": 4 }))
 }
 
-/// Watches a run in one of the ways. Returns the conversation and the output.
+/// Drives a run in one of the ways to watch it. Returns the conversation and the output.
 macro_rules! watch {
     ($way:expr, $agent:expr, $chat:expr, $start:expr $(, $($typed:tt)+)?) => {{
         let mut chat: Conversation = $chat;
@@ -110,7 +110,7 @@ macro_rules! watch {
 }
 
 #[tokio::test]
-async fn conversations_of_one_agent_are_apart() {
+async fn conversations_of_one_agent_are_independent() {
     let (agent, provider, _) = agent(["one", "two", "three"]);
     let (mut first, mut second) = (Conversation::new(), Conversation::new());
     assert_eq!(agent.run(&mut first, "a").await.unwrap().response, "one");
@@ -122,7 +122,7 @@ async fn conversations_of_one_agent_are_apart() {
 }
 
 #[tokio::test]
-async fn every_start_goes_with_every_way_to_watch() {
+async fn every_start_works_with_every_way_to_watch() {
     for way in ["await", "stream", "steps", "owned", "owned stream", "detached"] {
         for start in ["message", "continue", "decide"] {
             for is_typed in [false, true] {
@@ -167,19 +167,19 @@ async fn every_start_goes_with_every_way_to_watch() {
 }
 
 #[tokio::test]
-async fn an_owned_run_gives_its_conversation_back_however_it_ends() {
-    // With an error.
+async fn owned_run_returns_its_conversation_after_end_error_or_drop() {
+    // The run ends with an error.
     let (agent, ..) = agent([Reply::error(ProviderError::InvalidRequest("no".into()))]);
     let (conversation, result) = agent.run_owned(Conversation::new(), "go").await;
     assert!(matches!(result, Err(LoopError::Provider(_))));
     assert_eq!(conversation.messages(), [Message::user("go")]);
-    // Before it was polled.
+    // The run is dropped before it was polled.
     let (agent, ..) = self::agent([Reply::hang(), Reply::hang()]);
     let mut run = agent.run_owned(Conversation::from(vec![Message::user("hi")]), "go");
     let handle = run.handle();
     drop(run.stream());
     assert_eq!(handle.take_conversation().unwrap().messages(), [Message::user("hi")]);
-    // In the middle.
+    // The run is dropped halfway.
     let mut run = agent.run_owned(Conversation::new(), "go");
     let handle = run.handle();
     let mut run = Box::pin(run.into_future());
@@ -196,7 +196,7 @@ async fn an_owned_run_gives_its_conversation_back_however_it_ends() {
 }
 
 #[tokio::test]
-async fn a_detached_run_goes_on_without_its_reader() {
+async fn detached_run_continues_after_its_events_are_dropped() {
     let (agent, provider, log) = agent([
         calls([json!({ "text": "a" })]).with_text("look"),
         Reply::text("done").chunk_chars(1),
@@ -212,7 +212,7 @@ async fn a_detached_run_goes_on_without_its_reader() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_steered_run_takes_the_message_before_its_next_call() {
+async fn steered_message_is_added_before_the_next_model_call() {
     let (agent, provider, _) =
         agent([calls([json!({ "delay": 100 })]), Reply::text("done"), Reply::text("more")]);
     let mut run = agent.run_owned(Conversation::new(), "go");
@@ -224,7 +224,7 @@ async fn a_steered_run_takes_the_message_before_its_next_call() {
     let requests = provider.requests();
     assert_eq!(requests.len(), 2);
     assert_eq!(requests[1].messages.last(), Some(&Message::user("Be quick")));
-    // After the last call: one more turn.
+    // The message arrives after the last model call, so one more turn follows.
     let mut run = agent.run_owned(conversation, "and?");
     let handle = run.handle();
     let mut steps = Box::pin(run.into_future());
@@ -233,7 +233,7 @@ async fn a_steered_run_takes_the_message_before_its_next_call() {
 }
 
 #[tokio::test]
-async fn a_message_after_the_last_call_makes_the_run_go_on() {
+async fn message_after_the_last_model_call_adds_a_turn() {
     let (agent, provider, _) = agent(["first", "second"]);
     let mut chat = Conversation::new();
     let mut run = agent.run(&mut chat, "go");
@@ -259,7 +259,7 @@ async fn a_message_after_the_last_call_makes_the_run_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handle_and_a_context_cancel_and_tools_hear_of_both() {
+async fn handle_and_context_both_cancel_the_run_and_its_tools() {
     for by_handle in [true, false] {
         let (agent, _, log) = agent([calls([json!({ "cancelled": true })])]);
         let ctx = ToolContext::default();
@@ -279,7 +279,7 @@ async fn a_handle_and_a_context_cancel_and_tools_hear_of_both() {
         assert_eq!(log.count("start c0"), 1);
         check_valid(chat.messages());
     }
-    // Before it begins.
+    // The run is cancelled before it begins.
     let (agent, provider, _) = agent(["never"]);
     let mut chat = Conversation::new();
     let mut run = agent.run(&mut chat, "go");
@@ -290,7 +290,7 @@ async fn a_handle_and_a_context_cancel_and_tools_hear_of_both() {
 }
 
 #[tokio::test]
-async fn a_run_that_waits_goes_on_with_decisions_of_its_handle() {
+async fn waiting_run_continues_with_decisions_from_its_handle() {
     let (provider, log) = (
         ScriptedProvider::new([calls([json!({ "text": "a" })]), Reply::text("done")]),
         Log::default(),
@@ -301,7 +301,7 @@ async fn a_run_that_waits_goes_on_with_decisions_of_its_handle() {
     let mut run = Box::pin(run.into_future());
     assert!(run.as_mut().now_or_never().is_none());
     let pending = handle.pending().unwrap();
-    // What does not fit changes nothing.
+    // Decisions that do not match change nothing.
     handle.decide(ApprovalDecisions::new().approve("other"));
     assert!(run.as_mut().now_or_never().is_none());
     handle.decide(ApprovalDecisions::approve_all(&pending));
@@ -311,9 +311,9 @@ async fn a_run_that_waits_goes_on_with_decisions_of_its_handle() {
     assert_eq!(last_results(conversation.messages()), ["c0: a"]);
 }
 
-/// A conversation that was interrupted in the middle of tools goes on, in another process perhaps.
+/// A conversation that was interrupted during its tool calls continues, possibly in another process.
 #[tokio::test(start_paused = true)]
-async fn a_dropped_run_goes_on_and_runs_no_call_twice_that_must_not_be() {
+async fn continue_after_drop_repeats_only_calls_that_may_repeat() {
     for (effect, repeats) in
         [(ToolEffect::AtMostOnce, false), (ToolEffect::Idempotent, true), (ToolEffect::Pure, true)]
     {
@@ -355,7 +355,7 @@ async fn a_dropped_run_goes_on_and_runs_no_call_twice_that_must_not_be() {
     }
 }
 
-/// A tool that says what running it twice does.
+/// A tool with a configurable effect.
 struct WithEffect(Act, ToolEffect);
 
 impl neuron_types::ToolDyn for WithEffect {
@@ -382,7 +382,7 @@ impl neuron_types::ToolDyn for WithEffect {
 }
 
 #[tokio::test]
-async fn continuing_calls_that_wait_is_an_error_that_keeps_them() {
+async fn continue_with_pending_calls_fails_and_keeps_them_pending() {
     let (provider, log) = (
         ScriptedProvider::new([calls([json!({ "text": "a" })]), Reply::text("done")]),
         Log::default(),
@@ -399,7 +399,7 @@ async fn continuing_calls_that_wait_is_an_error_that_keeps_them() {
 }
 
 #[tokio::test]
-async fn a_fork_is_cut_anywhere_and_goes_on_with_another_agent() {
+async fn fork_at_any_message_continues_with_another_agent() {
     let (agent, ..) = agent([calls([json!({ "text": "a" })]), Reply::text("done")]);
     let mut chat = Conversation::new();
     agent.run(&mut chat, "go").await.unwrap();
@@ -417,7 +417,7 @@ async fn a_fork_is_cut_anywhere_and_goes_on_with_another_agent() {
 }
 
 #[tokio::test]
-async fn defaults_are_for_production() {
+async fn builder_defaults_suit_production() {
     let overloaded = || ProviderError::ServiceUnavailable("overloaded".into());
     let (agent, provider, _) = agent([
         Reply::error(overloaded()),
@@ -437,7 +437,7 @@ async fn defaults_are_for_production() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_takes_too_long_ends_with_an_error() {
+async fn tool_timeout_is_an_error_result() {
     let (agent, ..) = agent([calls([json!({ "hang": true })]), Reply::text("done")]);
     let mut chat = Conversation::new();
     assert_eq!(agent.run(&mut chat, "go").await.unwrap().response, "done");
@@ -447,7 +447,7 @@ async fn a_tool_that_takes_too_long_ends_with_an_error() {
     );
 }
 
-/// Notes which requests wish for a cache.
+/// Logs for each request whether it asks for caching.
 struct Wishes(Log);
 
 impl neuron_types::ModelLayer for Wishes {
@@ -462,7 +462,7 @@ impl neuron_types::ModelLayer for Wishes {
 }
 
 #[tokio::test]
-async fn the_requests_of_an_agent_wish_for_a_cache_unless_it_says_otherwise() {
+async fn requests_ask_for_caching_unless_disabled() {
     let log = Log::default();
     let builder = |replies: [&str; 1]| {
         Agent::builder(ScriptedProvider::new(replies)).layer(Wishes(log.clone()))
@@ -473,7 +473,7 @@ async fn the_requests_of_an_agent_wish_for_a_cache_unless_it_says_otherwise() {
     assert_eq!(log.lines(), ["true", "false"]);
 }
 
-/// A provider that implements only the methods that own the request.
+/// A provider that implements only the methods that take the request by value.
 struct Owning(ScriptedProvider);
 
 impl Provider for Owning {
@@ -493,7 +493,7 @@ impl Provider for Owning {
 }
 
 #[tokio::test]
-async fn provider_that_copies_a_long_conversation_is_warned_of_once() {
+async fn provider_that_copies_long_requests_logs_one_warning() {
     let warnings = Warnings::keep();
     let request = |messages| CompletionRequest {
         messages: vec![Message::user("hello"); messages],

@@ -1,4 +1,4 @@
-//! Approvals: what the policy lets run, what waits for a person, and how the run goes on.
+//! Calls that a policy allows, calls that wait for an approval, and the continuation of the run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use crate::support::*;
 
 type Agent = Chat<'static>;
 
-/// Decides by the arguments: `{"ask": question}`, `{"deny": reason}`.
+/// Decides by the arguments of the call. `{"ask": question}` requires an approval, `{"deny": reason}` denies.
 pub(crate) struct ByArguments;
 
 impl PermissionPolicy for ByArguments {
@@ -144,7 +144,7 @@ fn ids(pending: &PendingApproval) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn without_pausing_a_question_and_a_denial_are_results_that_the_model_sees() {
+async fn ask_and_deny_are_error_results_without_pausing() {
     for (way, parallel) in WAYS.into_iter().flat_map(|way| [(way, false), (way, true)]) {
         let setup = setup([
             calls([json!({"ask": "sure?"}), json!({"text": "fine"}), json!({"deny": "it writes"})]),
@@ -164,7 +164,7 @@ async fn without_pausing_a_question_and_a_denial_are_results_that_the_model_sees
 }
 
 #[tokio::test]
-async fn a_hook_comes_before_the_policy() {
+async fn hook_decides_before_the_policy() {
     let setup = setup([calls([json!({"deny": "no"})]), Reply::text("done")]);
     let skip = HookAction::Skip { reason: "skipped".into() };
     let hook = Recorder::answering("PreTool", skip);
@@ -174,7 +174,7 @@ async fn a_hook_comes_before_the_policy() {
 }
 
 #[tokio::test]
-async fn the_calls_that_need_no_approval_run_and_the_others_wait() {
+async fn allowed_calls_run_while_others_wait_for_approval() {
     for (way, parallel) in WAYS.into_iter().flat_map(|way| [(way, false), (way, true)]) {
         let setup = setup([
             calls([
@@ -234,7 +234,7 @@ async fn the_calls_that_need_no_approval_run_and_the_others_wait() {
 }
 
 #[tokio::test]
-async fn a_run_goes_on_in_another_process() {
+async fn pending_run_resumes_in_another_process() {
     for way in WAYS {
         let setup1 = setup([calls([json!({"ask": "?", "text": "a"}), json!({"text": "b"})])]);
         let mut agent =
@@ -261,7 +261,7 @@ async fn a_run_goes_on_in_another_process() {
 }
 
 #[tokio::test]
-async fn an_edited_call_runs_with_the_new_arguments_and_the_model_is_told() {
+async fn edited_call_runs_with_new_arguments_and_tells_the_model() {
     let setup = setup([calls([json!({"ask": "?", "text": "a"})]), Reply::text("done")]);
     let mut agent = setup.builder.permission_policy(ByArguments).pause_for_approval(true).build();
     let ctx = ToolContext::default();
@@ -276,7 +276,7 @@ async fn an_edited_call_runs_with_the_new_arguments_and_the_model_is_told() {
 }
 
 #[tokio::test]
-async fn a_supplied_result_is_the_calls_result_and_the_hooks_see_it() {
+async fn supplied_result_reaches_the_model_and_the_hooks() {
     let setup = setup([calls([json!({"ask": "?"})]), Reply::text("done")]);
     let hook = Recorder::default();
     let builder = setup.builder.hook(hook.clone()).permission_policy(ByArguments);
@@ -292,7 +292,7 @@ async fn a_supplied_result_is_the_calls_result_and_the_hooks_see_it() {
 }
 
 #[tokio::test]
-async fn decisions_that_do_not_fit_execute_nothing_and_the_run_still_waits() {
+async fn invalid_decisions_run_nothing_and_the_run_stays_pending() {
     let wrong = [
         (ApprovalDecisions::new(), "no decision on the pending calls `c0`, `c1`"),
         (ApprovalDecisions::new().approve("c0"), "no decision on the pending calls `c1`"),
@@ -320,14 +320,14 @@ async fn decisions_that_do_not_fit_execute_nothing_and_the_run_still_waits() {
         }
         let decisions = ApprovalDecisions::new().approve("c0").approve("c1");
         assert_eq!(go_on(way, &mut agent, decisions.clone(), &ctx).await.answer(), "done");
-        // Once more: it has ended.
+        // The same decisions again, after the run has ended.
         let error = go_on(way, &mut agent, decisions, &ctx).await.error();
         assert_eq!(error, "approval: the agent waits for no approval");
         assert_eq!(setup.log.count("start"), 2);
     }
 }
 
-/// A typed tool: its arguments are checked before anybody is asked.
+/// A typed tool. Its arguments are checked before an approval is requested.
 struct Transfer(Log);
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -360,7 +360,7 @@ impl PermissionPolicy for AskAlways {
 }
 
 #[tokio::test]
-async fn arguments_are_checked_before_a_person_is_asked_and_when_they_were_changed() {
+async fn arguments_are_checked_before_approval_and_after_an_edit() {
     let wrong = json!({"amount": "all"});
     let setup = setup([
         Reply::tool_calls([("c0", "transfer", wrong.clone()), ("c1", "nothing", json!({}))]),
@@ -393,10 +393,10 @@ async fn arguments_are_checked_before_a_person_is_asked_and_when_they_were_chang
     assert_eq!(setup.log.lines(), ["transfer 1"]);
 }
 
-/// Without pausing a call ran that the policy had asked about, if its arguments did not fit: nothing said
-/// that the tool refuses them as well.
+/// Regression test. Before the fix, without pausing, a call that needed an approval ran if its arguments were invalid.
+/// The loop wrongly relied on the tool to reject them.
 #[tokio::test]
-async fn without_pausing_a_question_is_a_denial_whatever_the_arguments() {
+async fn ask_without_pausing_denies_calls_with_invalid_arguments() {
     let call = ("c0", "transfer", json!({"amount": "all"}));
     let setup = setup([Reply::tool_calls([call]), Reply::text("done")]);
     let mut agent = setup.builder.permission_policy(AskAlways).build();
@@ -405,9 +405,10 @@ async fn without_pausing_a_question_is_a_denial_whatever_the_arguments() {
     assert_eq!(last_results(agent.messages()), ["c0: !permission denied: money moves"]);
 }
 
-/// What the tool refuses nobody is asked about; so it must not run, whatever middleware makes of it.
+/// No approval is requested for a call that its tool would reject. Such a call must not run, even if middleware
+/// corrects its arguments.
 #[tokio::test]
-async fn a_call_that_middleware_mends_does_not_run_unasked() {
+async fn unapproved_call_does_not_run_after_middleware_fixes_it() {
     for way in WAYS {
         for parallel in [false, true] {
             let call = ("c0", "transfer", json!({"amount": "7"}));
@@ -434,7 +435,7 @@ async fn a_call_that_middleware_mends_does_not_run_unasked() {
 }
 
 #[tokio::test]
-async fn partial_decisions_pause_again_and_no_result_is_lost() {
+async fn partial_decisions_pause_again_and_keep_all_results() {
     for (way, parallel) in WAYS.into_iter().flat_map(|way| [(way, false), (way, true)]) {
         let setup = setup([
             calls([
@@ -467,7 +468,7 @@ async fn partial_decisions_pause_again_and_no_result_is_lost() {
 }
 
 #[tokio::test]
-async fn the_policy_may_still_deny_what_a_person_approved() {
+async fn policy_can_deny_an_approved_call() {
     let setup = setup([calls([json!({"ask": "?"})]), Reply::text("done")]);
     let mut agent = setup.builder.permission_policy(ByArguments).pause_for_approval(true).build();
     let ctx = ToolContext::default();
@@ -479,7 +480,7 @@ async fn the_policy_may_still_deny_what_a_person_approved() {
 }
 
 #[tokio::test]
-async fn a_policy_that_panics_lets_nothing_through() {
+async fn panicking_policy_denies_every_call() {
     struct Broken;
 
     impl PermissionPolicy for Broken {
@@ -497,7 +498,7 @@ async fn a_policy_that_panics_lets_nothing_through() {
 }
 
 #[tokio::test]
-async fn another_run_gives_up_the_calls_that_wait() {
+async fn new_run_closes_pending_calls() {
     let setup = setup([calls([json!({"ask": "?"})]), Reply::text("never mind")]);
     let mut agent = setup.builder.permission_policy(ByArguments).pause_for_approval(true).build();
     let ctx = ToolContext::default();
@@ -510,7 +511,7 @@ async fn another_run_gives_up_the_calls_that_wait() {
 }
 
 #[tokio::test]
-async fn a_failure_beside_calls_that_wait_ends_the_run_and_closes_them() {
+async fn failed_call_ends_the_run_and_closes_pending_calls() {
     let setup =
         setup([calls([json!({"ask": "?"}), json!({"fail": "boom"})]), Reply::text("recovered")]);
     let mut agent = setup.builder.permission_policy(ByArguments).pause_for_approval(true).build();
@@ -529,7 +530,7 @@ async fn a_failure_beside_calls_that_wait_ends_the_run_and_closes_them() {
 }
 
 #[tokio::test]
-async fn a_resumed_run_that_is_cancelled_before_it_began_still_waits() {
+async fn resume_cancelled_before_it_began_stays_pending() {
     for way in WAYS {
         let setup = setup([calls([json!({"ask": "?", "text": "a"})]), Reply::text("done")]);
         let mut agent =
@@ -547,7 +548,7 @@ async fn a_resumed_run_that_is_cancelled_before_it_began_still_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resumed_call_that_is_dropped_does_not_run_again() {
+async fn dropped_resumed_call_does_not_run_again() {
     let setup = setup([
         calls([json!({"ask": "?", "hang": true}), json!({"ask": "?"}), json!({"text": "b"})]),
         Reply::text("done"),
@@ -568,7 +569,7 @@ async fn a_resumed_call_that_is_dropped_does_not_run_again() {
     );
     let error = agent.resume(decisions, &ctx).await.unwrap_err();
     assert!(matches!(error, LoopError::Approval(ApprovalError::UnknownCall { .. })), "{error}");
-    // The call that did not begin can still be decided on.
+    // The call that has not begun can still be decided.
     let decisions = ApprovalDecisions::new().approve("c1");
     assert_eq!(agent.resume(decisions, &ctx).await.unwrap().response, "done");
     assert_eq!(
@@ -582,7 +583,7 @@ async fn a_resumed_call_that_is_dropped_does_not_run_again() {
     assert_eq!(setup.log.count("start c0"), 1);
 }
 
-/// Waits for ever at the start of the run when it resumes for the first time, and refuses the session from then on.
+/// Hangs at the start of the first resumed run, and rejects the session at every later start.
 #[derive(Clone, Default)]
 struct WaitsThenRefuses(Arc<AtomicUsize>);
 
@@ -603,7 +604,7 @@ impl ObservabilityHook for WaitsThenRefuses {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hooks_hear_no_end_of_a_resumed_run_that_was_dropped() {
+async fn dropped_resumed_run_notifies_hooks_of_no_end() {
     let setup = setup([calls([json!({"ask": "?"})]), Reply::text("never asked for")]);
     let builder = setup.builder.permission_policy(ByArguments).pause_for_approval(true);
     let mut agent = builder.hook(WaitsThenRefuses::default()).build();
@@ -620,7 +621,7 @@ async fn hooks_hear_no_end_of_a_resumed_run_that_was_dropped() {
 }
 
 #[tokio::test]
-async fn a_limit_holds_over_pauses() {
+async fn limits_count_across_pauses() {
     let setup = setup([calls([json!({"ask": "?"})]), Reply::text("never asked for")]);
     let limits = UsageLimits::default().with_request_limit(1);
     let mut agent = setup
@@ -638,7 +639,7 @@ async fn a_limit_holds_over_pauses() {
 }
 
 #[tokio::test]
-async fn a_batch_counts_once_however_often_it_pauses() {
+async fn calls_count_once_across_repeated_pauses() {
     let setup = setup([
         calls([json!({"text": "a"}), json!({"ask": "?"}), json!({"ask": "?"})]),
         Reply::text("done"),
@@ -651,7 +652,7 @@ async fn a_batch_counts_once_however_often_it_pauses() {
     start(Way::Run, &mut agent, &ctx).await.pending();
     let decisions = ApprovalDecisions::new().approve("c1").partial();
     let pending = go_on(Way::Run, &mut agent, decisions, &ctx).await.pending();
-    // A limit that was lowered meanwhile keeps the calls waiting.
+    // Lowering the limit during the pause leaves the calls pending.
     agent.config_mut().usage_limits = limits(2);
     let decisions = ApprovalDecisions::approve_all(&pending);
     let error = go_on(Way::Run, &mut agent, decisions.clone(), &ctx).await.error();
@@ -662,7 +663,7 @@ async fn a_batch_counts_once_however_often_it_pauses() {
 }
 
 #[tokio::test]
-async fn a_budget_that_others_used_up_meanwhile_keeps_the_calls_waiting() {
+async fn budget_used_up_during_the_pause_keeps_calls_pending() {
     let setup = setup([calls([json!({"ask": "?"}), json!({"text": "b"})]), Reply::text("done")]);
     let budget = neuron_loop::Budget::new(UsageLimits::default().with_tool_calls_limit(2));
     let builder = setup.builder.permission_policy(ByArguments).pause_for_approval(true);
@@ -683,13 +684,13 @@ async fn a_budget_that_others_used_up_meanwhile_keeps_the_calls_waiting() {
 }
 
 #[tokio::test]
-async fn a_turn_that_pauses_counts_once_for_the_retries() {
+async fn paused_turn_counts_once_as_a_failing_turn() {
     let again = |text: &str| json!({"retry": text});
     let asked = |mut input: Value| {
         input["ask"] = json!("really?");
         input
     };
-    // Of a turn that pauses, a success in either part starts the count anew.
+    // If a turn pauses, a success before or after the pause resets the counter.
     let turns = [
         [again("1"), asked(again("2"))],
         [asked(again("3")), json!({})],
@@ -715,7 +716,7 @@ async fn a_turn_that_pauses_counts_once_for_the_retries() {
 }
 
 #[tokio::test]
-async fn a_state_that_does_not_fit_together_is_refused() {
+async fn inconsistent_pending_state_is_rejected() {
     let setup1 = setup([calls([json!({"ask": "?"})])]);
     let mut agent = setup1.builder.permission_policy(ByArguments).pause_for_approval(true).build();
     let pending = start(Way::Run, &mut agent, &ToolContext::default()).await.pending();
@@ -740,7 +741,7 @@ async fn a_state_that_does_not_fit_together_is_refused() {
     agent.restore(pending.clone()).unwrap();
 }
 
-/// A tool that runs an agent inside, and hands its pause on.
+/// A tool that runs an agent and passes on its pause for an approval.
 pub(crate) struct SubAgent {
     pub(crate) provider: ScriptedProvider,
     pub(crate) log: Log,
@@ -779,7 +780,7 @@ impl ToolDyn for SubAgent {
 }
 
 #[tokio::test]
-async fn an_approval_inside_a_nested_agent_surfaces_and_resumes_it_where_it_stopped() {
+async fn nested_approval_pauses_the_parent_and_resumes_the_child() {
     for (way, parallel) in WAYS.into_iter().flat_map(|way| [(way, false), (way, true)]) {
         let inner = ScriptedProvider::new([
             calls([json!({"ask": "inner?", "text": "x"}), json!({"text": "y"})]),
@@ -812,7 +813,7 @@ async fn an_approval_inside_a_nested_agent_surfaces_and_resumes_it_where_it_stop
         ];
         assert_eq!(last_results(agent.messages()), results);
 
-        // Through a store, as another process would.
+        // Serialised and deserialised, as for another process.
         let pending: PendingApproval =
             serde_json::from_str(&serde_json::to_string(&pending).unwrap()).unwrap();
         agent.restore(pending.clone()).unwrap();
@@ -833,9 +834,9 @@ async fn an_approval_inside_a_nested_agent_surfaces_and_resumes_it_where_it_stop
     }
 }
 
-/// The call after a resumed one, in the same answer, begins an agent of its own.
+/// A call after the resumed one, in the same response, starts a new nested run.
 #[tokio::test]
-async fn what_resumes_a_nested_agent_is_given_to_its_call_alone() {
+async fn resumed_approval_reaches_only_its_own_call() {
     let inner = ScriptedProvider::new([
         calls([json!({"ask": "?", "text": "x"})]),
         Reply::text("first"),
@@ -860,7 +861,7 @@ async fn what_resumes_a_nested_agent_is_given_to_its_call_alone() {
 }
 
 #[tokio::test]
-async fn without_pausing_a_nested_agents_question_is_a_denial() {
+async fn nested_ask_is_a_denial_without_pausing() {
     let inner = ScriptedProvider::new([calls([json!({"ask": "?"})])]);
     let setup = setup([Reply::tool_calls([("c0", "delegate", json!({}))]), Reply::text("done")]);
     let mut agent = setup.builder.build();
@@ -872,7 +873,7 @@ async fn without_pausing_a_nested_agents_question_is_a_denial() {
 }
 
 #[tokio::test]
-async fn an_agent_with_a_key_decides_only_on_what_it_asked_itself() {
+async fn signed_agent_rejects_calls_it_did_not_sign() {
     use neuron_runtime::ApprovalKey;
 
     for way in WAYS {
@@ -889,7 +890,7 @@ async fn an_agent_with_a_key_decides_only_on_what_it_asked_itself() {
         let pending = start(way, &mut agent, &ctx).await.pending();
         let decisions = ApprovalDecisions::approve_all(&pending);
 
-        // The arguments, and what the model said, changed alike.
+        // The arguments are changed both in the pending call and in the history.
         let stored = serde_json::to_string(&pending).unwrap();
         let forged = stored.replace(r#""text":"a""#, r#""text":"b""#);
         assert_ne!(forged, stored);

@@ -1,4 +1,4 @@
-//! A run that waits for a person by a signal of the durable engine.
+//! A run that waits for an approval through a signal of the durable engine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ fn approve(ids: &[&str]) -> ApprovalDecisions {
     ids.iter().fold(ApprovalDecisions::new(), |decisions, id| decisions.approve(id))
 }
 
-/// Two calls of which one waits, and the answer.
+/// Two calls, one of which needs an approval, and the final response.
 fn world(signals: impl IntoIterator<Item = Option<Value>>) -> (World, Log) {
     let log = Log::default();
     let replies =
@@ -44,7 +44,7 @@ fn world(signals: impl IntoIterator<Item = Option<Value>>) -> (World, Log) {
 }
 
 #[tokio::test]
-async fn a_run_waits_for_the_signal_and_goes_on_as_one_run() {
+async fn run_waits_for_the_signal_and_continues_as_one_run() {
     for (way, parallel) in WAYS.into_iter().flat_map(|way| [(way, false), (way, true)]) {
         let (world, log) = world([signal(approve(&["c0"]))]);
         let context = Journaled::new(&world, &Journal::default());
@@ -73,7 +73,7 @@ async fn a_run_waits_for_the_signal_and_goes_on_as_one_run() {
 }
 
 #[tokio::test]
-async fn nobody_in_time_ends_the_run_as_without_a_signal() {
+async fn signal_timeout_ends_the_run_with_approval_required() {
     for way in WAYS {
         let (world, log) = world([None]);
         let context = Journaled::new(&world, &Journal::default());
@@ -98,14 +98,14 @@ async fn nobody_in_time_ends_the_run_as_without_a_signal() {
         let LoopError::ApprovalRequired(pending) = ended else { panic!("{ended:?}") };
         assert_eq!(*pending, world.asked.lock().unwrap()[0]);
         assert_eq!(context.calls.count("ended "), 1);
-        // It can still be decided on.
+        // The ended run can still be decided.
         assert_eq!(agent.resume(approve(&["c0"]), &ctx).await.unwrap().response, "done");
         assert_eq!(log.count("start c0"), 1);
     }
 }
 
 #[tokio::test]
-async fn what_does_not_fit_changes_nothing_and_the_run_waits_again() {
+async fn unsuitable_signals_change_nothing_and_the_run_keeps_waiting() {
     let warnings = Warnings::keep();
     let unknown = approve(&["c0", "c9"]);
     let nested = ApprovalDecisions::new().nested("c0", approve(&["x"]));
@@ -130,10 +130,10 @@ async fn what_does_not_fit_changes_nothing_and_the_run_waits_again() {
     assert_eq!(warnings.count("hunter"), 0, "{:#?}", warnings.lines());
 }
 
-/// An engine that fails at once each time, with an error that cannot be told from a signal that is no decision,
-/// kept the thread busy for ever.
+/// Regression test. Before the fix, an engine that always fails immediately, with an error that looks like an
+/// unreadable signal, kept the thread busy forever.
 #[tokio::test]
-async fn a_signal_that_is_never_taken_does_not_hold_the_run_for_ever() {
+async fn endless_unsuitable_signals_end_the_run() {
     for wrong in [json!("hunter2"), json!({"calls": {}})] {
         let (world, log) = world(std::iter::repeat_n(Some(wrong), 5000));
         let journal = Journal::default();
@@ -148,7 +148,7 @@ async fn a_signal_that_is_never_taken_does_not_hold_the_run_for_ever() {
     }
 }
 
-/// A tool that refuses arguments without a number.
+/// A tool that rejects arguments without a number.
 struct Counts;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -180,7 +180,7 @@ impl neuron_types::PermissionPolicy for AskAlways {
 }
 
 #[tokio::test]
-async fn arguments_that_the_tool_refuses_do_not_run() {
+async fn edited_arguments_that_the_tool_rejects_do_not_run() {
     let warnings = Warnings::keep();
     let mut tools = neuron_tool::ToolRegistry::new();
     tools.register(Counts);
@@ -198,7 +198,7 @@ async fn arguments_that_the_tool_refuses_do_not_run() {
 }
 
 #[tokio::test]
-async fn partial_decisions_are_carried_out_and_the_rest_is_waited_for() {
+async fn partial_decisions_run_and_the_other_calls_keep_waiting() {
     for (way, parallel) in WAYS.into_iter().flat_map(|way| [(way, false), (way, true)]) {
         let log = Log::default();
         let ask = |text: &str| json!({"ask": "?", "text": text});
@@ -224,7 +224,7 @@ async fn partial_decisions_are_carried_out_and_the_rest_is_waited_for() {
 }
 
 #[tokio::test]
-async fn an_approval_inside_a_nested_agent_is_waited_for_too() {
+async fn nested_approval_waits_for_the_signal() {
     let log = Log::default();
     let inner = ScriptedProvider::new([
         calls([json!({"ask": "inner?", "text": "x"})]),
@@ -244,7 +244,7 @@ async fn an_approval_inside_a_nested_agent_is_waited_for_too() {
     inner.assert_complete();
     assert_eq!(log.lines(), ["start c0", "end c0"]);
 
-    // From the journal alone, with what the agent inside took.
+    // Replayed from the journal alone, including the tokens of the inner agent.
     let again = Journaled::new(&world, &journal);
     let replayed = agent(&again).run_text("go", &ToolContext::default()).await.unwrap();
     assert_eq!(replayed, result);
@@ -253,7 +253,7 @@ async fn an_approval_inside_a_nested_agent_is_waited_for_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancelling_ends_a_run_that_waits_whatever_the_mode() {
+async fn cancel_ends_a_waiting_run_in_every_cancel_mode() {
     for (way, mode) in
         WAYS.into_iter().flat_map(|way| [(way, CancelMode::Now), (way, CancelMode::AfterTurn)])
     {
@@ -270,7 +270,7 @@ async fn cancelling_ends_a_run_that_waits_whatever_the_mode() {
         assert_eq!(result.unwrap_err(), LoopError::Cancelled.to_string());
         check_valid(agent.messages());
         assert_eq!(context.calls.count("ended cancelled"), 1, "{:?}", context.calls.lines());
-        // It still waits.
+        // The calls are still pending.
         let decided = agent.resume(approve(&["c0"]), &ToolContext::default()).await;
         assert_eq!(decided.unwrap().response, "done");
         assert_eq!(log.count("start c0"), 1);
@@ -278,7 +278,7 @@ async fn cancelling_ends_a_run_that_waits_whatever_the_mode() {
 }
 
 #[tokio::test]
-async fn a_step_that_was_dropped_while_it_waited_waits_on() {
+async fn dropped_step_keeps_waiting_in_the_next_step() {
     let (world, log) = world([]);
     let context = Journaled::new(&world, &Journal::default());
     let mut agent = agent(&context);
@@ -298,7 +298,7 @@ async fn a_step_that_was_dropped_while_it_waited_waits_on() {
 }
 
 #[tokio::test]
-async fn a_limit_without_room_for_what_was_approved_ends_the_run() {
+async fn approved_calls_beyond_a_limit_end_the_run() {
     let (world, log) = world([signal(approve(&["c0"]))]);
     let context = Journaled::new(&world, &Journal::default());
     let mut agent = agent(&context);
@@ -312,7 +312,7 @@ async fn a_limit_without_room_for_what_was_approved_ends_the_run() {
 }
 
 #[tokio::test]
-async fn without_a_durable_context_the_signal_has_no_effect() {
+async fn approval_signal_has_no_effect_without_a_durable_context() {
     let setup = setup([calls([json!({"ask": "sure?"})]), Reply::text("done")]);
     let builder = setup.builder.permission_policy(ByArguments).approval_signal("s", DAY);
     let mut agent = builder.build();
@@ -321,7 +321,7 @@ async fn without_a_durable_context_the_signal_has_no_effect() {
 }
 
 #[tokio::test]
-async fn an_engines_own_failure_while_it_waits_ends_the_run() {
+async fn engine_error_while_waiting_ends_the_run() {
     struct Broken(Journaled);
     impl neuron_types::DurableContext for Broken {
         async fn execute_llm_call(
@@ -361,7 +361,7 @@ async fn an_engines_own_failure_while_it_waits_ends_the_run() {
 }
 
 #[tokio::test]
-async fn a_decision_after_the_life_of_a_signature_is_asked_for_again() {
+async fn decision_after_signature_expiry_is_requested_again() {
     use neuron_runtime::ApprovalKey;
 
     let warnings = Warnings::keep();
@@ -370,7 +370,7 @@ async fn a_decision_after_the_life_of_a_signature_is_asked_for_again() {
     let mut lines = Vec::new();
     for _ in 0..2 {
         let context = Journaled::new(&world, &journal);
-        // It is asked when it signs, when it checks, and when it signs again.
+        // The clock is read when the agent signs, when it verifies, and when it signs again.
         context.clock.lock().unwrap().extend([0, 100, 200, 201]);
         let builder = setup([""; 0]).builder.tools(world.tools.clone());
         let mut agent = builder

@@ -1,4 +1,4 @@
-//! Budgets that several agents share: what is reserved, what is settled, and what is given back.
+//! Reserving, settling and releasing in budgets that several agents share.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -31,14 +31,14 @@ fn context(budget: &Budget) -> ToolContext {
     ctx
 }
 
-/// Tokens, requests and tool calls used, and tokens reserved.
+/// Returns the used tokens, requests and tool calls, and the reserved tokens.
 fn state(budget: &Budget) -> (usize, usize, usize, usize) {
     let tokens = budget.usage().total_tokens();
     (tokens, budget.requests(), budget.tool_calls(), budget.reserved_tokens())
 }
 
 #[test]
-fn a_reservation_is_settled_released_or_given_back() {
+fn reservation_is_settled_released_or_returned_on_drop() {
     let budget = Budget::new(limits().with_request_limit(9));
     budget.reserve(100, 10).unwrap().settle(&usage(70, 7));
     assert_eq!(state(&budget), (77, 1, 0, 0));
@@ -62,7 +62,7 @@ fn a_reservation_is_settled_released_or_given_back() {
 }
 
 #[test]
-fn every_limit_refuses_what_does_not_fit_and_allows_what_does() {
+fn every_limit_rejects_excess_and_allows_the_rest() {
     for (limits, text) in [
         (limits().with_request_limit(1), "request limit exceeded: 2 > 1"),
         (limits().with_input_tokens_limit(150), "input token limit exceeded: 200 > 150"),
@@ -85,14 +85,14 @@ fn every_limit_refuses_what_does_not_fit_and_allows_what_does() {
 }
 
 #[test]
-fn a_part_takes_of_the_whole_and_a_refusal_of_either_takes_nothing() {
+fn part_charges_the_whole_and_a_rejection_charges_neither() {
     let whole = Budget::new(limits().with_total_tokens_limit(300));
     let part = whole.part(limits().with_request_limit(2));
     part.reserve(100, 0).unwrap().settle(&usage(100, 0));
     assert_eq!((state(&part), state(&whole)), ((100, 1, 0, 0), (100, 1, 0, 0)));
     whole.reserve(150, 0).unwrap().settle(&usage(150, 0));
     assert_eq!((state(&part), state(&whole)), ((100, 1, 0, 0), (250, 2, 0, 0)));
-    // The whole refuses, and the part has taken nothing; then the other way round.
+    // First the whole rejects and the part is not charged. Then the part rejects and the whole is not charged.
     assert!(part.reserve(100, 0).unwrap_err().to_string().contains("total token"));
     assert_eq!((state(&part), state(&whole)), ((100, 1, 0, 0), (250, 2, 0, 0)));
     part.reserve(1, 0).unwrap().settle(&usage(1, 0));
@@ -100,16 +100,16 @@ fn a_part_takes_of_the_whole_and_a_refusal_of_either_takes_nothing() {
     assert_eq!((state(&part), state(&whole)), ((101, 2, 0, 0), (251, 3, 0, 0)));
 }
 
-/// What happens to a budget.
+/// An operation on a budget.
 #[derive(Debug, Clone)]
 enum Deed {
-    /// Reserves, of a part or of the whole.
+    /// Reserves from the part or from the whole.
     Reserve {
         part: bool,
         input: usize,
         output: usize,
     },
-    /// Ends one of the open reservations; the start says whether the call was made.
+    /// Ends one of the open reservations. `starts` is `true` if the call was made.
     End {
         which: usize,
         starts: bool,
@@ -120,7 +120,7 @@ enum Deed {
 
 #[derive(Debug, Clone)]
 enum End {
-    /// With so many tokens more or fewer than estimated.
+    /// Settles with this many input and output tokens more or fewer than estimated.
     Settle(isize, isize),
     Release,
     Drop,
@@ -143,9 +143,9 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
 }
 
 proptest! {
-    /// It is never exceeded by more than estimates were too low, and nothing is lost.
+    /// The used tokens equal the spent tokens, and exceed the limit at most by the sum of the estimation errors.
     #[test]
-    fn what_is_used_is_what_was_spent_and_the_limit_holds_but_for_errors_of_estimates(
+    fn used_tokens_match_spending_within_estimation_errors(
         deeds in deeds(),
         limit in 0_usize..1_500,
         requests in 0_usize..20,
@@ -154,7 +154,7 @@ proptest! {
             Budget::new(limits().with_total_tokens_limit(limit).with_request_limit(requests));
         let part = whole.part(limits().with_input_tokens_limit(limit / 2));
         let mut open: Vec<(Reservation, usize, usize)> = Vec::new();
-        // What must have been used, and by how much it may exceed the limit.
+        // The expected used tokens, and the tokens by which they may exceed the limit.
         let (mut spent, mut made, mut excess) = (0_usize, 0_usize, 0_usize);
         for deed in deeds {
             let before = (state(&whole), state(&part));
@@ -216,9 +216,9 @@ proptest! {
         prop_assert_eq!((whole.reserved_tokens(), part.reserved_tokens()), (0, 0));
     }
 
-    /// One call after another: the limit is exceeded by the error of one estimate at the most.
+    /// Sequential calls exceed the limit at most by the error of one estimate.
     #[test]
-    fn calls_one_after_another_exceed_it_by_the_error_of_one_estimate(
+    fn sequential_calls_exceed_the_limit_by_one_estimation_error(
         calls in prop::collection::vec((0_usize..200, -100_isize..100), 0..40),
         limit in 0_usize..2_000,
     ) {
@@ -235,7 +235,7 @@ proptest! {
 }
 
 #[test]
-fn threads_that_take_at_the_same_time_do_not_pass_the_limit_together() {
+fn concurrent_threads_never_exceed_the_limit() {
     let budget = Budget::new(limits().with_total_tokens_limit(1_000).with_request_limit(95));
     let granted: usize = std::thread::scope(|scope| {
         let take = || {
@@ -256,7 +256,7 @@ fn threads_that_take_at_the_same_time_do_not_pass_the_limit_together() {
 }
 
 #[tokio::test]
-async fn many_agents_at_once_share_requests_tool_calls_and_tokens() {
+async fn concurrent_agents_share_requests_tool_calls_and_tokens() {
     for (limits, most) in [
         (limits().with_request_limit(30), 30),
         (limits().with_tool_calls_limit(12), usize::MAX),
@@ -302,7 +302,7 @@ async fn many_agents_at_once_share_requests_tool_calls_and_tokens() {
     }
 }
 
-/// A registry whose tool runs an agent with the context that it is given.
+/// A registry with a tool that runs an agent with the context of the call.
 fn delegating(inner: ScriptedProvider, own: Option<Budget>) -> ToolRegistry {
     let mut tools = registry(&Log::default());
     tools.add_middleware(tool_middleware_fn(move |_, ctx, _| {
@@ -322,7 +322,7 @@ fn delegating(inner: ScriptedProvider, own: Option<Budget>) -> ToolRegistry {
 }
 
 #[tokio::test]
-async fn an_agent_within_a_tool_finds_the_budget_by_itself() {
+async fn nested_agent_uses_the_parent_budget() {
     for way in WAYS {
         for on_builder in [true, false] {
             let budget = Budget::new(limits().with_request_limit(4));
@@ -347,7 +347,7 @@ async fn an_agent_within_a_tool_finds_the_budget_by_itself() {
             let refused = "usage limit exceeded: budget: request limit exceeded: 5 > 4";
             assert_eq!(error, refused);
             assert_eq!((inner.calls(), setup.provider.calls()), (2, 2));
-            // One tool call each of the outer agent's two answers, and one of the inner agent's.
+            // One tool call per response of the outer agent, and one of the inner agent.
             assert_eq!(state(&budget), (44, 4, 3, 0));
             assert_eq!(last_results(agent.messages()), [format!("c0: !{refused}")]);
         }
@@ -355,7 +355,7 @@ async fn an_agent_within_a_tool_finds_the_budget_by_itself() {
 }
 
 #[tokio::test]
-async fn a_run_with_a_budget_of_its_own_within_another_keeps_to_both_and_counts_once() {
+async fn nested_run_with_own_budget_respects_both_and_counts_once() {
     for is_part in [true, false] {
         let outer = Budget::new(limits().with_request_limit(100));
         let limit = limits().with_request_limit(1);
@@ -370,7 +370,7 @@ async fn a_run_with_a_budget_of_its_own_within_another_keeps_to_both_and_counts_
             last_results(agent.messages())[0].contains("budget: request limit exceeded: 2 > 1")
         );
     }
-    // The same one, given and found.
+    // The run's own budget and the budget in the context are the same one.
     let budget = Budget::new(limits());
     let setup = setup([Reply::text("hi").usage(usage(10, 1))]);
     let mut agent = setup.builder.budget(budget.clone()).build();
@@ -379,7 +379,7 @@ async fn a_run_with_a_budget_of_its_own_within_another_keeps_to_both_and_counts_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_fails_gives_back_what_is_known_not_to_be_spent() {
+async fn failed_call_returns_tokens_that_were_not_spent() {
     let provider = |error: ProviderError| Reply::error(error);
     for (reply, requests, is_spent) in [
         (provider(ProviderError::RateLimit { retry_after: None }), 1, false),
@@ -408,7 +408,7 @@ async fn a_call_that_fails_gives_back_what_is_known_not_to_be_spent() {
                 assert!(!matches!(ended, Ok(Ok(_))));
                 let (tokens, made, _, reserved) = state(&budget);
                 assert_eq!((made, reserved), (requests, 0), "{reply:?}");
-                // The estimate: 500 for the answer, and some for the prompt.
+                // The estimate is 500 tokens for the response, and some for the prompt.
                 assert_eq!(tokens > 500, is_spent, "{reply:?} {way:?}: {tokens}");
             }
         }
@@ -416,7 +416,7 @@ async fn a_call_that_fails_gives_back_what_is_known_not_to_be_spent() {
 }
 
 #[tokio::test]
-async fn what_was_never_sent_costs_nothing_and_what_was_answered_costs_what_it_took() {
+async fn unsent_call_is_free_and_rejected_response_is_charged() {
     for (event, made, tokens) in [("PreLlm", 0, 0), ("PostLlm", 1, 110)] {
         for way in WAYS {
             let budget = Budget::new(limits());
@@ -434,7 +434,7 @@ async fn what_was_never_sent_costs_nothing_and_what_was_answered_costs_what_it_t
 }
 
 #[tokio::test]
-async fn an_answer_that_a_hook_stops_at_its_first_chunk_costs_at_least_what_the_provider_told() {
+async fn response_rejected_at_first_chunk_is_charged() {
     for way in [Way::Run, Way::Step] {
         let budget = Budget::new(limits());
         let setup = setup([Reply::text("hi").usage(usage(100_000, 50))]);
@@ -450,7 +450,7 @@ async fn an_answer_that_a_hook_stops_at_its_first_chunk_costs_at_least_what_the_
 }
 
 #[tokio::test]
-async fn no_tool_of_a_batch_for_which_there_is_no_room_runs() {
+async fn batch_beyond_the_budget_runs_no_tool() {
     for way in WAYS {
         let budget = Budget::new(limits().with_tool_calls_limit(3));
         let two = || calls([json!({}), json!({})]);
@@ -465,7 +465,7 @@ async fn no_tool_of_a_batch_for_which_there_is_no_room_runs() {
 }
 
 #[tokio::test]
-async fn a_run_for_which_there_is_no_room_does_not_land_softly_beyond_the_budget() {
+async fn finalize_makes_no_last_call_beyond_the_budget() {
     for way in WAYS {
         let budget = Budget::new(limits().with_request_limit(1));
         let setup = setup([calls([json!({})]), Reply::text("never")]);
@@ -485,7 +485,7 @@ async fn a_run_for_which_there_is_no_room_does_not_land_softly_beyond_the_budget
 }
 
 #[tokio::test]
-async fn what_a_compaction_takes_counts() {
+async fn compaction_tokens_are_charged() {
     struct Costly;
     impl ContextStrategy for Costly {
         fn should_compact(&self, messages: &[Message], _: usize) -> bool {
@@ -516,9 +516,9 @@ async fn what_a_compaction_takes_counts() {
     assert_eq!(state(&budget), (872, 2, 1, 0));
 }
 
-/// With everything waiting, so that the run can be left between any two things that it does.
+/// All parts of the agent wait, so the run can be interrupted between any two operations.
 #[test]
-fn left_at_any_point_a_run_keeps_nothing_reserved_and_counts_the_tools_that_it_started() {
+fn interrupted_run_reserves_nothing_and_counts_started_tools() {
     for way in WAYS {
         for parallel in [false, true] {
             for cancels in [false, true] {
@@ -546,7 +546,7 @@ fn left_at_any_point_a_run_keeps_nothing_reserved_and_counts_the_tools_that_it_s
                     let (tokens, _, started, reserved) = state(&budget);
                     let at = format!("{way:?}, parallel: {parallel}, left after {polls} polls");
                     assert_eq!(reserved, 0, "{at}");
-                    // A call may have been started and not polled yet.
+                    // A call may have been started without being polled yet.
                     assert!(started >= tool.keys.lines().len(), "{at}");
                     assert!(tokens >= agent.usage().total_tokens(), "{at}");
                     if ended {

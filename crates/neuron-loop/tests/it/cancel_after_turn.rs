@@ -1,4 +1,4 @@
-//! Runs that finish their turn when they are cancelled.
+//! Runs with [`CancelMode::AfterTurn`], which finish their turn when they are cancelled.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::waiting::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Cancels after a second, and runs to the end.
+/// Runs `work` to its end, and cancels `ctx` after one second.
 async fn cancelled_after_a_second<T>(ctx: &ToolContext, work: impl Future<Output = T>) -> T {
     let token = ctx.cancellation_token.clone();
     let cancel = async {
@@ -26,8 +26,8 @@ async fn cancelled_after_a_second<T>(ctx: &ToolContext, work: impl Future<Output
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_turn_is_finished_with_its_answer_its_tools_and_their_results() {
-    // Cancelled while the model answers, within a stream, and within a batch of tools.
+async fn cancelled_turn_finishes_its_response_and_tools() {
+    // Cancelled during the model call, within a stream, and within a batch of tools.
     let replies: [fn() -> Reply; 3] = [
         || calls([json!({"text": "a"}), json!({"text": "b"})]).delay(SECOND * 2),
         || {
@@ -67,9 +67,9 @@ async fn the_turn_is_finished_with_its_answer_its_tools_and_their_results() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tools_do_not_learn_of_it_and_a_dropped_run_tells_them() {
+async fn tools_are_cancelled_by_a_drop_and_not_by_the_cancellation() {
     for way in WAYS {
-        // It would end at the cancellation.
+        // This tool ends when its token is cancelled.
         let setup = setup([calls([json!({"cancelled": true})])]);
         let mut agent = setup.builder.cancel_mode(CancelMode::AfterTurn).build();
         let ctx = ToolContext::default();
@@ -96,7 +96,7 @@ async fn tools_do_not_learn_of_it_and_a_dropped_run_tells_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_without_tools_is_the_result() {
+async fn response_without_tools_is_returned() {
     for way in WAYS {
         let setup = setup([Reply::text("whole").delay(SECOND * 2)]);
         let mut agent = setup.builder.cancel_mode(CancelMode::AfterTurn).build();
@@ -107,7 +107,7 @@ async fn an_answer_without_tools_is_the_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_paused_turn_and_a_soft_landing_do_not_begin_another_call() {
+async fn cancel_makes_no_call_after_a_pause_or_at_a_limit() {
     let limits = UsageLimits::default().with_tool_calls_limit(0);
     let paused = Reply::text("half").stop_reason(StopReason::PauseTurn);
     for (first, messages) in [(paused, 2), (calls([json!({})]), 3)] {
@@ -129,7 +129,7 @@ async fn a_paused_turn_and_a_soft_landing_do_not_begin_another_call() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_cancelled_already_asks_nobody() {
+async fn already_cancelled_token_makes_no_model_call() {
     for way in WAYS {
         let setup = setup([Reply::text("never")]);
         let hook = Recorder::default();
@@ -143,7 +143,7 @@ async fn a_token_that_is_cancelled_already_asks_nobody() {
 }
 
 #[tokio::test]
-async fn a_stream_shows_the_results_before_it_ends() {
+async fn stream_sends_results_before_it_ends() {
     let setup = setup([calls([json!({"text": "a"})]).with_text("Let me see."), Reply::text("no")]);
     let mut agent = setup.builder.cancel_mode(CancelMode::AfterTurn).build();
     let ctx = ToolContext::default();
@@ -161,9 +161,9 @@ async fn a_stream_shows_the_results_before_it_ends() {
     assert_eq!((error.kind(), shown), ("Cancelled", 1));
 }
 
-/// With everything waiting, so that the run is cancelled between any two things that it does.
+/// All parts of the agent wait, so the run is cancelled between any two operations.
 #[test]
-fn cancelled_at_any_point_every_turn_that_began_is_whole() {
+fn cancel_at_any_point_completes_every_begun_turn() {
     for way in WAYS {
         for parallel in [false, true] {
             for polls in 0.. {
@@ -212,7 +212,7 @@ fn cancelled_at_any_point_every_turn_that_began_is_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_within_a_tool_finishes_as_a_part_of_the_turn() {
+async fn nested_agent_finishes_with_the_turn() {
     let inner = ScriptedProvider::new([
         calls([json!({"text": "x", "delay": 3000})]),
         Reply::text("inner").delay(SECOND * 3),

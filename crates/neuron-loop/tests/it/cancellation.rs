@@ -1,4 +1,4 @@
-//! Cancelled and dropped runs: at once, nothing left behind, a valid history, and a way on.
+//! Cancelled and dropped runs. They end immediately, leave nothing running, keep a valid history, and can be continued.
 
 use std::future::Future;
 use std::pin::pin;
@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 use crate::support::*;
 use crate::waiting::{TO_THE_END, poll_times};
 
-/// Cancels after a second of virtual time, and says how much passed until `work` returned.
+/// Cancels after one second of virtual time. Returns the time until `work` ended.
 async fn cancelled_after<T>(
     ctx: &ToolContext,
     after: Duration,
@@ -40,7 +40,7 @@ async fn cancelled_after<T>(
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test]
-async fn a_token_that_is_cancelled_already_asks_nobody() {
+async fn already_cancelled_token_makes_no_model_call() {
     for way in WAYS {
         let setup = setup([Reply::text("never")]);
         let hook = Recorder::default();
@@ -54,7 +54,7 @@ async fn a_token_that_is_cancelled_already_asks_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hanging_provider_or_stream_is_left_at_once() {
+async fn cancel_ends_a_hanging_provider_or_stream_immediately() {
     let replies: [fn() -> Reply; 3] = [
         Reply::hang,
         || Reply::text("some text").hang_after(1),
@@ -79,7 +79,7 @@ async fn a_hanging_provider_or_stream_is_left_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hanging_tool_is_left_at_once_and_what_finished_is_kept() {
+async fn cancel_ends_a_hanging_tool_and_keeps_finished_results() {
     for way in WAYS {
         for parallel in [false, true] {
             let setup = setup([
@@ -104,8 +104,7 @@ async fn a_hanging_tool_is_left_at_once_and_what_finished_is_kept() {
             check_pairs(&hook.log.lines());
             check_valid(agent.messages());
 
-            // Another process, another provider: the stored history is accepted, and no tool that
-            // finished runs again.
+            // Another process with another provider accepts the stored history, and runs no finished tool again.
             let stored = serde_json::to_string(agent.messages()).unwrap();
             let provider = ScriptedProvider::new([Reply::text("resumed")]);
             let mut other = Chat::builder(provider.clone(), window())
@@ -121,7 +120,7 @@ async fn a_hanging_tool_is_left_at_once_and_what_finished_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_notices_the_cancellation_does_not_make_it_a_tool_error() {
+async fn tool_error_after_cancel_is_reported_as_cancelled() {
     let setup = setup([calls([json!({"cancelled": true})])]);
     let mut agent = setup.builder.build();
     let ctx = ToolContext::default();
@@ -129,7 +128,7 @@ async fn a_tool_that_notices_the_cancellation_does_not_make_it_a_tool_error() {
     assert!(matches!(result, Err(LoopError::Cancelled)), "{result:?}");
 }
 
-/// Cancels at the first event whose line begins so.
+/// Cancels at the first event whose line starts with the text.
 struct CancelAt(&'static str, tokio_util::sync::CancellationToken, Recorder);
 
 impl neuron_types::ObservabilityHook for CancelAt {
@@ -154,7 +153,7 @@ impl neuron_types::ObservabilityHook for CancelAt {
 }
 
 #[tokio::test]
-async fn nothing_begins_after_the_run_was_cancelled_in_a_hook() {
+async fn nothing_begins_after_a_hook_cancelled_the_run() {
     let not = "![not executed: the run was cancelled]";
     for (event, calls_made, tools_run, results) in [
         ("RunStart", 0, 0, vec![]),
@@ -181,7 +180,7 @@ async fn nothing_begins_after_the_run_was_cancelled_in_a_hook() {
 }
 
 #[tokio::test]
-async fn cancelling_between_the_answer_and_its_tools_runs_no_tool() {
+async fn cancel_between_response_and_tools_runs_no_tool() {
     let ctx = ToolContext::default();
     let setup = setup([calls([json!({})])]);
     let mut agent = setup.builder.build();
@@ -201,7 +200,7 @@ async fn cancelling_between_the_answer_and_its_tools_runs_no_tool() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_never_pauses_is_cancelled_too() {
+async fn stream_that_is_always_ready_is_cancelled() {
     let setup = setup([Reply::text("x".repeat(10_000)).chunk_chars(1)]);
     let mut agent = setup.builder.build();
     let ctx = ToolContext::default();
@@ -220,7 +219,7 @@ async fn a_stream_that_never_pauses_is_cancelled_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_run_keeps_what_finished_and_leaves_nothing_behind() {
+async fn dropped_run_keeps_finished_results_and_stops_everything() {
     for way in WAYS {
         for parallel in [false, true] {
             let setup = setup([
@@ -248,7 +247,7 @@ async fn a_dropped_run_keeps_what_finished_and_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_a_run_cancels_the_token_that_its_tool_holds() {
+async fn drop_cancels_the_token_of_a_running_tool() {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let sender = std::sync::Mutex::new(Some(sender));
     let setup = setup([calls([json!({})])]);
@@ -267,7 +266,7 @@ async fn dropping_a_run_cancels_the_token_that_its_tool_holds() {
 }
 
 #[tokio::test]
-async fn the_token_of_a_call_that_ended_stays_usable() {
+async fn token_of_an_ended_call_is_not_cancelled() {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let sender = std::sync::Mutex::new(Some(sender));
     let setup = setup([calls([json!({})]), Reply::text("done")]);
@@ -284,7 +283,7 @@ async fn the_token_of_a_call_that_ended_stays_usable() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_that_is_dropped_can_be_followed_by_another() {
+async fn step_after_a_dropped_step_continues_the_run() {
     let setup = setup([Reply::hang(), Reply::text("done")]);
     let mut agent = setup.builder.build();
     let ctx = ToolContext::default();
@@ -295,7 +294,7 @@ async fn a_step_that_is_dropped_can_be_followed_by_another() {
     assert_eq!(result.response, "done");
 }
 
-/// Answers when it is let.
+/// A provider that answers once the test releases it.
 struct Gated(ScriptedProvider, Mutex<Option<oneshot::Receiver<()>>>);
 
 impl Gated {
@@ -323,7 +322,7 @@ impl Provider for Gated {
     }
 }
 
-/// Runs until it waits; then lets it go on and cancels it at once, and runs to its end.
+/// Runs until the run waits, then releases and cancels it together, and drives it to its end.
 fn let_go_and_cancel<T>(
     ctx: &ToolContext,
     gate: oneshot::Sender<()>,
@@ -337,7 +336,7 @@ fn let_go_and_cancel<T>(
 }
 
 #[test]
-fn an_answer_that_is_there_when_the_run_is_cancelled_counts() {
+fn response_that_is_ready_at_cancellation_counts() {
     for way in [Way::Run, Way::Step] {
         let (gate, gated) = oneshot::channel();
         let script = ScriptedProvider::new([Reply::text("whole")]);
@@ -347,7 +346,7 @@ fn an_answer_that_is_there_when_the_run_is_cancelled_counts() {
         let result = let_go_and_cancel(&ctx, gate, run(way, &mut agent, &ctx));
         assert_eq!(result.unwrap().response, "whole", "{way:?}");
     }
-    // A stream has only begun by then.
+    // A stream has only begun at this point.
     let (gate, gated) = oneshot::channel();
     let script = ScriptedProvider::new([Reply::text("whole")]);
     let provider = Gated(script.clone(), Mutex::new(Some(gated)));
@@ -359,7 +358,7 @@ fn an_answer_that_is_there_when_the_run_is_cancelled_counts() {
 }
 
 #[test]
-fn a_result_that_is_there_when_the_run_is_cancelled_is_kept() {
+fn result_that_is_ready_at_cancellation_is_kept() {
     for way in WAYS {
         for parallel in [false, true] {
             let (gate, gated) = oneshot::channel::<()>();

@@ -1,4 +1,4 @@
-//! An agent with its conversation, as the tests drive both.
+//! An agent with its conversation, with one method per way to run.
 
 use std::future::{Future, poll_fn};
 use std::ops::{Deref, DerefMut};
@@ -26,20 +26,20 @@ pub(crate) struct Chat<'d> {
     pub(crate) agent: Agent,
     pub(crate) conversation: Conversation,
     durability: Option<Durability<'d>>,
-    /// Where the handle of the last run is kept, if it is wanted.
+    /// Receives the handle of the last run, if set.
     pub(crate) handle: Option<Arc<Mutex<Option<RunHandle>>>>,
-    /// Where each run stores the conversation.
+    /// The session in which each run stores the conversation, if set.
     pub(crate) session: Option<SessionHandle<'static>>,
 }
 
-/// Builds a [`Chat`] without the defaults for production.
+/// Builds a [`Chat`] without the production defaults of [`AgentBuilder`].
 pub(crate) struct ChatBuilder<'d> {
     builder: AgentBuilder,
     conversation: Conversation,
     durability: Option<Durability<'d>>,
 }
 
-/// A typed run's value, and its outcome.
+/// The value and the outcome of a typed run.
 #[derive(Debug)]
 pub(crate) struct TypedResult<T> {
     pub(crate) value: T,
@@ -57,7 +57,7 @@ impl Chat<'static> {
     }
 }
 
-/// Methods that set one field of the configuration, or of the settings of requests.
+/// Defines methods that set one field of the configuration or of the request settings.
 macro_rules! settings {
     ($($name:ident: $type:ty => |$config:ident, $value:ident| $set:expr;)*) => {$(
         pub(crate) fn $name(self, $value: $type) -> Self {
@@ -241,7 +241,7 @@ impl<'d> Chat<'d> {
         self.run(Message::user(text), ctx)
     }
 
-    /// Another run from the conversation as it is.
+    /// Starts another run without a new message.
     pub(crate) fn continue_run<'a>(
         &'a mut self,
         ctx: &'a ToolContext,
@@ -384,7 +384,8 @@ impl<'d> Chat<'d> {
         self.agent = self.agent.to_builder().hook(hook).build();
     }
 
-    /// The messages after those of a session, if the conversation begins with them.
+    /// Returns the messages that were added after the session was stored, or `None` if the conversation does not begin
+    /// with the session's messages.
     pub(crate) fn messages_since(&self, session: &Session) -> Option<&[Message]> {
         self.messages().strip_prefix(session.messages.as_slice())
     }
@@ -413,7 +414,7 @@ impl<'d> Chat<'d> {
     }
 }
 
-/// A part of the agent, to change it.
+/// Mutable access to a part of the agent. The changed agent is built on drop.
 pub(crate) struct Change<'a, T: Default> {
     agent: &'a mut Agent,
     value: T,
@@ -441,7 +442,7 @@ impl<T: Default> Drop for Change<'_, T> {
     }
 }
 
-/// A run as events, of which the last says how it ended. Its result has no messages.
+/// A run as a stream of events. The last event is the outcome, and its result has no messages.
 pub(crate) struct ChatStream<'a> {
     events: Pin<Box<dyn Stream<Item = Result<RunEvent, LoopError>> + Send + 'a>>,
 }
@@ -475,7 +476,7 @@ impl Stream for ChatStream<'_> {
     }
 }
 
-/// One step of a run. Its result has the messages.
+/// A step of a run. Its result has the messages.
 #[derive(Debug)]
 pub(crate) enum Step {
     Tools { calls: Vec<ToolCall>, results: Vec<ToolOutput> },
@@ -483,7 +484,7 @@ pub(crate) enum Step {
     Ended(AgentResult),
 }
 
-/// A run step by step.
+/// A run as a sequence of steps.
 pub(crate) struct ChatSteps<'a>(Steps<'a>);
 
 impl ChatSteps<'_> {

@@ -1,4 +1,4 @@
-//! Compaction by the client's strategy: when, what for, and what may go wrong.
+//! Time, effect and failures of a compaction by a context strategy.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// Compacts when there are more than `at` messages, with the function.
+/// Compacts with the function `how` when there are more than `at` messages.
 struct Compact<F> {
     at: usize,
     how: F,
@@ -50,7 +50,7 @@ fn script() -> (ScriptedProvider, Log) {
 }
 
 #[tokio::test]
-async fn a_long_history_is_compacted_once_a_turn_and_announced() {
+async fn long_history_is_compacted_once_per_turn_and_announced() {
     let (provider, log) = script();
     let hook = Recorder::default();
     let mut agent = Chat::builder(provider.clone(), SlidingWindowStrategy::new(3, 14))
@@ -81,7 +81,7 @@ async fn a_long_history_is_compacted_once_a_turn_and_announced() {
 }
 
 #[tokio::test]
-async fn what_compacting_took_counts() {
+async fn compaction_tokens_count() {
     let (provider, log) = script();
     let usage = TokenUsage { input_tokens: 1_000_000, ..Default::default() };
     let how = move |mut messages: Vec<Message>| {
@@ -94,7 +94,7 @@ async fn what_compacting_took_counts() {
 }
 
 #[tokio::test]
-async fn a_strategy_that_fails_leaves_the_history_and_the_next_run_works() {
+async fn failing_strategy_keeps_the_history_and_the_next_run_works() {
     for way in WAYS {
         let (provider, log) = script();
         let broken = Arc::new(Mutex::new(true));
@@ -123,10 +123,10 @@ async fn a_strategy_that_fails_leaves_the_history_and_the_next_run_works() {
 }
 
 #[tokio::test]
-async fn a_strategy_that_breaks_the_history_is_repaired() {
+async fn history_broken_by_the_strategy_is_repaired() {
     let (provider, log) = script();
     let how = |mut messages: Vec<Message>| {
-        // Starts with a result whose call is gone.
+        // The compacted history starts with a result whose call was removed.
         messages.drain(..2);
         Ok((messages, TokenUsage::default()))
     };
@@ -140,7 +140,7 @@ async fn a_strategy_that_breaks_the_history_is_repaired() {
 }
 
 #[tokio::test]
-async fn a_strategy_that_leaves_nothing_is_an_error() {
+async fn strategy_that_removes_everything_is_an_error() {
     type How = fn(Vec<Message>) -> Result<(Vec<Message>, TokenUsage), ContextError>;
     let system_only: How = |_| Ok((vec![Message::system("s")], TokenUsage::default()));
     let orphan_only: How = |mut messages| {
@@ -158,7 +158,7 @@ async fn a_strategy_that_leaves_nothing_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_strategy_without_effect_is_tried_twice_and_does_not_stop_the_run() {
+async fn ineffective_strategy_is_tried_twice_and_the_run_continues() {
     let tried = Arc::new(Mutex::new(0));
     let count = tried.clone();
     let how = move |messages| {
@@ -180,11 +180,11 @@ async fn a_strategy_without_effect_is_tried_twice_and_does_not_stop_the_run() {
     assert_eq!(*tried.lock().unwrap(), 3, "the next run tries again");
 }
 
-/// Other messages of the same number and the same estimate counted as progress, so that a run could
-/// compact for ever.
+/// Regression test. Before the fix, a different history with the same number of messages and the same estimate counted
+/// as progress, so a run could compact forever.
 #[tokio::test]
-async fn a_strategy_that_only_rewrites_is_tried_twice_and_one_that_shortens_is_not_stopped() {
-    /// Estimates every history alike; `true` leaves out a message, `false` rewrites one.
+async fn rewriting_is_no_progress_but_shortening_is() {
+    /// Estimates every history the same. `true` removes a message, `false` rewrites one.
     struct Coarse(bool, Log);
     impl ContextStrategy for Coarse {
         fn should_compact(&self, messages: &[Message], _: usize) -> bool {
@@ -219,11 +219,10 @@ async fn a_strategy_that_only_rewrites_is_tried_twice_and_one_that_shortens_is_n
     }
 }
 
-/// After a compaction that did not reach the budget, the tokens that the provider reported became the
-/// size to wait for, also for a strategy that counts something else: it was never asked again.
+/// Regression test. Before the fix, after a compaction that missed the budget, the reported tokens became the size to
+/// wait for, even if the strategy counts something else. The strategy was never asked again.
 #[tokio::test]
-async fn a_strategy_that_counts_something_else_than_tokens_is_tried_again_when_there_is_more_of_it()
-{
+async fn strategy_with_another_unit_is_tried_again_after_growth() {
     for way in WAYS {
         let usage = TokenUsage { input_tokens: 5_000, output_tokens: 5, ..Default::default() };
         let turn = || calls([json!({})]).usage(usage.clone());
@@ -234,7 +233,7 @@ async fn a_strategy_that_counts_something_else_than_tokens_is_tried_again_when_t
         };
         let hook = Recorder::default();
         let provider = ScriptedProvider::new(replies);
-        // Three messages are left where two are the budget.
+        // Three messages are left, and the budget is two.
         let mut agent = Chat::builder(provider.clone(), Compact { at: 2, how })
             .tools(registry(&Log::default()))
             .hook(hook.clone())
@@ -248,7 +247,7 @@ async fn a_strategy_that_counts_something_else_than_tokens_is_tried_again_when_t
 }
 
 #[tokio::test]
-async fn a_message_added_after_a_compaction_is_checked_before_it_is_sent() {
+async fn message_added_after_a_compaction_is_checked_before_sending() {
     let (provider, log) = script();
     let mut agent = Chat::builder(provider.clone(), SlidingWindowStrategy::new(3, 14))
         .tools(registry(&log))
@@ -268,7 +267,7 @@ async fn a_message_added_after_a_compaction_is_checked_before_it_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hanging_compaction_is_cancelled_and_dropped_safely() {
+async fn hanging_compaction_is_cancelled_or_dropped_safely() {
     struct Hang;
     impl ContextStrategy for Hang {
         fn should_compact(&self, _: &[Message], _: usize) -> bool {
@@ -297,7 +296,7 @@ async fn a_hanging_compaction_is_cancelled_and_dropped_safely() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_never_summarises_is_cancelled_at_once_and_asked_again_in_the_next_run() {
+async fn hanging_summary_is_cancelled_and_retried_in_the_next_run() {
     for way in WAYS {
         let summarizer = ScriptedProvider::new([Reply::hang(), Reply::text("a summary")]);
         let strategy = SummarizationStrategy::new(summarizer.clone(), 1, 10);
@@ -325,9 +324,10 @@ async fn a_model_that_never_summarises_is_cancelled_at_once_and_asked_again_in_t
     }
 }
 
-/// A model that refused to summarise was asked on every turn, and no limit ever saw what that took.
+/// Regression test. Before the fix, a model that refused to summarise was asked on every turn, and no limit counted its
+/// tokens.
 #[tokio::test]
-async fn a_summary_that_failed_has_cost_its_tokens() {
+async fn failed_summary_costs_tokens() {
     for way in WAYS {
         let took = TokenUsage { input_tokens: 700, output_tokens: 30, ..Default::default() };
         let refusal = Reply::text("no").usage(took.clone());
@@ -348,7 +348,7 @@ async fn a_summary_that_failed_has_cost_its_tokens() {
 }
 
 #[tokio::test]
-async fn a_server_side_compaction_goes_back_to_the_server() {
+async fn server_side_compaction_is_sent_back_to_the_server() {
     let block = ContentBlock::Compaction { content: "the story so far".into() };
     let setup = setup([
         Reply::message(vec![block.clone()]).stop_reason(neuron_types::StopReason::Compaction),

@@ -1,4 +1,4 @@
-//! How large the loop takes the conversation to be: estimates, and what the provider reported.
+//! The size that the loop assumes for the conversation, from estimates and from the provider's reports.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,8 +15,8 @@ use serde_json::json;
 use crate::support::*;
 use crate::warnings::Warnings;
 
-/// Writes down what it is asked, and compacts above a size. Estimates ten tokens a message and a
-/// hundred for the rest.
+/// Logs the sizes that it receives, and compacts above a size. Estimates ten tokens per message and a hundred for
+/// system prompt and tools.
 #[derive(Clone)]
 struct Noting {
     seen: Arc<Mutex<Vec<usize>>>,
@@ -71,14 +71,15 @@ fn usage(input_tokens: usize, output_tokens: usize) -> TokenUsage {
 }
 
 #[tokio::test]
-async fn an_estimate_counts_the_prompt_and_the_tools_from_the_first_turn_on() {
+async fn estimate_includes_prompt_and_tools_from_the_first_turn() {
     let log = Log::default();
     let tools = registry(&log);
     let counter = TokenCounter::new();
     let expected = counter.estimate_tools(&tools.definitions())
         + counter.estimate_text("You are a calculator.")
         + counter.estimate_messages(&[Message::user("go")]);
-    // One below what is sent, so that a compaction is tried, and without an answer nothing follows.
+    // The budget is one token below the size, so a compaction is tried. There is no scripted response, so nothing
+    // follows.
     for (limit, tried) in [(expected - 1, true), (expected, false)] {
         let strategy = SlidingWindowStrategy::new(10, limit);
         let provider = ScriptedProvider::new([Reply::text("done")]);
@@ -91,7 +92,7 @@ async fn an_estimate_counts_the_prompt_and_the_tools_from_the_first_turn_on() {
     }
 }
 
-/// A hook that notes the compactions that were tried, with or without effect.
+/// A hook that logs every tried compaction, with or without effect.
 #[derive(Clone, Default)]
 struct Scoped(Log);
 
@@ -115,7 +116,7 @@ impl neuron_types::ObservabilityHook for Scoped {
 }
 
 #[tokio::test]
-async fn what_the_provider_reported_counts_and_what_came_later_is_estimated() {
+async fn reported_size_counts_and_later_messages_are_estimated() {
     let strategy = Noting::new(usize::MAX, unchanged);
     let provider = ScriptedProvider::new([
         calls([json!({})]).usage(usage(5_000, 70)),
@@ -127,19 +128,19 @@ async fn what_the_provider_reported_counts_and_what_came_later_is_estimated() {
         Chat::builder(provider, strategy.clone()).tools(registry(&Log::default())).build();
     let ctx = ToolContext::default();
     agent.run_text("go", &ctx).await.unwrap();
-    // The second answer came without usage: the report before it stands.
+    // The second response has no usage, so the earlier report still counts.
     assert_eq!(strategy.seen(), [110, 5_070 + 10, 5_070 + 30]);
     agent.run_text("and", &ctx).await.unwrap();
     assert_eq!(strategy.seen(), [6_030 + 10], "the next run knows it too");
 }
 
 #[tokio::test]
-async fn after_a_compaction_the_correction_stays() {
+async fn compaction_scales_the_reported_size() {
     let strategy = Noting::new(2_000, halved);
     let replies = [
         calls([json!({})]).usage(usage(1_000, 0)),
         calls([json!({})]).usage(usage(2_990, 0)),
-        // Without a report: what the compaction left is the size.
+        // Without a report, the size after the compaction is used.
         calls([json!({})]).usage(usage(0, 0)),
         Reply::text("done"),
     ];
@@ -149,13 +150,13 @@ async fn after_a_compaction_the_correction_stays() {
         .hook(hook.clone())
         .build();
     agent.run_text("go", &ToolContext::default()).await.unwrap();
-    // Five messages of an estimated 150 become three of an estimated 130, and 3,000 tokens 2,600.
+    // Five messages of an estimated 150 tokens become three of an estimated 130, and 3,000 tokens become 2,600.
     assert_eq!(hook.log.count("Compacted 3000 2600"), 1, "{:#?}", hook.log.lines());
     assert_eq!(strategy.seen(), [110, 1_010, 3_000, 2_600]);
 }
 
 #[tokio::test]
-async fn what_a_compaction_left_counts_until_the_provider_reports_again() {
+async fn size_after_compaction_counts_until_the_next_report() {
     let strategy = Noting::new(2_800, halved);
     let replies = [
         calls([json!({})]).usage(usage(1_000, 0)),
@@ -167,13 +168,13 @@ async fn what_a_compaction_left_counts_until_the_provider_reports_again() {
         .tools(registry(&Log::default()))
         .build();
     agent.run_text("go", &ToolContext::default()).await.unwrap();
-    // Asked again right after the compaction, and then with two messages more.
+    // Asked immediately after the compaction, and again with two more messages.
     assert_eq!(strategy.seen(), [110, 1_010, 3_000, 2_600, 2_600 + 20]);
 }
 
 #[tokio::test]
-async fn a_budget_that_was_reached_after_all_counts_again() {
-    // Only a long conversation can be made short enough.
+async fn reached_budget_resets_the_compaction_backoff() {
+    // Only a long conversation can be shortened enough.
     let strategy = Noting::new(500, |messages| match messages.len() {
         ..7 => halved(messages),
         _ => messages[..1].to_vec(),
@@ -188,12 +189,12 @@ async fn a_budget_that_was_reached_after_all_counts_again() {
         .hook(hook.clone())
         .build();
     agent.run_text("go", &ToolContext::default()).await.unwrap();
-    // At 610 after the first, in vain, nothing is tried; at 610 after the second, it is.
+    // At 610 tokens after the first, failed attempt, no compaction is tried. At 610 after the second, one is tried.
     assert_eq!(strategy.seen(), [110, 410, 1_010, 875, 760, 492, 610]);
 }
 
 #[tokio::test]
-async fn a_budget_that_cannot_be_reached_is_reported_once_and_not_tried_on_every_turn() {
+async fn unreachable_budget_is_reported_once_and_not_tried_every_turn() {
     for way in WAYS {
         let warnings = Warnings::keep();
         // The first message alone exceeds the budget.
@@ -214,7 +215,7 @@ async fn a_budget_that_cannot_be_reached_is_reported_once_and_not_tried_on_every
 }
 
 #[tokio::test]
-async fn a_strategy_that_had_nothing_to_do_is_asked_again_once_the_conversation_has_grown() {
+async fn ineffective_strategy_is_asked_again_after_growth() {
     let strategy = Noting::new(50, |messages| match messages.len() {
         ..20 => messages.to_vec(),
         _ => halved(messages),
@@ -231,9 +232,10 @@ async fn a_strategy_that_had_nothing_to_do_is_asked_again_once_the_conversation_
     assert!(hook.log.count("Compacted") > 0, "{:#?}", hook.log.lines());
 }
 
-/// Where it had to wait until the conversation doubled, that was longer than what the model takes.
+/// Regression test. Before the fix, a compaction waited until the conversation had doubled, which exceeded the model's
+/// context window.
 #[tokio::test]
-async fn what_there_was_nothing_to_clear_of_is_cleared_soon_after_there_is() {
+async fn clearable_results_are_cleared_soon_after_they_appear() {
     let strategy = ToolResultClearingStrategy::new(2, 1_000);
     let result = || calls([json!({ "text": "r".repeat(400) })]);
     let replies = (0..12).map(|_| result()).chain([Reply::text("done")]);
@@ -254,10 +256,10 @@ async fn what_there_was_nothing_to_clear_of_is_cleared_soon_after_there_is() {
     assert!(whole.iter().all(|whole| *whole < 5), "results that are whole: {whole:?}");
 }
 
-/// Each run began as if nothing were known: a chat about a document beyond the budget was summarised
-/// anew, and reported, for every message of the user.
+/// Regression test. Before the fix, each run began without knowledge of earlier compactions. A chat about a document
+/// above the budget was summarised and reported again for every user message.
 #[tokio::test]
-async fn a_budget_that_no_run_can_reach_is_reported_once_and_not_tried_in_every_run() {
+async fn unreachable_budget_is_reported_once_over_many_runs() {
     for way in WAYS {
         let warnings = Warnings::keep();
         let summaries = ScriptedProvider::new((0..100).map(|_| Reply::text("summary")));
@@ -275,9 +277,9 @@ async fn a_budget_that_no_run_can_reach_is_reported_once_and_not_tried_in_every_
     }
 }
 
-/// What one run could not drop, because it was its goal, the next can.
+/// A run cannot drop its own goal. The next run can.
 #[tokio::test]
-async fn the_next_run_tries_again_at_once() {
+async fn next_run_tries_to_compact_immediately() {
     let replies = ["1", "2", "3"];
     let provider = ScriptedProvider::new(replies);
     let mut agent = Chat::builder(provider.clone(), SlidingWindowStrategy::new(1, 500))
@@ -291,7 +293,7 @@ async fn the_next_run_tries_again_at_once() {
 }
 
 #[tokio::test]
-async fn tools_that_come_and_go_change_the_size_that_is_known() {
+async fn changing_tools_change_the_known_size() {
     #[derive(Clone)]
     struct Large;
     impl ToolDyn for Large {
@@ -352,8 +354,8 @@ async fn tools_that_come_and_go_change_the_size_that_is_known() {
 }
 
 #[tokio::test]
-async fn a_strategy_that_counts_something_else_is_not_corrected() {
-    /// Counts messages.
+async fn size_is_not_corrected_for_a_strategy_with_another_unit() {
+    /// Counts messages instead of tokens.
     struct Messages(Log);
     impl ContextStrategy for Messages {
         fn should_compact(&self, _: &[Message], token_count: usize) -> bool {

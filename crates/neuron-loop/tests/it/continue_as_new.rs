@@ -1,4 +1,4 @@
-//! A run that goes on as a new execution of the durable engine.
+//! Runs that continue as a new execution of the durable engine.
 
 use neuron_loop::{AgentResult, LoopError};
 use neuron_testing::{Reply, ScriptedProvider};
@@ -18,8 +18,7 @@ fn agent(context: &Journaled) -> Agent {
     builder.durability(context.clone()).build()
 }
 
-/// Runs from a start to the end, in as many executions as the context wants, and returns how many those
-/// were.
+/// Runs from a start to the end, in as many executions as the context requests. Returns the number of executions.
 async fn to_the_end(
     build: impl Fn(&Journaled) -> Chat<'static>,
     mut context: Journaled,
@@ -45,7 +44,7 @@ fn three_turns(log: &Log) -> World {
 }
 
 #[tokio::test]
-async fn a_run_from_a_message_is_a_run() {
+async fn run_from_a_message_ends_normally() {
     let log = Log::default();
     let context = Journaled::new(&three_turns(&log), &Journal::default());
     let result = agent(&context).run_from("go", &ToolContext::default()).await.unwrap();
@@ -56,7 +55,7 @@ async fn a_run_from_a_message_is_a_run() {
 }
 
 #[tokio::test]
-async fn a_run_that_continues_at_every_turn_is_the_same_run() {
+async fn run_that_continues_at_every_turn_has_the_same_outcome() {
     let log = Log::default();
     let whole = Journaled::new(&three_turns(&log), &Journal::default());
     let (expected, _) = to_the_end(agent, whole.clone(), "go".into()).await;
@@ -64,7 +63,7 @@ async fn a_run_that_continues_at_every_turn_is_the_same_run() {
         context.calls.lines().into_iter().filter(|line| line.starts_with("tools")).collect()
     };
     let context = Journaled::new(&three_turns(&log), &Journal::default());
-    // The first execution of all continues before its first turn too.
+    // The very first execution also continues before its first turn.
     let (result, executions) =
         to_the_end(agent, context.clone().continuing_at([0, 2, 4]), "go".into()).await;
     assert_eq!(result.unwrap(), expected.unwrap());
@@ -73,7 +72,7 @@ async fn a_run_that_continues_at_every_turn_is_the_same_run() {
 }
 
 #[tokio::test]
-async fn a_run_that_begins_with_an_answer_continues_before_the_first_turn() {
+async fn run_that_begins_with_an_answer_continues_before_its_first_turn() {
     let context = Journaled::new(&three_turns(&Log::default()), &Journal::default());
     let start = Start::from(Message::assistant("I think that"));
     let (result, executions) = to_the_end(agent, context.continuing_at([0]), start).await;
@@ -81,7 +80,7 @@ async fn a_run_that_begins_with_an_answer_continues_before_the_first_turn() {
 }
 
 #[tokio::test]
-async fn limits_go_on_counting() {
+async fn limits_count_across_executions() {
     let limits = |limits: UsageLimits| {
         move |context: &Journaled| {
             let mut agent = agent(context);
@@ -115,7 +114,7 @@ fn snapshot(messages: Vec<Message>) -> RunSnapshot {
 }
 
 #[tokio::test]
-async fn a_state_that_does_not_fit_is_refused_and_changes_nothing() {
+async fn invalid_snapshot_is_rejected_and_changes_nothing() {
     let call = Message {
         role: Role::Assistant,
         content: vec![neuron_types::ContentBlock::ToolUse {
@@ -163,7 +162,7 @@ async fn a_state_that_does_not_fit_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_state_without_what_only_the_loop_knows_is_enough() {
+async fn snapshot_without_loop_state_is_enough() {
     let mut state = serde_json::to_value(snapshot(vec![Message::user("go")])).unwrap();
     state["turns"] = json!(5);
     state["usage"] = json!({"input_tokens": 100, "output_tokens": 0});
@@ -180,7 +179,7 @@ async fn a_state_without_what_only_the_loop_knows_is_enough() {
     assert!(first.contains("run-7/0/5/0/c0"), "the engine's id, and the next turn: {first}");
 }
 
-/// Leaves out the oldest turn after the first message, and only when it is asked to.
+/// Removes the oldest turn after the first message, but only if the loop forces a compaction.
 struct Shrinks;
 
 impl ContextStrategy for Shrinks {
@@ -198,9 +197,9 @@ impl ContextStrategy for Shrinks {
     }
 }
 
-/// Room is made once for a call that does not fit, also if a new execution begins in between.
+/// Room for an overflowing call is made once, even if a new execution begins in between.
 #[tokio::test]
-async fn room_is_made_once_for_one_call() {
+async fn overflow_compacts_once_across_executions() {
     for continue_at in [vec![], vec![3], vec![4]] {
         let cut = || Reply::text("so").stop_reason(StopReason::ContextWindowExceeded);
         let tools = || calls([json!({})]);
@@ -220,7 +219,7 @@ async fn room_is_made_once_for_one_call() {
 }
 
 #[tokio::test]
-async fn a_turn_that_pauses_for_ever_ends_where_it_would_have() {
+async fn endless_pauses_end_at_the_same_limit() {
     let mut ends = Vec::new();
     for continue_at in [vec![], (0..40).step_by(3).collect()] {
         let pause = || Reply::text("on and on").stop_reason(StopReason::PauseTurn);
@@ -236,7 +235,7 @@ async fn a_turn_that_pauses_for_ever_ends_where_it_would_have() {
 }
 
 #[tokio::test]
-async fn a_typed_run_goes_on_with_the_retries_that_are_left() {
+async fn typed_run_keeps_its_remaining_retries() {
     let bad = || Reply::tool_call("o", "final_output", json!({"value": "many"}));
     let good = || Reply::tool_call("o", "final_output", json!({"value": 7}));
     for (replies, is_right) in
@@ -262,9 +261,9 @@ async fn a_typed_run_goes_on_with_the_retries_that_are_left() {
     }
 }
 
-/// Another run of an agent that went on with one has keys of its own.
+/// The next run of an agent after a continued run has its own idempotency keys.
 #[tokio::test]
-async fn the_next_run_has_another_number() {
+async fn next_run_has_another_number() {
     let replies = [calls([json!({})]), Reply::text("one"), calls([json!({})]), Reply::text("two")];
     let world = World::new(replies, registry(&Log::default()), []);
     let context = Journaled::new(&world, &Journal::default());
@@ -280,9 +279,9 @@ async fn the_next_run_has_another_number() {
     assert!(keys[1].contains("run-7/4/0/0/c0"), "{keys:?}");
 }
 
-/// What the tools find in their context, and what counts what they take, is of this execution.
+/// The tools find the context of the new execution, and its meter counts only tokens of this execution.
 #[tokio::test]
-async fn the_context_of_the_new_execution_holds() {
+async fn new_execution_uses_its_own_context() {
     let world = three_turns(&Log::default());
     let context = Journaled::new(&world, &Journal::default());
     let mut state = snapshot(vec![Message::user("go")]);
@@ -299,9 +298,9 @@ async fn the_context_of_the_new_execution_holds() {
     assert_eq!(result.usage, counted, "what earlier executions took was counted there");
 }
 
-/// A run that was cancelled before it began is none, for the engine too.
+/// A run that was cancelled before it began is reported neither to the hooks nor to the engine.
 #[tokio::test]
-async fn the_engine_hears_once_how_a_run_ended_if_the_hooks_do() {
+async fn engine_is_notified_of_the_end_once_if_hooks_are() {
     for way in WAYS {
         let context = Journaled::new(&three_turns(&Log::default()), &Journal::default());
         let mut agent = agent(&context);
@@ -314,11 +313,11 @@ async fn the_engine_hears_once_how_a_run_ended_if_the_hooks_do() {
 
         run(way, &mut agent, &ToolContext::default()).await.unwrap();
         assert_eq!((hook.log.count("RunEnd"), context.calls.count("ended {")), (1, 1));
-        // The script is used up.
+        // No scripted response is left.
         run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
         assert_eq!((hook.log.count("RunEnd"), context.calls.count("ended")), (2, 2));
     }
-    // Dropped: nobody hears.
+    // The run is dropped, so the engine is not notified.
     let world = World::new([Reply::hang()], registry(&Log::default()), []);
     let context = Journaled::new(&world, &Journal::default());
     let mut agent = agent(&context);

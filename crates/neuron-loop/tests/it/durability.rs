@@ -1,4 +1,4 @@
-//! A durable context in place of the provider and the tools.
+//! A durable context that executes model calls and tools.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -20,17 +20,17 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// An engine's context that the durable context borrows.
+/// The engine's state, which the durable context borrows.
 #[derive(Default)]
 struct Engine {
     steps: Mutex<Vec<String>>,
     continue_at: Option<usize>,
     state: Mutex<Option<Value>>,
-    /// Tools never end.
+    /// Set if tools never end.
     hangs: bool,
-    /// The tokens that tools saw.
+    /// The cancellation tokens that the tools received.
     tokens: Mutex<Vec<tokio_util::sync::CancellationToken>>,
-    /// What the called tools declare.
+    /// The effects that the called tools declare.
     effects: Mutex<Vec<ToolEffect>>,
 }
 
@@ -133,7 +133,7 @@ fn replies() -> [Reply; 2] {
 }
 
 #[tokio::test]
-async fn calls_go_through_the_context_in_order_and_nothing_runs_here() {
+async fn calls_go_through_the_context_in_order() {
     for way in WAYS {
         for parallel in [false, true] {
             let engine = Engine::default();
@@ -162,7 +162,7 @@ async fn calls_go_through_the_context_in_order_and_nothing_runs_here() {
 }
 
 #[tokio::test]
-async fn a_context_that_does_not_stream_still_gives_its_text_to_the_reader() {
+async fn context_without_streaming_still_sends_text_to_the_reader() {
     let engine = Engine::default();
     let context = Borrowing { engine: &engine, provider: ScriptedProvider::new(replies()) };
     let mut agent = setup([Reply::text("no")]).builder.durability(context).build();
@@ -177,7 +177,7 @@ async fn a_context_that_does_not_stream_still_gives_its_text_to_the_reader() {
     assert_eq!(text, "done");
 }
 
-/// A tool of another server, which claims much and declares something.
+/// A tool of another server, whose annotations claim more than its declared effect.
 struct Declares(&'static str, ToolEffect);
 
 impl ToolDyn for Declares {
@@ -208,7 +208,7 @@ impl ToolDyn for Declares {
 }
 
 #[tokio::test]
-async fn a_context_is_told_what_the_tools_declare_and_not_what_annotations_claim() {
+async fn context_receives_declared_effects_and_not_annotations() {
     let engine = Engine::default();
     let names = ["reads", "sets", "sends"];
     let script =
@@ -227,7 +227,7 @@ async fn a_context_is_told_what_the_tools_declare_and_not_what_annotations_claim
 }
 
 #[tokio::test]
-async fn an_engine_runs_what_is_approved_and_no_more_at_once_than_allowed() {
+async fn engine_runs_only_approved_calls_up_to_the_concurrency_limit() {
     struct Ask;
 
     impl neuron_types::PermissionPolicy for Ask {
@@ -263,7 +263,7 @@ async fn an_engine_runs_what_is_approved_and_no_more_at_once_than_allowed() {
 }
 
 #[tokio::test]
-async fn a_tools_failure_in_the_engine_is_the_same_failure() {
+async fn tool_failure_in_the_engine_has_the_same_outcome() {
     for parallel in [false, true] {
         let engine = Engine::default();
         let provider =
@@ -304,7 +304,7 @@ async fn continue_as_new_carries_the_whole_run() {
 }
 
 #[tokio::test]
-async fn a_context_that_returns_too_few_results_is_an_error_and_not_a_torn_history() {
+async fn missing_results_are_an_error_with_a_valid_history() {
     struct Short(ScriptedProvider);
     impl DurableContext for Short {
         async fn execute_llm_call(
@@ -344,7 +344,7 @@ async fn a_context_that_returns_too_few_results_is_an_error_and_not_a_torn_histo
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancelling_leaves_a_hanging_engine_at_once() {
+async fn cancel_ends_a_hanging_engine_immediately() {
     let engine = Engine::default();
     let provider = ScriptedProvider::new([Reply::hang()]);
     let context = Borrowing { engine: &engine, provider };
@@ -358,9 +358,9 @@ async fn cancelling_leaves_a_hanging_engine_at_once() {
     assert!(matches!(result, Err(LoopError::Cancelled)));
 }
 
-/// Two senders at once lost a wake-up, and the run hung.
+/// Regression test. Before the fix, with two concurrent senders a wake-up was lost, and the run hung.
 #[tokio::test]
-async fn deltas_may_be_sent_at_the_same_time_and_nothing_else_gets_through() {
+async fn concurrent_deltas_arrive_and_other_events_do_not() {
     struct Concurrent<'e>(Borrowing<'e>);
     impl DurableContext for Concurrent<'_> {
         async fn execute_llm_call(
@@ -403,7 +403,7 @@ async fn deltas_may_be_sent_at_the_same_time_and_nothing_else_gets_through() {
                 StreamEvent::RunComplete(Box::new(whole)),
             ];
             let events = texts.into_iter().chain(no_deltas);
-            // Polls a sender only when that one is woken.
+            // Polls a sender only after it was woken.
             let mut sending: FuturesUnordered<_> = events.map(|event| sink.send(event)).collect();
             while sending.next().await.is_some() {}
             self.execute_llm_call(request.to_request(), options).await
@@ -433,9 +433,9 @@ async fn deltas_may_be_sent_at_the_same_time_and_nothing_else_gets_through() {
     assert_eq!(others, ["whole", "usage", "whole"]);
 }
 
-/// The tools of a dropped durable run were never told.
+/// Regression test. Before the fix, tools of a dropped durable run were never cancelled.
 #[tokio::test(start_paused = true)]
-async fn dropping_a_durable_run_cancels_the_tokens_of_its_tools() {
+async fn dropped_durable_run_cancels_the_tokens_of_its_tools() {
     let engine = Engine { hangs: true, ..Default::default() };
     let context = Borrowing { engine: &engine, provider: ScriptedProvider::new(replies()) };
     let mut agent = setup([Reply::text("no")]).builder.durability(context).build();
@@ -446,9 +446,9 @@ async fn dropping_a_durable_run_cancels_the_tokens_of_its_tools() {
     assert!(!ctx.cancellation_token.is_cancelled());
 }
 
-/// An engine was handed a batch of nothing.
+/// Regression test. Before the fix, the engine received an empty batch.
 #[tokio::test]
-async fn a_batch_whose_calls_are_all_skipped_is_not_handed_over() {
+async fn batch_with_only_skipped_calls_is_not_sent_to_the_engine() {
     let engine = Engine::default();
     let context = Borrowing { engine: &engine, provider: ScriptedProvider::new(replies()) };
     let skip = neuron_types::HookAction::Skip { reason: "no".into() };
@@ -462,9 +462,10 @@ async fn a_batch_whose_calls_are_all_skipped_is_not_handed_over() {
     assert_eq!(*engine.steps.lock().unwrap(), ["llm 600", "llm 600"]);
 }
 
-/// The keys of an agent's second run were those of its first: the engine's id is the same for both.
+/// Regression test. Before the fix, an agent's second run had the idempotency keys of its first, because the engine's
+/// run id is the same.
 #[tokio::test]
-async fn calls_of_different_runs_under_one_engine_have_different_keys() {
+async fn runs_under_one_engine_have_different_keys() {
     let engine = Engine::default();
     let script = [calls([json!({})]), Reply::text("one"), calls([json!({})]), Reply::text("two")];
     let context = Borrowing { engine: &engine, provider: ScriptedProvider::new(script) };
@@ -477,10 +478,10 @@ async fn calls_of_different_runs_under_one_engine_have_different_keys() {
     assert_eq!(tools, ["tool act c0 wf-1/0/0/0/c0", "tool act c0 wf-1/1/0/0/c0"]);
 }
 
-/// A strategy's call of the model is an activity like the loop's own, and an engine that ends the run
-/// there ends it as everywhere else.
+/// A strategy's model call is an activity like a call of the loop. An engine that ends the run in this call ends it in
+/// the usual way.
 #[tokio::test]
-async fn a_summary_goes_through_the_context() {
+async fn summary_goes_through_the_context() {
     let engine: &'static Engine = Box::leak(Box::default());
     let provider = ScriptedProvider::new([
         calls([json!({ "text": "long ".repeat(100) })]),
@@ -505,7 +506,7 @@ async fn a_summary_goes_through_the_context() {
 }
 
 #[tokio::test]
-async fn an_engine_that_ends_the_run_within_a_compaction_ends_the_run() {
+async fn engine_that_ends_the_run_in_a_compaction_ends_the_run() {
     struct Ended;
     impl ContextStrategy for Ended {
         fn should_compact(&self, _: &[Message], _: usize) -> bool {
@@ -524,9 +525,9 @@ async fn an_engine_that_ends_the_run_within_a_compaction_ends_the_run() {
     assert!(matches!(error, LoopError::Durable(DurableError::ContinueAsNew(_))), "{error}");
 }
 
-/// A context that calls its tools past a registry, which would catch the panic.
+/// The context calls its tools without a registry, which would catch the panic.
 #[tokio::test]
-async fn a_panic_in_the_context_ends_the_run_and_leaves_a_valid_history() {
+async fn panic_in_the_context_leaves_a_valid_history() {
     for parallel in [false, true] {
         let engine = Engine::default();
         let reply = calls([json!({}), json!({ "panic": true }), json!({})]);

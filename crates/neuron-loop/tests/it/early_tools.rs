@@ -1,4 +1,4 @@
-//! Tools that only read, started while the answer still streams.
+//! Tools that only read and start while the response is still streaming.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// Streams answers with a pause of a second after each call.
+/// Streams responses with a pause of one second after each call.
 struct Slow {
     answers: Mutex<VecDeque<Answer>>,
 }
@@ -25,7 +25,7 @@ struct Slow {
 struct Answer {
     message: Message,
     stop_reason: StopReason,
-    /// The stream breaks instead of ending.
+    /// Set if the stream breaks before its end.
     breaks: bool,
 }
 
@@ -81,7 +81,7 @@ fn done() -> Answer {
     Answer { message, stop_reason: StopReason::EndTurn, breaks: false }
 }
 
-/// `act` that only reads.
+/// The tool `act` with [`ToolEffect::Pure`].
 struct Read(Act);
 
 impl ToolDyn for Read {
@@ -109,7 +109,7 @@ impl ToolDyn for Read {
 
 type Builder = ChatBuilder<'static>;
 
-/// The log has the hooks' events, and what the tools do.
+/// Builds an agent whose log has the hooks' events and the actions of its tools.
 fn agent(
     answers: impl IntoIterator<Item = Answer>,
     hook: &Recorder,
@@ -124,7 +124,7 @@ fn agent(
     change(builder.early_tools(true).parallel_tool_execution(true)).build()
 }
 
-/// The events that tell when a call runs.
+/// Returns the events that show when a call runs.
 fn order(hook: &Recorder) -> Vec<String> {
     let told = ["start", "end", "PostLlm", "PostTool", "ToolError", "dropped"];
     let lines = hook.log.lines().into_iter();
@@ -133,7 +133,7 @@ fn order(hook: &Recorder) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reading_begins_while_the_answer_streams_and_the_results_are_as_ever() {
+async fn pure_tools_start_during_the_stream_with_unchanged_results() {
     let calls = [
         ("read", json!({"text": "a", "delay": 10})),
         ("read", json!({"text": "b", "delay": 60_000})),
@@ -171,7 +171,7 @@ async fn reading_begins_while_the_answer_streams_and_the_results_are_as_ever() {
         "what changes something, and all after it, waits for the whole answer: {:#?}",
         hook.log.lines()
     );
-    // The same without it: the same conversation, later, and with the same keys.
+    // The same run without early tools has the same conversation and keys, but takes longer.
     let late_hook = Recorder::default();
     let late = |builder: Builder| builder.early_tools(false);
     let mut late = agent([answer(&calls), done()], &late_hook, late);
@@ -191,7 +191,7 @@ async fn reading_begins_while_the_answer_streams_and_the_results_are_as_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_stream_nothing_starts_early() {
+async fn early_tools_need_a_stream() {
     for way in [Way::Run, Way::Step] {
         let hook = Recorder::default();
         let calls = [("read", json!({})), ("read", json!({}))];
@@ -202,7 +202,7 @@ async fn without_a_stream_nothing_starts_early() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_calls_that_run_one_after_another_one_starts_early() {
+async fn sequential_calls_start_only_one_early() {
     let hook = Recorder::default();
     let calls = [("read", json!({"delay": 60_000})), ("read", json!({})), ("read", json!({}))];
     let one = |builder: Builder| builder.parallel_tool_execution(false);
@@ -216,7 +216,7 @@ async fn of_calls_that_run_one_after_another_one_starts_early() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_skipped_denied_or_beyond_a_limit_does_not_run() {
+async fn skipped_denied_or_excess_calls_do_not_start_early() {
     struct DenyAll;
 
     impl neuron_types::PermissionPolicy for DenyAll {
@@ -256,7 +256,7 @@ async fn what_is_skipped_denied_or_beyond_a_limit_does_not_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_read_for_an_answer_that_broke_off_is_discarded() {
+async fn results_of_a_broken_response_are_discarded() {
     let calls = [("read", json!({"text": "a"})), ("read", json!({"hang": true}))];
     let broken = Answer { breaks: true, ..answer(&calls) };
     let hook = Recorder::default();
@@ -279,7 +279,7 @@ async fn what_was_read_for_an_answer_that_broke_off_is_discarded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_must_not_run_are_given_up() {
+async fn early_calls_that_must_not_run_are_dropped() {
     let hook = Recorder::default();
     let calls = [("read", json!({"hang": true}))];
     let refused = Answer { stop_reason: StopReason::Refusal, ..answer(&calls) };
@@ -293,7 +293,7 @@ async fn calls_that_must_not_run_are_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_that_ends_the_run_ends_it_within_the_stream() {
+async fn hook_ends_the_run_within_the_stream() {
     let hook =
         Recorder::answering("PreTool read c1", HookAction::Terminate { reason: "stop".into() });
     let calls = [("read", json!({"hang": true})), ("read", json!({}))];
@@ -306,7 +306,7 @@ async fn a_hook_that_ends_the_run_ends_it_within_the_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_and_hints_mean_what_they_always_mean() {
+async fn failures_and_hints_have_the_usual_outcome() {
     let hook = Recorder::default();
     let calls = [("read", json!({"retry": "again"})), ("read", json!({"panic": true}))];
     let mut hinted = agent([answer(&calls), done()], &hook, |builder| builder);
@@ -324,9 +324,9 @@ async fn failures_and_hints_mean_what_they_always_mean() {
     check_valid(failing.messages());
 }
 
-/// Whenever the reader gives up or the run is cancelled, nothing is left behind.
+/// If the reader stops or the run is cancelled at any time, no call keeps running.
 #[tokio::test(start_paused = true)]
-async fn cancelled_or_dropped_at_any_moment_the_history_is_valid_and_nothing_runs_on() {
+async fn cancelled_or_dropped_at_any_time_stops_early_calls() {
     let calls = [
         ("read", json!({"text": "a", "delay": 700})),
         ("read", json!({"text": "b", "delay": 2_000})),
@@ -359,9 +359,9 @@ async fn cancelled_or_dropped_at_any_moment_the_history_is_valid_and_nothing_run
     }
 }
 
-/// The call went on after its run, and for the hooks it never ended.
+/// Regression test. Before the fix, the call outlived its run, and the hooks never saw its end.
 #[tokio::test(start_paused = true)]
-async fn a_hook_that_ends_the_run_at_the_answer_ends_what_was_started() {
+async fn hook_that_ends_the_run_at_the_response_ends_early_calls() {
     let terminate = HookAction::Terminate { reason: "enough".into() };
     let hook = Recorder::answering("PostLlm", terminate);
     let calls = [("read", json!({"hang": true}))];
@@ -373,7 +373,7 @@ async fn a_hook_that_ends_the_run_at_the_answer_ends_what_was_started() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_that_rejects_the_answer_gives_up_what_was_read_for_it() {
+async fn hook_that_rejects_the_response_discards_early_results() {
     let hook = Recorder::answering("PostLlm", HookAction::Terminate { reason: "stop".into() });
     let calls = [("read", json!({"hang": true})), ("read", json!({}))];
     let mut agent = agent([answer(&calls)], &hook, |builder| builder);
@@ -384,9 +384,9 @@ async fn a_hook_that_rejects_the_answer_gives_up_what_was_read_for_it() {
     check_valid(agent.messages());
 }
 
-/// The call went on until the agent's next run.
+/// Regression test. Before the fix, the call kept running until the agent's next run.
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_is_dropped_at_any_event_stops_what_was_started() {
+async fn stream_dropped_at_any_event_stops_early_calls() {
     let calls = [("read", json!({"hang": true}))];
     for taken in 1.. {
         let hook = Recorder::default();
@@ -409,9 +409,9 @@ async fn a_stream_that_is_dropped_at_any_event_stops_what_was_started() {
     }
 }
 
-/// Only the limits of the run itself were asked.
+/// Regression test. Before the fix, only the limits of the run itself were checked.
 #[tokio::test(start_paused = true)]
-async fn a_budget_without_room_lets_nothing_start() {
+async fn exhausted_budget_starts_nothing_early() {
     let hook = Recorder::default();
     let calls = [("read", json!({})), ("read", json!({}))];
     let budget = Budget::new(UsageLimits::default().with_tool_calls_limit(1));
@@ -421,9 +421,9 @@ async fn a_budget_without_room_lets_nothing_start() {
     assert_eq!(budget.tool_calls(), 1, "it was started");
 }
 
-/// Each attempt ran as many calls as the limit allows in all.
+/// Regression test. Before the fix, each attempt ran as many calls as the limit allows in total.
 #[tokio::test(start_paused = true)]
-async fn calls_that_were_started_for_nothing_count() {
+async fn discarded_early_calls_count() {
     let hook = Recorder::default();
     let calls = [("read", json!({})), ("read", json!({}))];
     let broken = Answer { breaks: true, ..answer(&calls) };
@@ -437,7 +437,7 @@ async fn calls_that_were_started_for_nothing_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_dropped_after_the_answer_keeps_no_call_that_began_within_it() {
+async fn run_dropped_after_the_response_keeps_no_early_call() {
     let hook = Recorder::default();
     let calls = [("read", json!({"hang": true}))];
     let mut agent = agent([answer(&calls)], &hook, |builder| builder);
@@ -454,10 +454,10 @@ async fn a_run_that_is_dropped_after_the_answer_keeps_no_call_that_began_within_
     check_valid(agent.messages());
 }
 
-/// A call of the next attempt had the key of one that had run for the answer that broke off: whoever
-/// keeps results by their keys gave it the other one's.
+/// Regression test. Before the fix, a call of the next attempt had the idempotency key of an early call of the broken
+/// response. A tool that caches results by key returned the wrong one.
 #[tokio::test(start_paused = true)]
-async fn a_call_of_another_attempt_has_a_key_of_its_own() {
+async fn call_of_another_attempt_has_its_own_key() {
     let broken = Answer { breaks: true, ..answer(&[("read", json!({"text": "a"}))]) };
     let again = answer(&[("read", json!({"text": "b"}))]);
     let hook = Recorder::default();
@@ -472,7 +472,7 @@ async fn a_call_of_another_attempt_has_a_key_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_begins_early_in_the_last_call_of_a_run() {
+async fn last_call_of_a_run_starts_nothing_early() {
     let read = [("read", json!({"text": "a"}))];
     let hook = Recorder::default();
     let mut agent = agent([answer(&read), answer(&read)], &hook, |builder| {
@@ -484,7 +484,7 @@ async fn nothing_begins_early_in_the_last_call_of_a_run() {
     assert_eq!(hook.log.count("start"), 1);
 }
 
-/// Notes its key. Its first call hangs.
+/// Logs its key. Its first call hangs.
 struct Notes(Log);
 
 impl ToolDyn for Notes {
@@ -516,7 +516,7 @@ impl ToolDyn for Notes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_runs_again_has_the_key_that_it_had_beside_early_ones() {
+async fn repeated_call_keeps_its_key_after_early_calls() {
     let (log, keys) = (Log::default(), Log::default());
     let mut tools = ToolRegistry::new();
     tools.register_dyn(Arc::new(Read(Act { name: "act", log })));
@@ -560,7 +560,7 @@ impl ModelLayer for Changes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_early_call_that_a_layer_changes_counts_beside_the_changed_one() {
+async fn early_call_changed_by_a_layer_counts_in_addition() {
     for limit in [1, 2] {
         let hook = Recorder::default();
         let limits = UsageLimits { tool_calls_limit: Some(limit), ..UsageLimits::default() };

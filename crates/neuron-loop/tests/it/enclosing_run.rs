@@ -1,4 +1,4 @@
-//! What an agent inside a tool call takes over from the run around it, and what of it ends that run.
+//! Hooks, permissions and pauses that an agent inside a tool call inherits, and outcomes that end the parent run.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// What the agent inside takes over.
+/// The settings that the inner agent inherits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Takes {
     Nothing,
@@ -25,7 +25,8 @@ enum Takes {
     Pauses,
 }
 
-/// An agent inside a call, which calls `act`, and what its own policy says of that.
+/// A tool that runs an agent which calls `act`. The fields are the inherited settings, the log, and the agent's own
+/// policy decision.
 struct Inner(Takes, Log, PermissionDecision);
 
 impl ToolDyn for Inner {
@@ -72,7 +73,7 @@ impl PermissionPolicy for Decides {
     }
 }
 
-/// Tells of calls, with whose they are, and answers to those of an agent inside another.
+/// Logs each call with its agent, and returns the action for calls of a nested agent.
 struct Told(Log, &'static str, HookAction);
 
 impl ObservabilityHook for Told {
@@ -99,7 +100,7 @@ fn script() -> [Reply; 2] {
 }
 
 #[tokio::test]
-async fn hooks_of_the_run_around_an_agent_watch_it_before_its_own_if_it_lets_them() {
+async fn inherited_parent_hooks_run_before_own_hooks() {
     for takes in [Takes::Nothing, Takes::Hooks] {
         for way in WAYS {
             let (setup, log) = (setup(script()), Log::default());
@@ -127,7 +128,7 @@ async fn hooks_of_the_run_around_an_agent_watch_it_before_its_own_if_it_lets_the
 }
 
 #[tokio::test]
-async fn a_hook_that_ends_an_agent_ends_the_run_around_it_whatever_failures_mean() {
+async fn hook_that_ends_a_nested_agent_ends_the_parent_run() {
     for policy in [ToolErrorPolicy::EndRun, ToolErrorPolicy::ReturnToModel] {
         for way in WAYS {
             let (setup, log) = (setup(script()), Log::default());
@@ -150,7 +151,7 @@ async fn a_hook_that_ends_an_agent_ends_the_run_around_it_whatever_failures_mean
 }
 
 #[tokio::test]
-async fn the_policy_of_the_run_around_an_agent_decides_if_it_lets_it() {
+async fn inherited_parent_policy_decides_on_nested_calls() {
     for (takes, runs) in [(Takes::Nothing, 1), (Takes::Permissions, 0)] {
         let (setup, log) = (setup(script()), Log::default());
         let never = Decides(PermissionDecision::Deny("never".into()));
@@ -166,7 +167,7 @@ async fn the_policy_of_the_run_around_an_agent_decides_if_it_lets_it() {
 }
 
 #[tokio::test]
-async fn an_agent_keeps_its_policy_whatever_decides_on_the_calls_around_it() {
+async fn nested_agent_keeps_its_own_policy() {
     for (way, has_policy) in WAYS.iter().flat_map(|way| [(*way, true), (*way, false)]) {
         let (setup, log) = (setup(script()), Log::default());
         let mut builder = setup.builder.pause_for_approval(true);
@@ -183,7 +184,7 @@ async fn an_agent_keeps_its_policy_whatever_decides_on_the_calls_around_it() {
 }
 
 #[tokio::test]
-async fn an_agent_waits_for_an_approval_if_the_run_around_it_may() {
+async fn nested_agent_pauses_if_the_parent_may_pause() {
     for pauses in [true, false] {
         let (setup, log) = (setup(script()), Log::default());
         let mut agent = setup.builder.pause_for_approval(pauses).build();
@@ -197,7 +198,7 @@ async fn an_agent_waits_for_an_approval_if_the_run_around_it_may() {
                 let nested = pending.calls[0].nested.as_ref().unwrap();
                 assert_eq!(nested.calls[0].reason, "own?");
             }
-            // It saw a denial, and went on.
+            // The inner agent received a denial and continued.
             Ok(_) if !pauses => assert_eq!(last_results(agent.messages()), ["o: inner"]),
             other => panic!("{other:?}"),
         }
@@ -206,7 +207,7 @@ async fn an_agent_waits_for_an_approval_if_the_run_around_it_may() {
 }
 
 #[tokio::test]
-async fn outside_of_a_call_nothing_is_taken_over() {
+async fn nothing_is_inherited_outside_of_a_call() {
     let ctx = ToolContext::default();
     let (setup, log) = (setup([calls([json!({})]), Reply::text("done")]), Log::default());
     let mut agent = setup
@@ -223,7 +224,7 @@ async fn outside_of_a_call_nothing_is_taken_over() {
 }
 
 #[tokio::test]
-async fn an_agent_inside_waits_where_the_run_around_it_waits_for_decisions() {
+async fn nested_agent_pauses_in_a_parent_that_waits_for_decisions() {
     let mut tools = ToolRegistry::new();
     let inner = Inner(Takes::Permissions, Log::default(), PermissionDecision::Allow);
     tools.register_dyn(Arc::new(inner));

@@ -1,4 +1,4 @@
-//! Every variant of `LoopError`: the history is valid after it, and the next run works.
+//! Every variant of `LoopError`. After each error the history is valid and the next run works.
 
 use neuron_loop::LoopError;
 use neuron_testing::{Reply, ScriptedProvider};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// Runs into an error in each way, and then again without it.
+/// Causes an error in each way to run, and then runs again without the cause.
 async fn check(
     make: impl Fn() -> Chat<'static>,
     mend: impl Fn(&mut Chat<'_>),
@@ -43,7 +43,7 @@ fn recovered() -> Reply {
 }
 
 #[tokio::test]
-async fn provider() {
+async fn provider_error_keeps_a_valid_history() {
     let errors: [fn() -> ProviderError; 3] = [
         || ProviderError::RateLimit { retry_after: None },
         || ProviderError::Authentication("invalid x-api-key".into()),
@@ -61,7 +61,7 @@ async fn provider() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_after_a_tool_call_runs_nothing() {
+async fn broken_stream_after_a_tool_call_runs_nothing() {
     let broken = || {
         calls([json!({})])
             .with_text("Let me see")
@@ -81,7 +81,7 @@ async fn a_stream_that_breaks_after_a_tool_call_runs_nothing() {
 }
 
 #[tokio::test]
-async fn tool() {
+async fn tool_error_keeps_a_valid_history() {
     check(
         || setup([calls([json!({}), json!({"fail": "x"})]), recovered()]).builder.build(),
         |_| {},
@@ -91,7 +91,7 @@ async fn tool() {
 }
 
 #[tokio::test]
-async fn context() {
+async fn context_error_keeps_a_valid_history() {
     struct Fails(std::sync::atomic::AtomicBool);
     impl ContextStrategy for Fails {
         fn should_compact(&self, _: &[Message], _: usize) -> bool {
@@ -113,7 +113,7 @@ async fn context() {
 }
 
 #[tokio::test]
-async fn max_turns() {
+async fn turn_limit_keeps_a_valid_history() {
     check(
         || setup([calls([json!({})]), recovered()]).builder.max_turns(1).build(),
         |_| {},
@@ -123,7 +123,7 @@ async fn max_turns() {
 }
 
 #[tokio::test]
-async fn usage_limit_exceeded() {
+async fn usage_limit_keeps_a_valid_history() {
     let limits = UsageLimits::default().with_tool_calls_limit(1);
     check(
         || {
@@ -137,7 +137,7 @@ async fn usage_limit_exceeded() {
 }
 
 #[tokio::test]
-async fn hook_terminated() {
+async fn hook_termination_keeps_a_valid_history() {
     use std::sync::atomic::{AtomicBool, Ordering};
     for event in ["PreLlm", "PostLlm", "PreTool act c1", "PostTool act c0"] {
         check(
@@ -154,7 +154,7 @@ async fn hook_terminated() {
         .await;
     }
 
-    /// Terminates at the first event of a kind, and then calls no tool any more.
+    /// Terminates at the first event of a kind. After that, the agent calls no more tools.
     struct Once(Recorder, &'static str, AtomicBool);
     impl neuron_types::ObservabilityHook for Once {
         async fn on_event(
@@ -179,7 +179,7 @@ async fn hook_terminated() {
 }
 
 #[tokio::test]
-async fn cancelled() {
+async fn cancellation_keeps_a_valid_history() {
     let setup = setup([recovered()]);
     let mut agent = setup.builder.build();
     let ctx = ToolContext::default();
@@ -191,7 +191,7 @@ async fn cancelled() {
 }
 
 #[tokio::test]
-async fn durable() {
+async fn durable_error_keeps_a_valid_history() {
     struct CancelledThere(std::sync::atomic::AtomicUsize, ScriptedProvider);
     impl DurableContext for CancelledThere {
         async fn execute_llm_call(

@@ -1,4 +1,4 @@
-//! Runs on executors of every kind: without tokio, woken from threads, and many at once.
+//! Runs on executors other than tokio, with wake-ups from threads and many concurrent runs.
 
 use std::future::Future;
 use std::pin::pin;
@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::support::*;
 use crate::waiting::*;
 
-/// Wakes an executor that sleeps until then.
+/// A waker that unblocks the sleeping executor.
 struct Alarm(Sender<()>);
 
 impl Wake for Alarm {
@@ -25,7 +25,7 @@ impl Wake for Alarm {
     }
 }
 
-/// An executor that polls only when it is woken.
+/// An executor that polls only after a wake-up.
 #[track_caller]
 fn block_on<F: Future>(future: F) -> F::Output {
     let (sender, receiver) = mpsc::channel();
@@ -45,7 +45,7 @@ fn woken_by_threads(parallel: bool) -> Case {
 }
 
 #[test]
-fn without_tokio_and_woken_from_threads_a_run_ends() {
+fn run_ends_without_tokio_when_woken_by_threads() {
     for fails in [false, true] {
         for parallel in [false, true] {
             for durable in [false, true] {
@@ -63,7 +63,7 @@ fn without_tokio_and_woken_from_threads_a_run_ends() {
 }
 
 #[test]
-fn many_streams_in_one_set_of_futures_all_end() {
+fn concurrent_streams_in_futures_unordered_all_end() {
     let mut all: FuturesUnordered<_> = (0..20)
         .map(|index| async move {
             let agent = build(&woken_by_threads(index % 2 == 0)).agent;
@@ -87,7 +87,7 @@ fn many_streams_in_one_set_of_futures_all_end() {
 }
 
 #[test]
-fn many_streams_as_one_all_end() {
+fn merged_streams_all_end() {
     let stream = |index| {
         let agent = build(&woken_by_threads(index % 2 == 0)).agent;
         agent.into_stream(Message::user("go"), ToolContext::default())
@@ -98,7 +98,7 @@ fn many_streams_as_one_all_end() {
 }
 
 #[test]
-fn thousands_of_parallel_calls_have_their_results_in_order() {
+fn thousands_of_parallel_calls_return_results_in_order() {
     const COUNT: usize = 5_000;
     for way in WAYS {
         let inputs = (0..COUNT).map(|index| json!({"text": index.to_string()}));

@@ -1,4 +1,4 @@
-//! What failing tools mean for the run: errors that the model sees, and how often it may try again.
+//! Results that the model receives from failing tools, and the limit of retries.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::support::*;
 
 #[tokio::test]
-async fn every_failure_is_a_result_if_the_policy_says_so() {
+async fn return_to_model_makes_every_failure_a_result() {
     for (way, parallel) in WAYS.into_iter().flat_map(|way| [(way, false), (way, true)]) {
         let invalid = neuron_types::ToolCall::invalid_json_input("{\"a\": ");
         let setup = setup([
@@ -47,7 +47,7 @@ async fn every_failure_is_a_result_if_the_policy_says_so() {
 }
 
 #[tokio::test]
-async fn a_panic_is_a_result_under_either_policy() {
+async fn panic_is_a_result_under_both_policies() {
     for errors in [ToolErrorPolicy::EndRun, ToolErrorPolicy::ReturnToModel] {
         let setup = setup([calls([json!({"panic": true}), json!({})]), Reply::text("done")]);
         let mut agent = setup.builder.tool_errors(errors).parallel_tool_execution(true).build();
@@ -59,7 +59,7 @@ async fn a_panic_is_a_result_under_either_policy() {
 }
 
 #[tokio::test]
-async fn a_cancelled_run_ends_whatever_the_policy() {
+async fn cancelled_run_ends_under_both_policies() {
     let setup = setup([calls([json!({"cancelled": true})])]);
     let mut agent = setup.builder.tool_errors(ToolErrorPolicy::ReturnToModel).build();
     let ctx = ToolContext::default();
@@ -77,7 +77,7 @@ fn limited(retries: usize) -> LoopConfig {
 }
 
 #[tokio::test]
-async fn n_retries_are_n_and_one_attempts() {
+async fn n_retries_allow_n_plus_one_attempts() {
     for (way, retries) in WAYS.into_iter().flat_map(|way| [0, 1, 3].map(|retries| (way, retries))) {
         let wrong = || calls([json!({"retry": "again"}), json!({"retry": "again"})]);
         let setup = setup((0..=retries).map(|_| wrong()));
@@ -94,7 +94,7 @@ async fn n_retries_are_n_and_one_attempts() {
 }
 
 #[tokio::test]
-async fn a_success_and_another_run_start_the_count_anew() {
+async fn success_or_new_run_resets_the_retry_counter() {
     let wrong = || calls([json!({"fail": "no"})]);
     let setup = setup([
         wrong(),
@@ -111,7 +111,7 @@ async fn a_success_and_another_run_start_the_count_anew() {
 }
 
 #[tokio::test]
-async fn invented_names_share_a_budget_and_denied_calls_have_none() {
+async fn unknown_tools_share_one_retry_counter() {
     let unknown = |name: &'static str| Reply::tool_calls([("c0", name, json!({}))]);
     let setup = setup([unknown("foo"), unknown("bar"), unknown("baz")]);
     let mut agent = setup.builder.config(limited(1)).build();
@@ -122,7 +122,7 @@ async fn invented_names_share_a_budget_and_denied_calls_have_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_calls_run_at_once_than_allowed() {
+async fn concurrent_calls_respect_the_maximum() {
     for (most, elapsed) in [(0, 50), (1, 50), (2, 30), (5, 10), (9, 10)] {
         let setup = setup([
             calls((0..5).map(|n| json!({"delay": 10, "text": n.to_string()}))),
@@ -145,7 +145,7 @@ async fn no_more_calls_run_at_once_than_allowed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_wait_for_their_place_do_not_start_after_a_failure() {
+async fn queued_calls_do_not_start_after_a_failure() {
     let setup = setup([
         calls([json!({"delay": 1, "fail": "boom"}), json!({"delay": 5}), json!({}), json!({})]),
         Reply::text("recovered"),
@@ -170,7 +170,7 @@ async fn calls_that_wait_for_their_place_do_not_start_after_a_failure() {
     agent.run_text("go on", &ctx).await.unwrap();
 }
 
-/// `act`, but beside no other call.
+/// The tool `act`, which must not run concurrently with other calls.
 struct Alone(Act);
 
 impl neuron_types::ToolDyn for Alone {
@@ -196,7 +196,7 @@ impl neuron_types::ToolDyn for Alone {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_runs_alone_has_nothing_beside_it() {
+async fn tool_that_runs_alone_has_no_concurrent_call() {
     let delay = |ms: u64| json!({ "delay": ms });
     let setup = setup([
         Reply::tool_calls([

@@ -1,4 +1,4 @@
-//! The soft landing: one last call without tools when a limit is reached.
+//! The last model call without tools that `OnLimit::Finalize` makes after a limit.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn used(reply: Reply) -> Reply {
     reply.usage(TokenUsage { input_tokens: 100, output_tokens: 10, ..Default::default() })
 }
 
-/// Two turns with tools, and what the model says at last.
+/// Two turns with tools, and the last response.
 fn replies(last: Reply) -> Vec<Reply> {
     let turn = || used(calls([json!({"text": "a"}), json!({"text": "b"})]));
     vec![turn(), turn(), used(last), used(Reply::text("later"))]
@@ -26,7 +26,7 @@ fn replies(last: Reply) -> Vec<Reply> {
 
 type Limit = fn(ChatBuilder<'static>) -> ChatBuilder<'static>;
 
-/// Every limit that two turns reach, its error, and how many tools ran before it.
+/// All limits that two turns reach, each with its error and the number of tools that ran before it.
 fn limits() -> [(Limit, &'static str, usize); 6] {
     fn limit() -> UsageLimits {
         UsageLimits::default()
@@ -66,7 +66,7 @@ fn is_notice(message: &Message) -> bool {
 }
 
 #[tokio::test]
-async fn at_every_limit_one_last_call_gives_the_answer() {
+async fn every_limit_is_followed_by_one_last_call() {
     for way in WAYS {
         for (limit, error, ran) in limits() {
             let setup = setup(replies(Reply::text("This is what I know.")));
@@ -83,7 +83,7 @@ async fn at_every_limit_one_last_call_gives_the_answer() {
             check_pairs(&hook.log.lines());
             assert_eq!(hook.log.count("Turn 2"), 1);
 
-            // What the last call sends begins with what was sent before, and ends with the notice.
+            // The last request begins with the messages of the previous request, and ends with the notice.
             let requests = setup.provider.requests();
             let (before, last) = (&requests[1], &requests[2]);
             assert_eq!(last.messages[..before.messages.len()], before.messages);
@@ -94,7 +94,7 @@ async fn at_every_limit_one_last_call_gives_the_answer() {
             assert_eq!((&last.tools, &last.tool_choice), (&before.tools, &Some(ToolChoice::None)));
             assert_eq!(before.tool_choice, None);
 
-            // The next run is one like any other, and goes on from it.
+            // The next run is a normal run that continues the conversation.
             agent.config_mut().usage_limits = None;
             let next = run(way, &mut agent, &ToolContext::default()).await.unwrap();
             assert_eq!((next.response.as_str(), next.limit_reached), ("later", None));
@@ -106,7 +106,7 @@ async fn at_every_limit_one_last_call_gives_the_answer() {
 }
 
 #[tokio::test]
-async fn calls_in_the_last_answer_do_not_run_and_the_run_ends_with_the_limit() {
+async fn calls_of_the_last_response_do_not_run() {
     for way in WAYS {
         for (limit, error, ran) in limits() {
             let setup = setup(replies(calls([json!({})]).with_text("but")));
@@ -125,7 +125,7 @@ async fn calls_in_the_last_answer_do_not_run_and_the_run_ends_with_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_last_call_that_fails_or_is_left_takes_its_notice_back_and_is_made_once() {
+async fn failed_or_interrupted_last_call_removes_its_notice() {
     let fails: fn() -> Reply = || Reply::error(ProviderError::ServiceUnavailable("529".into()));
     let hangs: fn() -> Reply = Reply::hang;
     for (reply, cancels) in [(fails, false), (hangs, false), (hangs, true)] {
@@ -157,7 +157,7 @@ async fn a_last_call_that_fails_or_is_left_takes_its_notice_back_and_is_made_onc
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_that_is_dropped_in_the_last_call_is_followed_by_the_last_call() {
+async fn step_dropped_in_the_last_call_makes_it_in_the_next_step() {
     let setup = setup(replies(Reply::hang()));
     let mut agent = setup.builder.max_turns(2).on_limit(OnLimit::Finalize).build();
     let ctx = ToolContext::default();
@@ -175,7 +175,7 @@ async fn a_step_that_is_dropped_in_the_last_call_is_followed_by_the_last_call() 
 }
 
 #[tokio::test]
-async fn a_hook_that_ends_the_run_at_the_last_call_leaves_no_notice() {
+async fn hook_that_ends_the_run_at_the_last_call_leaves_no_notice() {
     for (event, calls) in [("Turn 2", 2), ("PreLlm 6", 2), ("PostLlm EndTurn", 3)] {
         for way in WAYS {
             let setup = setup(replies(Reply::text("never seen")));
@@ -192,7 +192,7 @@ async fn a_hook_that_ends_the_run_at_the_last_call_leaves_no_notice() {
 }
 
 #[tokio::test]
-async fn a_paused_turn_is_continued_without_a_notice_and_a_pause_of_the_last_call_ends_it() {
+async fn paused_last_call_gets_no_notice_and_ends_at_a_pause() {
     let paused = |text: &str| Reply::text(text).stop_reason(StopReason::PauseTurn);
     for way in WAYS {
         let setup = setup([paused("The first half, "), paused("the second"), Reply::text("never")]);
@@ -208,7 +208,7 @@ async fn a_paused_turn_is_continued_without_a_notice_and_a_pause_of_the_last_cal
 }
 
 #[tokio::test]
-async fn without_tools_no_tool_choice_is_sent_and_callbacks_have_their_say() {
+async fn last_call_without_tools_sends_no_tool_choice() {
     let reply = || Reply::text("…").stop_reason(StopReason::PauseTurn);
     let provider = ScriptedProvider::new([reply(), reply()]);
     let mut agent = Chat::builder(provider.clone(), window())
@@ -228,7 +228,7 @@ async fn without_tools_no_tool_choice_is_sent_and_callbacks_have_their_say() {
 }
 
 #[tokio::test]
-async fn an_error_that_is_no_limit_is_none_to_land_on() {
+async fn other_errors_are_not_followed_by_a_last_call() {
     for way in WAYS {
         let setup = setup([calls([json!({"fail": "no"})])]);
         let mut agent = setup.builder.max_turns(9).on_limit(OnLimit::Finalize).build();
@@ -240,9 +240,9 @@ async fn an_error_that_is_no_limit_is_none_to_land_on() {
     }
 }
 
-/// With everything waiting, so that the run can be left between any two things that it does.
+/// All parts of the agent wait, so the run can be interrupted between any two operations.
 #[test]
-fn dropped_or_cancelled_at_any_point_the_landing_leaves_a_valid_history_and_no_lone_notice() {
+fn interrupted_last_call_leaves_a_valid_history_without_notice() {
     let script = || {
         let act = || json!({"waits": 1});
         vec![
@@ -299,7 +299,7 @@ fn dropped_or_cancelled_at_any_point_the_landing_leaves_a_valid_history_and_no_l
 }
 
 #[tokio::test]
-async fn notices_do_not_pile_up_over_many_runs() {
+async fn notices_do_not_accumulate_over_many_runs() {
     let turn = || [calls([json!({})]), Reply::text("landed")];
     let provider = ScriptedProvider::new((0..20).flat_map(|_| turn()));
     let strategy = neuron_context::SlidingWindowStrategy::new(6, 30);

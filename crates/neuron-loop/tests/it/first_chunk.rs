@@ -1,4 +1,4 @@
-//! When hooks hear of the first part of an answer that a durable engine streams.
+//! The time at which hooks receive `FirstChunk` for a response that a durable engine streams.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use serde_json::Value;
 
 use crate::support::*;
 
-/// What an engine does while it streams the answer `ab`.
+/// An action of an engine while it streams the response `ab`.
 #[derive(Clone, Copy)]
 enum Deed {
     Delta(&'static str),
-    /// It tries again itself.
+    /// The engine retries the call itself.
     Reset,
     /// The attempt fails for good.
     Fail,
-    /// What it does takes a second.
+    /// The engine works for one second.
     Work,
 }
 
 use Deed::{Delta, Fail, Reset, Work};
 
-/// An engine whose answers come so.
+/// An engine that performs these actions for each response.
 struct Live(Vec<Deed>, Log);
 
 fn answer() -> Reply {
@@ -83,11 +83,11 @@ impl DurableContext for Live {
     no_signals_or_timers!();
 }
 
-/// Notes the calls of the model with their scopes; takes two seconds over a first chunk.
+/// Logs the model calls with their scopes. Takes two seconds to handle a first chunk.
 struct Watching {
     log: Log,
     ends_it: bool,
-    /// Whether a model call is being polled.
+    /// Set while a model call is polled.
     inside: std::sync::Arc<Mutex<bool>>,
 }
 
@@ -139,7 +139,7 @@ impl ObservabilityHook for Watching {
     }
 }
 
-/// Streams an answer; what everyone saw, in order, and the tokens that it took.
+/// Streams a response. Returns the log of all participants in order, and the tokens of the response.
 async fn streamed(deeds: &[Deed], ends_it: bool, cancel_after: Option<u64>) -> (Vec<String>, u64) {
     let log = Log::default();
     let hook = Watching { log: log.clone(), ends_it, inside: Default::default() };
@@ -171,9 +171,10 @@ async fn streamed(deeds: &[Deed], ends_it: bool, cancel_after: Option<u64>) -> (
     (log.lines(), agent.usage().output_tokens as u64)
 }
 
-/// It was told of when the whole answer was there, so that the time to it was that of the call.
+/// Regression test. Before the fix, the event was sent only when the whole response was there, so the measured time to
+/// the first chunk was the time of the call.
 #[tokio::test(start_paused = true)]
-async fn the_first_delta_is_told_once_before_the_reader_has_it_and_before_the_rest_is_there() {
+async fn first_chunk_precedes_the_reader_and_the_end_of_the_response() {
     let (seen, _) = streamed(&[Work, Delta("a"), Work, Delta("b")], false, None).await;
     let expected = [
         "hook: first chunk",
@@ -188,7 +189,7 @@ async fn the_first_delta_is_told_once_before_the_reader_has_it_and_before_the_re
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_without_deltas_is_told_once_it_is_there() {
+async fn response_without_deltas_sends_first_chunk_at_its_end() {
     let (seen, _) = streamed(&[Work], false, None).await;
     let expected = [
         "engine: journaled",
@@ -201,7 +202,7 @@ async fn an_answer_without_deltas_is_told_once_it_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_attempt_of_the_engines_is_the_same_call() {
+async fn engine_retry_belongs_to_the_same_call() {
     let deeds = [Delta("x"), Reset, Work, Delta("a"), Delta("b")];
     let (seen, _) = streamed(&deeds, false, None).await;
     assert_eq!(
@@ -216,15 +217,15 @@ async fn another_attempt_of_the_engines_is_the_same_call() {
         ]
     );
     assert_eq!(seen.iter().filter(|line| line.contains("first chunk")).count(), 1);
-    // An attempt that breaks before anything came is no part of the answer.
+    // An attempt that breaks before its first delta sends no first chunk.
     let (seen, _) = streamed(&[Reset, Delta("a"), Delta("b")], false, None).await;
     assert_eq!(seen[..3], ["reader: reset", "hook: first chunk", "hook: it was"]);
 }
 
-/// The journal has the whole answer, so that a replay, in which the hook is asked once it is there, ends
-/// the same way and asks the model for nothing.
+/// The journal gets the whole response. A replay asks the hook after the response, so it ends the same way and makes no
+/// model call.
 #[tokio::test(start_paused = true)]
-async fn a_hook_that_ends_the_call_silences_it_and_the_journal_has_the_answer() {
+async fn hook_that_ends_the_call_stops_deltas_but_not_the_journal() {
     for deeds in [&[Delta("a"), Work, Reset, Delta("b")][..], &[]] {
         let (seen, output_tokens) = streamed(deeds, true, None).await;
         let ended = "terminated by hook: not like this";
@@ -245,7 +246,7 @@ async fn a_hook_that_ends_the_call_silences_it_and_the_journal_has_the_answer() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_after_the_first_delta_is_the_failure_of_the_call() {
+async fn failure_after_the_first_delta_fails_the_call() {
     for ends_it in [false, true] {
         let (seen, _) = streamed(&[Delta("a"), Fail], ends_it, None).await;
         let failed = "provider error: service unavailable: it sleeps";
@@ -256,7 +257,7 @@ async fn a_failure_after_the_first_delta_is_the_failure_of_the_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancellation_does_not_cut_the_hook_off_and_ends_what_the_engine_does() {
+async fn cancel_stops_the_engine_and_not_the_hook() {
     let (seen, _) = streamed(&[Delta("a"), Work, Delta("b")], false, Some(0)).await;
     let expected = ["hook: first chunk", "hook: it was", "hook: cancelled", "reader: cancelled"];
     assert_eq!(seen, expected);

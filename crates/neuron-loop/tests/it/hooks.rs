@@ -1,4 +1,5 @@
-//! Hooks: all see everything, the strongest wish wins, and every beginning has one end.
+//! Dispatch of events to hooks. Every hook receives every event, the strongest action wins, and every start event has
+//! one end event.
 
 use neuron_loop::LoopError;
 use neuron_testing::Reply;
@@ -16,7 +17,7 @@ fn terminate(reason: &str) -> HookAction {
 }
 
 #[tokio::test]
-async fn all_hooks_see_an_event_and_the_strongest_wish_wins() {
+async fn all_hooks_receive_an_event_and_the_strongest_action_wins() {
     for (answers, expected) in [
         ([skip("a"), HookAction::Continue, skip("b")], Ok("c0: a")),
         ([HookAction::Continue, skip("b"), HookAction::Continue], Ok("c0: b")),
@@ -44,7 +45,7 @@ async fn all_hooks_see_an_event_and_the_strongest_wish_wins() {
 }
 
 #[tokio::test]
-async fn skip_counts_for_tool_calls_only() {
+async fn skip_only_affects_tool_calls() {
     for event in ["SessionStart", "RunStart", "Turn", "PreLlm", "PostLlm", "PostTool", "RunEnd"] {
         let setup = setup([calls([json!({"text": "ran"})]), Reply::text("done")]);
         let mut agent = setup.builder.hook(Recorder::answering(event, skip("no"))).build();
@@ -54,7 +55,7 @@ async fn skip_counts_for_tool_calls_only() {
 }
 
 #[tokio::test]
-async fn terminating_at_any_event_stops_the_run_with_nothing_further() {
+async fn terminate_at_any_event_stops_the_run_without_further_work() {
     for (event, calls_made, tools_run) in [
         ("SessionStart", 0, 0),
         ("RunStart", 0, 0),
@@ -94,7 +95,7 @@ async fn terminating_at_any_event_stops_the_run_with_nothing_further() {
 }
 
 #[tokio::test]
-async fn a_terminate_among_parallel_calls_starts_none_of_them() {
+async fn terminate_among_parallel_calls_starts_no_call() {
     let setup = setup([calls([json!({}), json!({}), json!({})])]);
     let hook = Recorder::answering("PreTool act c1", terminate("no"));
     let mut agent = setup.builder.parallel_tool_execution(true).hook(hook.clone()).build();
@@ -106,7 +107,7 @@ async fn a_terminate_among_parallel_calls_starts_none_of_them() {
 }
 
 #[tokio::test]
-async fn a_hook_that_fails_is_logged_and_the_run_goes_on() {
+async fn hook_error_is_logged_and_the_run_continues() {
     struct Fails;
     impl ObservabilityHook for Fails {
         async fn on_event(&self, _: HookEvent<'_>) -> Result<HookAction, HookError> {
@@ -121,7 +122,7 @@ async fn a_hook_that_fails_is_logged_and_the_run_goes_on() {
 }
 
 #[tokio::test]
-async fn events_say_where_they_happened() {
+async fn hook_scope_names_run_turn_and_call() {
     struct Where(Log);
     impl ObservabilityHook for Where {
         async fn on_event(&self, _: HookEvent<'_>) -> Result<HookAction, HookError> {
@@ -150,7 +151,7 @@ async fn events_say_where_they_happened() {
 }
 
 #[tokio::test]
-async fn terminating_after_a_skipped_call_starts_none_of_the_others() {
+async fn terminate_after_a_skipped_call_starts_no_further_call() {
     let setup = setup([calls([json!({}), json!({}), json!({})])]);
     let hook = Recorder {
         answers: vec![("PreTool act c1", skip("no")), ("PostTool act c1", terminate("enough"))],
@@ -167,9 +168,10 @@ async fn terminating_after_a_skipped_call_starts_none_of_the_others() {
     check_pairs(&hook.log.lines());
 }
 
-/// A cancellation dropped the hook in the middle, and a paid answer with it.
+/// Regression test. Before the fix, a cancellation dropped the hook while it was running, and with it a response that
+/// the provider charges for.
 #[tokio::test(start_paused = true)]
-async fn a_hook_that_sees_the_first_chunk_is_not_cut_off_and_may_end_the_run() {
+async fn hook_finishes_first_chunk_despite_cancel_and_may_end_the_run() {
     for way in WAYS {
         let setup = setup([Reply::text("whole")]);
         let hook = Recorder::answering("FirstChunk", terminate("not like this"));
@@ -206,10 +208,10 @@ async fn a_hook_that_sees_the_first_chunk_is_not_cut_off_and_may_end_the_run() {
     }
 }
 
-/// The answer was there and paid for, and a hook that rejected it at its first part made it cost
-/// nothing: neither usage nor limits knew of it.
+/// Regression test. Before the fix, a response that a hook rejected at its first chunk was complete and charged by the
+/// provider, but counted neither in the usage nor for the limits.
 #[tokio::test]
-async fn an_answer_that_a_hook_rejects_when_it_comes_has_cost_its_tokens() {
+async fn response_rejected_at_its_first_chunk_counts_its_tokens() {
     for way in [Way::Run, Way::Step] {
         let usage = TokenUsage { input_tokens: 70, output_tokens: 7, ..Default::default() };
         let setup = setup([Reply::text("whole").usage(usage.clone())]);
@@ -236,7 +238,7 @@ impl ObservabilityHook for Failing {
 }
 
 #[tokio::test]
-async fn a_failing_hook_does_not_end_the_run() {
+async fn failing_hook_at_any_event_does_not_end_the_run() {
     for event in ["PreLlmCall", "PostLlmCall", "PreToolExecution", "PostTool"] {
         for way in WAYS {
             let setup = setup([calls([json!({})]), Reply::text("done")]);

@@ -1,4 +1,4 @@
-//! A durable context that journals in memory, and writes down all that it is asked.
+//! A durable context that journals in memory and logs all its calls.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// What survives a process: the steps that ended, with what they were asked and what came of them.
+/// The finished steps with their inputs and results, which survive the process.
 #[derive(Clone, Default)]
 pub(crate) struct Journal(Arc<Mutex<Vec<(String, Value)>>>);
 
@@ -28,7 +28,7 @@ impl Journal {
         self.0.lock().unwrap().len()
     }
 
-    /// As a process leaves it that dies after so many steps.
+    /// Returns the journal of a process that ended after this number of steps.
     pub(crate) fn cut(&self, steps: usize) -> Self {
         Self(Arc::new(Mutex::new(self.0.lock().unwrap()[..steps].to_vec())))
     }
@@ -38,16 +38,16 @@ impl Journal {
     }
 }
 
-/// What is outside: the model, the tools, and who sends signals.
+/// The model, the tools and the sender of signals, which are outside of the durable context.
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) provider: ScriptedProvider,
     pub(crate) tools: ToolRegistry,
-    /// What the waits for signals end with; `None`: nobody came in time. Then they wait for ever.
+    /// Results of the waits for signals. `None` means that the wait timed out. After the last result, waits never end.
     pub(crate) signals: Arc<Mutex<VecDeque<Option<Value>>>>,
-    /// Whether a person approves of everything at once.
+    /// Set if every pending call is approved immediately.
     pub(crate) approves: bool,
-    /// The calls that wait, each time that somebody was asked.
+    /// The pending calls of each wait for an approval.
     pub(crate) asked: Arc<Mutex<Vec<PendingApproval>>>,
 }
 
@@ -63,21 +63,21 @@ impl World {
     }
 }
 
-/// A context of one execution.
+/// A durable context for one execution.
 #[derive(Clone)]
 pub(crate) struct Journaled {
     pub(crate) world: World,
     pub(crate) journal: Journal,
-    /// The next step.
+    /// Index of the next step.
     next: Arc<AtomicUsize>,
-    /// Every call of the context, with what it was given.
+    /// All calls of the context with their arguments.
     pub(crate) calls: Log,
-    /// How often it was asked whether to continue as new, and when it says so.
+    /// Number of times that the loop asked whether to continue as new, and the numbers at which the answer is yes.
     asked: Arc<AtomicUsize>,
     continue_at: Arc<BTreeSet<usize>>,
-    /// What the clock says next, in seconds; then zero.
+    /// The next times of the clock, in seconds. After the last one, the time is zero.
     pub(crate) clock: Arc<Mutex<VecDeque<i64>>>,
-    /// The state that a new execution starts from.
+    /// The state from which a new execution starts.
     pub(crate) state: Arc<Mutex<Option<Value>>>,
 }
 
@@ -95,12 +95,12 @@ impl Journaled {
         }
     }
 
-    /// Continues as new when it is asked for the so-manieth time, from zero.
+    /// Continues as new the n-th times that the loop asks, counted from zero.
     pub(crate) fn continuing_at(self, asked: impl IntoIterator<Item = usize>) -> Self {
         Self { continue_at: Arc::new(asked.into_iter().collect()), ..self }
     }
 
-    /// The next execution of the same run: a journal of its own, and a count that goes on.
+    /// Returns the context of the next execution of the same run. It has a new journal and continues the counter.
     pub(crate) fn next_execution(&self) -> Self {
         Self {
             journal: Journal::default(),
@@ -110,12 +110,12 @@ impl Journaled {
         }
     }
 
-    /// How often it was asked whether to continue as new.
+    /// Returns the number of times that the loop asked whether to continue as new.
     pub(crate) fn asked_so_far(&self) -> usize {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// The same execution from its journal, in another process.
+    /// Returns a context that replays the same execution from its journal, as in another process.
     pub(crate) fn replay(&self, asked: usize) -> Self {
         Self {
             next: Arc::default(),

@@ -1,4 +1,4 @@
-//! One run from start to end, in the three ways, and several in a row.
+//! Single runs from start to end in the three ways to run, and several runs in a row.
 
 use neuron_loop::{Agent, Conversation};
 use neuron_testing::{Reply, ScriptedProvider};
@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::support::*;
 
 #[tokio::test]
-async fn the_three_ways_agree_on_messages_usage_turns_and_events() {
+async fn all_ways_agree_on_messages_usage_turns_and_events() {
     let replies = || {
         [
             calls([json!({"text": "one"}), json!({"retry": "use two"}), json!({"text": "x"})])
@@ -45,7 +45,7 @@ async fn the_three_ways_agree_on_messages_usage_turns_and_events() {
             setup.provider.assert_complete();
             let mut lines = hook.log.lines();
             if parallel {
-                // Pre events come first when calls run together; nothing else may differ.
+                // With parallel calls, all `Pre…` events come first. Nothing else may differ.
                 lines.sort();
             }
             seen.push((result, lines));
@@ -95,7 +95,7 @@ async fn the_three_ways_agree_on_messages_usage_turns_and_events() {
 }
 
 #[tokio::test]
-async fn the_request_carries_the_system_prompt_and_the_tools() {
+async fn request_has_the_system_prompt_and_the_tools() {
     let setup = setup([Reply::text("hi")]);
     let mut agent = setup.builder.system_prompt("Be brief.").build();
     agent.run_text("hello", &ToolContext::default()).await.unwrap();
@@ -108,7 +108,7 @@ async fn the_request_carries_the_system_prompt_and_the_tools() {
 
 /// Providers reject a message without content.
 #[tokio::test]
-async fn empty_answer_with_metadata_is_no_message() {
+async fn empty_response_with_metadata_adds_no_message() {
     let mut metadata = AnswerMetadata::default();
     metadata.request_id = Some("req_1".into());
     let content =
@@ -120,7 +120,7 @@ async fn empty_answer_with_metadata_is_no_message() {
 }
 
 #[tokio::test]
-async fn facts_about_an_answer_are_stored_with_the_conversation() {
+async fn response_metadata_is_stored_with_the_conversation() {
     let mut metadata = AnswerMetadata::default();
     metadata.request_id = Some("req_1".into());
     let answer = Message { role: Role::Assistant, content: vec![ContentBlock::Text("hi".into())] };
@@ -135,7 +135,7 @@ async fn facts_about_an_answer_are_stored_with_the_conversation() {
 }
 
 #[tokio::test]
-async fn an_empty_system_prompt_is_not_sent() {
+async fn empty_system_prompt_is_not_sent() {
     let provider = ScriptedProvider::new([Reply::text("hi")]);
     let mut agent = Chat::builder(provider.clone(), window()).max_turns(3).build();
     agent.run_text("hello", &ToolContext::default()).await.unwrap();
@@ -143,7 +143,7 @@ async fn an_empty_system_prompt_is_not_sent() {
 }
 
 #[tokio::test]
-async fn each_request_begins_with_the_messages_of_the_one_before() {
+async fn each_request_starts_with_the_previous_messages() {
     let setup = setup([
         calls([json!({"text": "a"}), json!({"text": "b"})]),
         calls([json!({"text": "c"})]),
@@ -165,7 +165,7 @@ async fn each_request_begins_with_the_messages_of_the_one_before() {
 }
 
 #[tokio::test]
-async fn the_next_run_continues_the_conversation_with_fresh_counters() {
+async fn next_run_continues_with_new_counters() {
     let usage = |n| TokenUsage { input_tokens: n, output_tokens: 1, ..Default::default() };
     let setup = setup([Reply::text("one").usage(usage(10)), Reply::text("two").usage(usage(20))]);
     let mut agent = setup.builder.max_turns(1).build();
@@ -179,7 +179,7 @@ async fn the_next_run_continues_the_conversation_with_fresh_counters() {
 }
 
 #[tokio::test]
-async fn a_given_history_is_sent_and_repaired_if_it_must_be() {
+async fn given_history_is_sent_and_repaired_if_invalid() {
     let history = vec![
         Message::user("before"),
         Message {
@@ -202,7 +202,7 @@ async fn a_given_history_is_sent_and_repaired_if_it_must_be() {
 }
 
 #[tokio::test]
-async fn a_message_that_breaks_the_history_is_repaired_before_it_is_sent() {
+async fn message_that_breaks_the_history_is_repaired_before_sending() {
     let setup = setup([Reply::text("hi")]);
     let mut agent = setup.builder.build();
     let result = agent.run(Message::assistant("I begin"), &ToolContext::default()).await.unwrap();
@@ -211,7 +211,7 @@ async fn a_message_that_breaks_the_history_is_repaired_before_it_is_sent() {
 }
 
 #[tokio::test]
-async fn between_steps_messages_can_be_added_and_tools_changed() {
+async fn messages_and_tools_can_change_between_steps() {
     let setup = setup([calls([json!({"text": "a"})]), Reply::text("done")]);
     let mut agent = setup.builder.build();
     let ctx = ToolContext::default();
@@ -238,7 +238,7 @@ async fn between_steps_messages_can_be_added_and_tools_changed() {
 }
 
 #[tokio::test]
-async fn a_paused_turn_is_resumed_and_its_text_belongs_to_the_answer() {
+async fn paused_turn_is_resumed_and_its_text_kept() {
     let paused = || Reply::text("The first half, ").stop_reason(StopReason::PauseTurn);
     for way in WAYS {
         let setup = setup([paused(), Reply::text("the second half.")]);
@@ -250,7 +250,7 @@ async fn a_paused_turn_is_resumed_and_its_text_belongs_to_the_answer() {
 }
 
 #[tokio::test]
-async fn a_provider_that_pauses_for_ever_is_not_followed_for_ever() {
+async fn endless_pauses_end_the_run() {
     let paused = || Reply::text("…").stop_reason(StopReason::PauseTurn);
     let setup = setup((0..100).map(|_| paused()));
     let mut agent = setup.builder.build();
@@ -260,7 +260,7 @@ async fn a_provider_that_pauses_for_ever_is_not_followed_for_ever() {
 }
 
 #[tokio::test]
-async fn why_the_model_stopped_is_in_the_result() {
+async fn stop_reason_is_in_the_result() {
     for reason in [
         StopReason::MaxTokens,
         StopReason::StopSequence,
@@ -277,7 +277,7 @@ async fn why_the_model_stopped_is_in_the_result() {
 }
 
 #[tokio::test]
-async fn an_answer_without_content_is_not_kept() {
+async fn response_without_content_is_not_kept() {
     let setup = setup([
         calls([json!({})]),
         Reply::message(vec![]).stop_reason(StopReason::EndTurn),
@@ -307,9 +307,9 @@ fn runs_can_be_spawned_from_generic_code() {
     check(setup([Reply::text("hi")]).builder.build());
 }
 
-/// The future borrowed the text, which was gone at the end of the statement.
+/// Regression test. Before the fix, the future borrowed the text, which was dropped at the end of the statement.
 #[tokio::test]
-async fn a_run_with_a_text_does_not_borrow_it() {
+async fn run_text_does_not_borrow_its_text() {
     let mut agent = setup([Reply::text("4")]).builder.build();
     let ctx = ToolContext::default();
     let answer = agent.run_text(&format!("{} + {}", 2, 2), &ctx);
@@ -318,7 +318,7 @@ async fn a_run_with_a_text_does_not_borrow_it() {
 }
 
 #[tokio::test]
-async fn a_run_goes_on_from_the_conversation_as_it_is() {
+async fn continue_run_starts_without_a_new_message() {
     let overloaded = Reply::error(neuron_types::ProviderError::ServiceUnavailable("529".into()));
     let setup = setup([calls([json!({"text": "a"})]), overloaded, Reply::text("done")]);
     let mut agent = setup.builder.build();
@@ -329,7 +329,7 @@ async fn a_run_goes_on_from_the_conversation_as_it_is() {
     assert_eq!((result.response.as_str(), result.turns), ("done", 1));
     assert!(agent.messages().starts_with(&before));
     assert_eq!(agent.messages().len(), before.len() + 1);
-    // Now there is nothing to answer, and nothing is sent.
+    // The conversation now ends with a response, so nothing is sent.
     let error = agent.continue_run(&ctx).await.unwrap_err();
     assert_eq!(error.kind(), "Provider");
     assert_eq!(setup.provider.calls(), 3);

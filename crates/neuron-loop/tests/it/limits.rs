@@ -1,4 +1,4 @@
-//! Limits: what they allow exactly, what they prevent, and how a run goes on after one.
+//! Number of calls that a limit allows, the work that it prevents, and the next run.
 
 use neuron_loop::OnLimit;
 use neuron_testing::Reply;
@@ -11,7 +11,7 @@ fn usage(input_tokens: usize, output_tokens: usize) -> TokenUsage {
     TokenUsage { input_tokens, output_tokens, ..Default::default() }
 }
 
-/// Three turns of one tool call each, 100 tokens in and 10 out, then the answer.
+/// Three turns of one tool call each with 100 input and 10 output tokens, and the final response.
 fn replies() -> Vec<Reply> {
     let turn = || calls([json!({"text": "a"})]).usage(usage(100, 10));
     vec![turn(), turn(), turn(), Reply::text("done").usage(usage(100, 10))]
@@ -23,7 +23,7 @@ fn check_exceeded(error: &str, text: &str) {
 }
 
 #[tokio::test]
-async fn a_limit_of_n_allows_exactly_n_calls_of_the_model() {
+async fn request_limit_of_n_allows_n_model_calls() {
     for way in WAYS {
         for limit in 0..=4 {
             let setup = setup(replies());
@@ -44,7 +44,7 @@ async fn a_limit_of_n_allows_exactly_n_calls_of_the_model() {
 }
 
 #[tokio::test]
-async fn a_turn_limit_of_n_allows_exactly_n_turns() {
+async fn turn_limit_of_n_allows_n_turns() {
     for way in WAYS {
         for limit in 0..=4 {
             let setup = setup(replies());
@@ -61,7 +61,7 @@ async fn a_turn_limit_of_n_allows_exactly_n_turns() {
 }
 
 #[tokio::test]
-async fn token_limits_are_checked_before_the_tools_of_an_answer_run() {
+async fn token_limits_are_checked_before_tools_run() {
     let limits = UsageLimits::default;
     for (limits, text, ran) in [
         (limits().with_input_tokens_limit(199), "input token limit exceeded: 200 > 199", 1),
@@ -83,7 +83,7 @@ async fn token_limits_are_checked_before_the_tools_of_an_answer_run() {
 }
 
 #[tokio::test]
-async fn using_exactly_the_limit_is_allowed() {
+async fn usage_equal_to_the_limit_is_allowed() {
     for way in WAYS {
         let setup = setup(replies());
         let limits = UsageLimits::default().with_total_tokens_limit(440).with_tool_calls_limit(3);
@@ -93,7 +93,7 @@ async fn using_exactly_the_limit_is_allowed() {
 }
 
 #[tokio::test]
-async fn a_last_answer_that_crosses_a_limit_is_returned() {
+async fn final_response_over_a_limit_is_returned() {
     let limits = UsageLimits::default;
     for limits in [
         limits().with_output_tokens_limit(5),
@@ -106,14 +106,14 @@ async fn a_last_answer_that_crosses_a_limit_is_returned() {
             let ctx = ToolContext::default();
             let result = run(way, &mut agent, &ctx).await.unwrap();
             assert_eq!((result.response.as_str(), result.limit_reached), ("long", None));
-            // Limits are of a run: the next one begins with none of it.
+            // Limits apply to one run. The next run starts at zero.
             assert_eq!(run(way, &mut agent, &ctx).await.unwrap().response, "more");
         }
     }
 }
 
 #[tokio::test]
-async fn tokens_of_every_kind_add_up_and_saturate() {
+async fn token_counts_add_up_and_saturate() {
     for way in WAYS {
         let whole = TokenUsage {
             cache_read_tokens: Some(7),
@@ -151,7 +151,7 @@ async fn tokens_of_every_kind_add_up_and_saturate() {
 }
 
 #[tokio::test]
-async fn no_tool_of_a_batch_over_the_limit_runs() {
+async fn batch_over_the_limit_runs_no_tool() {
     for way in WAYS {
         let setup = setup([
             calls([json!({"retry": "counts too"})]),
@@ -168,7 +168,7 @@ async fn no_tool_of_a_batch_over_the_limit_runs() {
 }
 
 #[tokio::test]
-async fn after_a_limit_the_run_is_readable_and_goes_on_with_a_higher_one() {
+async fn run_continues_with_a_higher_limit() {
     let limits = UsageLimits::default;
     for (max_turns, limits) in [
         (Some(2), limits()),
@@ -197,7 +197,7 @@ async fn after_a_limit_the_run_is_readable_and_goes_on_with_a_higher_one() {
 }
 
 #[tokio::test]
-async fn a_limit_of_zero_sends_nothing() {
+async fn limit_of_zero_sends_nothing() {
     for on_limit in [OnLimit::Fail, OnLimit::Finalize] {
         for way in WAYS {
             for requests in [false, true] {
@@ -217,9 +217,9 @@ async fn a_limit_of_zero_sends_nothing() {
     }
 }
 
-/// The tokens that a compaction took were counted, and the next call was made all the same.
+/// Regression test. Before the fix, the tokens of a compaction were counted, but the next call was still made.
 #[tokio::test]
-async fn a_compaction_that_crosses_a_limit_prevents_the_next_call() {
+async fn compaction_over_a_limit_prevents_the_next_call() {
     use neuron_types::{ContextError, ContextStrategy, Message};
     struct Costly;
     impl ContextStrategy for Costly {
@@ -250,7 +250,7 @@ async fn a_compaction_that_crosses_a_limit_prevents_the_next_call() {
         check_exceeded(&error, "input token limit exceeded: 1000100 > 1000");
         assert_eq!(provider.calls(), 1);
 
-        // A run that may land softly makes its last call in the turn that was announced already.
+        // With `OnLimit::Finalize`, the run makes its last call in the turn that was already announced.
         let replies = [calls([json!({})]).usage(usage(100, 10)), Reply::text("landed")];
         let provider = neuron_testing::ScriptedProvider::new(replies);
         let hook = Recorder::default();

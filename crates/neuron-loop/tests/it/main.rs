@@ -1,4 +1,4 @@
-//! The loop's behaviour, path by path. One binary, so that it links once.
+//! The behaviour of the loop. All modules form one test binary, which links only once.
 
 mod agent;
 mod approval;

@@ -1,4 +1,4 @@
-//! A conversation that does not fit into the model's context window: one compaction and one more try.
+//! A conversation that exceeds the model's context window gets one compaction and one more attempt.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -26,7 +26,7 @@ fn cut_off() -> Reply {
     Reply::text("half an ans").stop_reason(StopReason::ContextWindowExceeded)
 }
 
-/// A conversation that the strategy is content with.
+/// A conversation that the strategy would not compact by itself.
 fn history() -> Vec<Message> {
     let exchange = |index: usize| {
         [Message::user(format!("question {index}")), Message::assistant(format!("answer {index}"))]
@@ -34,13 +34,13 @@ fn history() -> Vec<Message> {
     (0..6).flat_map(exchange).collect()
 }
 
-/// Keeps four messages, and thinks that it is time at a million tokens.
+/// A strategy that keeps four messages and compacts only above a million tokens.
 fn content() -> SlidingWindowStrategy {
     SlidingWindowStrategy::new(4, 1_000_000)
 }
 
 #[tokio::test]
-async fn a_call_that_does_not_fit_is_made_again_after_a_compaction() {
+async fn overflowing_call_is_repeated_after_a_compaction() {
     for (first, turns) in [(too_long as fn() -> Reply, 1), (cut_off, 2)] {
         for way in WAYS {
             let provider = ScriptedProvider::new([first(), Reply::text("whole")]);
@@ -66,7 +66,7 @@ async fn a_call_that_does_not_fit_is_made_again_after_a_compaction() {
 }
 
 #[tokio::test]
-async fn strategies_of_every_kind_can_be_made_to_compact() {
+async fn every_strategy_can_be_forced_to_compact() {
     let results = || {
         let mut messages = history();
         messages.truncate(2);
@@ -107,7 +107,7 @@ async fn strategies_of_every_kind_can_be_made_to_compact() {
 }
 
 #[tokio::test]
-async fn a_second_overflow_in_a_row_is_the_error_and_after_an_answer_there_is_another_try() {
+async fn second_overflow_in_a_row_is_an_error_until_a_response() {
     for way in WAYS {
         let provider = ScriptedProvider::new([too_long(), too_long(), Reply::text("never")]);
         let hook = Recorder::default();
@@ -136,7 +136,7 @@ async fn a_second_overflow_in_a_row_is_the_error_and_after_an_answer_there_is_an
         let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
         assert_eq!((result.response.as_str(), provider.remaining()), ("whole", 0));
 
-        // Of two answers that are cut off the second is the result.
+        // If two responses are cut off, the second one is the result.
         let provider = ScriptedProvider::new([cut_off(), cut_off(), Reply::text("never")]);
         let mut agent = Chat::builder(provider.clone(), content()).messages(history()).build();
         let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
@@ -145,7 +145,7 @@ async fn a_second_overflow_in_a_row_is_the_error_and_after_an_answer_there_is_an
     }
 }
 
-/// Never thinks that it is time, and says what it was told.
+/// A strategy that never compacts by itself, and logs the size that it receives.
 struct Stubborn<F> {
     how: F,
     told: Arc<Mutex<Vec<usize>>>,
@@ -180,7 +180,7 @@ where
 type How = fn(Vec<Message>) -> Result<Vec<Message>, ContextError>;
 
 #[tokio::test]
-async fn a_strategy_that_cannot_make_room_or_fails_leaves_the_error_and_the_history() {
+async fn failed_compaction_keeps_the_error_and_the_history() {
     let nothing: How = Ok;
     let fails: How = |_| Err(ContextError::CompactionFailed("no".into()));
     for how in [nothing, fails] {
@@ -198,12 +198,12 @@ async fn a_strategy_that_cannot_make_room_or_fails_leaves_the_error_and_the_hist
                 }
                 assert_eq!(provider.calls(), 1);
                 assert_eq!(agent.messages()[..12], history());
-                // One that never thinks that it is time is told the size as it is.
+                // A strategy that never compacts by itself receives the unchanged size.
                 assert_eq!(*told.lock().unwrap(), [130]);
             }
         }
     }
-    // One that does not think that it is time, but can.
+    // A strategy that does not compact by itself, but can.
     let told = Arc::default();
     let how: How = |mut messages| Ok(messages.split_off(12));
     let strategy = Stubborn { how, told: Arc::clone(&told) };
@@ -213,7 +213,7 @@ async fn a_strategy_that_cannot_make_room_or_fails_leaves_the_error_and_the_hist
 }
 
 #[tokio::test]
-async fn a_strategy_that_could_go_on_for_ever_is_asked_once() {
+async fn strategy_that_always_shortens_is_asked_once() {
     for way in WAYS {
         for (first, outcome) in [(too_long as fn() -> Reply, Err(ERROR)), (cut_off, Ok(()))] {
             let how: How = |mut messages| Ok(messages.split_off(2));
@@ -232,7 +232,7 @@ async fn a_strategy_that_could_go_on_for_ever_is_asked_once() {
 }
 
 #[tokio::test]
-async fn other_errors_and_answers_with_calls_are_no_reason_to_compact() {
+async fn other_errors_and_responses_with_calls_do_not_compact() {
     for way in WAYS {
         let error = Reply::error(ProviderError::InvalidRequest("prompt is too long".into()));
         let provider = ScriptedProvider::new([error]);
@@ -252,7 +252,7 @@ async fn other_errors_and_answers_with_calls_are_no_reason_to_compact() {
 }
 
 #[tokio::test]
-async fn the_second_try_keeps_to_the_limits() {
+async fn second_attempt_respects_the_limits() {
     for way in WAYS {
         let provider = ScriptedProvider::new([too_long(), Reply::text("never")]);
         let mut agent = Chat::builder(provider.clone(), content())
@@ -263,7 +263,7 @@ async fn the_second_try_keeps_to_the_limits() {
         assert_eq!(error, "usage limit exceeded: request limit exceeded: 2 > 1");
         assert_eq!(provider.calls(), 1);
 
-        // An answer that was cut off was a turn. The last call of a soft landing is made as it is.
+        // A response that was cut off used up a turn. The last call after a limit is made without a compaction.
         let provider = ScriptedProvider::new([cut_off(), too_long(), Reply::text("never")]);
         let mut agent = Chat::builder(provider.clone(), content())
             .messages(history())
@@ -277,7 +277,7 @@ async fn the_second_try_keeps_to_the_limits() {
 }
 
 #[tokio::test]
-async fn a_stream_says_that_what_it_showed_does_not_count() {
+async fn stream_resets_the_discarded_response() {
     let provider = ScriptedProvider::new([cut_off(), Reply::text("whole")]);
     let mut agent = Chat::builder(provider, content()).messages(history()).build();
     let ctx = ToolContext::default();
@@ -296,7 +296,7 @@ async fn a_stream_says_that_what_it_showed_does_not_count() {
 }
 
 #[tokio::test]
-async fn a_step_tells_of_the_compaction() {
+async fn step_reports_the_compaction() {
     let provider = ScriptedProvider::new([too_long(), Reply::text("whole")]);
     let mut agent = Chat::builder(provider, content()).messages(history()).build();
     let ctx = ToolContext::default();
@@ -309,7 +309,7 @@ async fn a_step_tells_of_the_compaction() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_compaction_that_hangs_is_cancelled_and_a_hook_ends_the_run_after_one() {
+async fn hanging_compaction_is_cancelled_and_a_hook_ends_the_run_after_it() {
     struct Hang;
     impl ContextStrategy for Hang {
         fn should_compact(&self, _: &[Message], _: usize) -> bool {
@@ -345,9 +345,9 @@ async fn a_compaction_that_hangs_is_cancelled_and_a_hook_ends_the_run_after_one(
     }
 }
 
-/// With everything waiting, so that the run can be left between any two things that it does.
+/// All parts of the agent wait, so the run can be interrupted between any two operations.
 #[test]
-fn dropped_or_cancelled_at_any_point_the_history_is_valid_and_the_next_run_works() {
+fn interrupted_overflow_leaves_a_valid_history() {
     for first in [too_long as fn() -> Reply, cut_off] {
         for way in WAYS {
             for cancels in [false, true] {

@@ -1,4 +1,4 @@
-//! Runs that wait for a person, together with what else may happen to a run.
+//! Runs that wait for an approval, combined with other events of a run.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn stored(pending: &PendingApproval) -> PendingApproval {
     serde_json::from_str(&serde_json::to_string(pending).unwrap()).unwrap()
 }
 
-/// What was said while the calls waited was lost, and so were the calls.
+/// Regression test. Before the fix, messages that were added while calls waited were lost, and so were the calls.
 #[tokio::test]
 async fn messages_added_while_calls_wait_follow_their_results() {
     let ask = |text: &str| json!({"ask": "?", "text": text});
@@ -45,7 +45,7 @@ async fn messages_added_while_calls_wait_follow_their_results() {
     let Some(Err(LoopError::ApprovalRequired(_))) = steps.next().await else { panic!("no pause") };
     steps.inject_message(Message::user("after the pause"));
     drop(steps);
-    // One is decided; the run pauses again, and is stored.
+    // One call is decided. The run pauses again and is stored.
     let decisions = ApprovalDecisions::new().approve("c0").partial();
     let pending = paused(agent.resume(decisions, &ctx).await);
     check_valid(&pending.messages);
@@ -66,9 +66,9 @@ async fn messages_added_while_calls_wait_follow_their_results() {
     check_valid(agent.messages());
 }
 
-/// Another tool that writes the state may put more beside the results.
+/// Another program that writes the state may add blocks next to the results.
 #[tokio::test]
-async fn what_stands_beside_the_results_stays() {
+async fn foreign_blocks_beside_results_are_kept() {
     let (mut agent, ..) = pausing([calls([json!({"ask": "?", "text": "a"})]), Reply::text("done")]);
     let ctx = ToolContext::default();
     let mut pending = paused(agent.run_text("go", &ctx).await);
@@ -92,12 +92,12 @@ fn delegate(input: Value) -> Reply {
     Reply::tool_calls([("out", "delegate", input)])
 }
 
-/// The call that goes on was reserved a second time.
+/// Regression test. Before the fix, a resumed call was reserved a second time.
 #[tokio::test]
-async fn a_call_in_which_an_agent_waits_is_taken_of_the_budget_once() {
+async fn call_with_a_waiting_nested_agent_is_charged_once() {
     let inner = [calls([json!({"ask": "?", "text": "x"})]), Reply::text("inner done")];
     let (mut agent, _) = delegating([delegate(json!({})), Reply::text("done")], inner);
-    // One for the call, one for the call inside.
+    // One call for the outer agent, and one for the inner agent.
     let budget = Budget::new(UsageLimits::default().with_tool_calls_limit(2));
     let mut ctx = ToolContext::default();
     ctx.extensions.insert(budget.clone());
@@ -108,14 +108,14 @@ async fn a_call_in_which_an_agent_waits_is_taken_of_the_budget_once() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_not_to_run_needs_no_room_in_the_budget() {
+async fn denied_or_supplied_calls_need_no_budget() {
     let ask = || json!({"ask": "?"});
     let (mut agent, log, _) = pausing([calls([ask(), ask(), ask()]), Reply::text("done")]);
     let budget = Budget::new(UsageLimits::default().with_tool_calls_limit(3));
     let mut ctx = ToolContext::default();
     ctx.extensions.insert(budget.clone());
     paused(agent.run_text("go", &ctx).await);
-    // Others take what there was.
+    // Other runs have used up the budget.
     let used = Budget::new(UsageLimits::default().with_tool_calls_limit(1));
     ctx.extensions.insert(used.clone());
     let decisions = ApprovalDecisions::new().approve("c0").partial();
@@ -126,9 +126,9 @@ async fn a_call_that_is_not_to_run_needs_no_room_in_the_budget() {
     assert_eq!(log.count("start"), 1);
 }
 
-/// The calls were closed, although nothing had begun.
+/// Regression test. Before the fix, the calls were closed, although none had begun.
 #[tokio::test]
-async fn calls_for_which_there_is_no_room_in_the_budget_still_wait() {
+async fn approved_calls_beyond_the_budget_stay_pending() {
     let (mut agent, log, _) =
         pausing([calls([json!({"ask": "?", "text": "a"})]), Reply::text("done")]);
     let mut ctx = ToolContext::default();
@@ -143,9 +143,9 @@ async fn calls_for_which_there_is_no_room_in_the_budget_still_wait() {
     assert_eq!(last_results(agent.messages()), ["c0: a"]);
 }
 
-/// The changed arguments were forgotten, and the stored state was refused.
+/// Regression test. Before the fix, the edited arguments were lost, and the stored state was rejected.
 #[tokio::test]
-async fn changed_arguments_hold_for_an_agent_that_waits_inside_the_call() {
+async fn edited_arguments_apply_to_a_call_with_a_waiting_nested_agent() {
     for is_stored in [false, true] {
         let inner = [calls([json!({"ask": "inner?", "text": "x"})]), Reply::text("inner done")];
         let outer = [delegate(json!({"ask": "outer?", "task": "a"})), Reply::text("done")];
@@ -170,9 +170,9 @@ async fn changed_arguments_hold_for_an_agent_that_waits_inside_the_call() {
     }
 }
 
-/// A call with an agent that waits inside has begun, and may have done something.
+/// A call with a waiting nested agent has begun, so it may have had an effect.
 #[tokio::test]
-async fn a_call_that_was_given_up_with_an_agent_inside_is_not_said_not_to_have_run() {
+async fn abandoned_call_with_a_nested_agent_is_reported_as_interrupted() {
     let inner = || [calls([json!({"ask": "inner?"}), json!({"text": "deed"})])];
     let ctx = ToolContext::default();
     let (mut agent, log) = delegating([delegate(json!({})), Reply::text("never mind")], inner());
@@ -182,7 +182,7 @@ async fn a_call_that_was_given_up_with_an_agent_inside_is_not_said_not_to_have_r
     let result = last_results(agent.messages()).remove(0);
     assert!(result.contains("interrupted") && !result.contains("not executed"), "{result}");
 
-    // A failure beside it.
+    // Another call of the same response fails.
     let both = [("out", "delegate", json!({})), ("c1", "act", json!({"fail": "boom"}))];
     let (mut agent, _) = delegating([Reply::tool_calls(both)], inner());
     agent.run_text("go", &ctx).await.unwrap_err();
@@ -190,9 +190,9 @@ async fn a_call_that_was_given_up_with_an_agent_inside_is_not_said_not_to_have_r
     assert!(result.contains("interrupted") && !result.contains("not executed"), "{result}");
 }
 
-/// The turn counted twice.
+/// Regression test. Before the fix, the turn counted twice.
 #[tokio::test]
-async fn a_turn_that_fails_before_and_after_a_pause_is_one_turn() {
+async fn turn_that_fails_before_and_after_a_pause_counts_once() {
     let turn = || calls([json!({"retry": "a"}), json!({"ask": "?", "retry": "b"})]);
     let (mut agent, ..) = pausing([turn(), calls([json!({"retry": "c"})]), Reply::text("done")]);
     agent.config_mut().tool_retry_limit = Some(1);
@@ -202,7 +202,7 @@ async fn a_turn_that_fails_before_and_after_a_pause_is_one_turn() {
     assert!(error.to_string().contains("in 2 turns in a row"), "{error}");
     assert_eq!(agent.turns(), 2);
 
-    // One that succeeded before the pause makes the turn none that failed.
+    // If one call succeeded before the pause, the turn does not count as failed.
     let turn = calls([json!({"text": "a"}), json!({"ask": "?", "retry": "b"})]);
     let (mut agent, ..) = pausing([turn, calls([json!({"retry": "c"})]), Reply::text("done")]);
     agent.config_mut().tool_retry_limit = Some(1);
@@ -210,9 +210,9 @@ async fn a_turn_that_fails_before_and_after_a_pause_is_one_turn() {
     agent.resume(ApprovalDecisions::approve_all(&pending), &ctx).await.unwrap();
 }
 
-/// Numbers from elsewhere overflowed.
+/// Regression test. Before the fix, numbers in a stored state caused an overflow.
 #[tokio::test]
-async fn a_restored_state_with_huge_numbers_does_no_harm() {
+async fn restored_state_with_huge_numbers_does_not_overflow() {
     let (mut agent, ..) =
         pausing([calls([json!({"ask": "?"})]), Reply::text("done"), Reply::text("done")]);
     let ctx = ToolContext::default();
@@ -225,7 +225,7 @@ async fn a_restored_state_with_huge_numbers_does_no_harm() {
     agent.run_text("again", &ctx).await.unwrap();
 }
 
-/// Writes down the model that the hooks are told of.
+/// Logs the model that each hook event names.
 struct Models(Log);
 
 impl ObservabilityHook for Models {
@@ -243,9 +243,9 @@ impl ObservabilityHook for Models {
     }
 }
 
-/// Until the model was called, the hooks were told of the provider's own.
+/// Regression test. Before the fix, before the first model call, the events named the provider's default model.
 #[tokio::test]
-async fn the_hooks_of_a_restored_run_are_told_of_its_model() {
+async fn hooks_of_a_restored_run_see_its_model() {
     let (mut agent, ..) = pausing([calls([json!({"ask": "?"})])]);
     let ctx = ToolContext::default();
     let pending = paused(agent.run_text("go", &ctx).await);
@@ -259,7 +259,7 @@ async fn the_hooks_of_a_restored_run_are_told_of_its_model() {
 }
 
 #[tokio::test]
-async fn a_limit_that_forbids_decided_calls_is_landed_on_softly_if_that_is_wanted() {
+async fn limit_at_decided_calls_is_followed_by_a_last_call() {
     for has_budget in [false, true] {
         let (mut agent, log, provider) =
             pausing([calls([json!({"ask": "?", "text": "a"})]), Reply::text("as far as I know")]);
@@ -282,9 +282,9 @@ async fn a_limit_that_forbids_decided_calls_is_landed_on_softly_if_that_is_wante
     }
 }
 
-/// It ended with what the model had said so far, so that there was nothing to go on from.
+/// Regression test. Before the fix, the run ended with the partial text, and could not be continued.
 #[tokio::test]
-async fn a_run_continues_a_turn_that_the_provider_paused() {
+async fn run_continues_a_turn_that_the_provider_paused() {
     use neuron_types::StopReason;
     let pause = || Reply::text("so far ").stop_reason(StopReason::PauseTurn);
     let (mut agent, _, provider) = pausing([pause(), Reply::text("and so on")]);
@@ -296,13 +296,13 @@ async fn a_run_continues_a_turn_that_the_provider_paused() {
     let result = agent.continue_run(&ctx).await.unwrap();
     assert_eq!(result.response, "so far and so on");
     assert_eq!(provider.requests()[1].messages.len(), 2);
-    // Now it has ended.
+    // The turn has ended, so there is nothing to continue.
     agent.continue_run(&ctx).await.unwrap_err();
 }
 
-/// Left at any point the calls wait on, or are closed: none runs twice, whoever goes on.
+/// Interrupted at any point, each call stays pending or is closed. No call runs twice, even if another agent continues.
 #[test]
-fn dropped_or_cancelled_at_any_point_a_run_that_goes_on_leaves_a_valid_history() {
+fn interrupted_resumed_run_leaves_a_valid_history() {
     let script = || {
         vec![
             Reply::tool_calls([
@@ -353,7 +353,8 @@ fn dropped_or_cancelled_at_any_point_a_run_that_goes_on_leaves_a_valid_history()
             if ended || cancels {
                 check_pairs(&events.log.lines());
             }
-            // If it still waits it goes on, in another process perhaps; else with another message.
+            // If calls are still pending, they are decided, possibly in another process. Otherwise the next message
+            // follows.
             let again = ToolContext::default();
             let ids: Vec<_> = agent.pending_calls().iter().map(|of| of.call.id.clone()).collect();
             if ids.is_empty() {
@@ -361,7 +362,7 @@ fn dropped_or_cancelled_at_any_point_a_run_that_goes_on_leaves_a_valid_history()
                 next.expect("it ends").unwrap();
             } else {
                 let is_waiting = |id: &str| ids.iter().any(|waiting| waiting == id);
-                // Calls that began do not wait any more.
+                // Calls that have begun are not pending any more.
                 let has_begun = |id: &str| {
                     let is_inner = usize::from(id == "c1");
                     log.count(&format!("start {id}")) > is_inner
@@ -391,7 +392,7 @@ fn dropped_or_cancelled_at_any_point_a_run_that_goes_on_leaves_a_valid_history()
             }
             check_valid(agent.messages());
             for call in ["start c1", "start c2", "start c3"] {
-                // The inner agent has a `c1` of its own.
+                // The inner agent also has a call with the id `c1`.
                 let most = if call == "start c1" { 2 } else { 1 };
                 assert!(log.count(call) <= most, "{at}: {:?}", log.lines());
             }

@@ -1,4 +1,4 @@
-//! What a callback changes for one call of the model: that call sends it, and no other.
+//! Changes that a `prepare_turn` callback makes to one model call. They apply only to this call.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -19,14 +19,14 @@ use serde_json::{Value, json};
 use crate::support::*;
 use crate::waiting::*;
 
-/// Two tools: `act`, and `other`.
+/// Registers the tools `act` and `other`.
 fn two_tools(log: &Log) -> neuron_tool::ToolRegistry {
     let mut tools = registry(log);
     tools.register_dyn(Arc::new(Act { name: "other", log: log.clone() }));
     tools
 }
 
-/// Changes all that can be changed.
+/// Changes every setting that a callback can change.
 fn change(turn: &mut TurnSetup<'_>) {
     turn.settings.model = "large".into();
     turn.settings.temperature = Some(0.5);
@@ -62,7 +62,7 @@ fn changed(log: &Log) -> CompletionRequest {
     }
 }
 
-/// The agent of the tests: its base settings, and a callback that changes them while it is on.
+/// Builds an agent with base settings, and with a callback that changes them while a switch is on.
 fn configured(
     builder: ChatBuilder<'static>,
     log: &Log,
@@ -82,7 +82,7 @@ fn configured(
         })
 }
 
-/// Writes down each request, without the conversation.
+/// Logs each request without its conversation.
 #[derive(Clone, Default)]
 struct Sent(Arc<Mutex<Vec<CompletionRequest>>>);
 
@@ -103,7 +103,7 @@ impl ObservabilityHook for Sent {
 }
 
 #[tokio::test]
-async fn a_change_holds_for_one_call_and_hooks_see_what_is_sent() {
+async fn change_applies_to_one_call_and_hooks_see_it() {
     for way in WAYS {
         let log = Log::default();
         let sent = Sent::default();
@@ -134,7 +134,7 @@ async fn a_change_holds_for_one_call_and_hooks_see_what_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_is_undone_after_an_error_a_cancellation_and_a_dropped_future() {
+async fn change_is_undone_after_error_cancel_or_drop() {
     let fails: fn() -> Reply = || Reply::error(ProviderError::ServiceUnavailable("529".into()));
     let hangs: fn() -> Reply = Reply::hang;
     let breaks: fn() -> Reply = || Reply::text("half").hang_after(1);
@@ -165,7 +165,7 @@ async fn a_change_is_undone_after_an_error_a_cancellation_and_a_dropped_future()
 }
 
 #[tokio::test]
-async fn a_change_is_undone_when_a_hook_ends_the_run_before_the_call() {
+async fn change_is_undone_when_a_hook_ends_the_run_first() {
     for way in WAYS {
         let (log, on, sent) = (Log::default(), Arc::default(), Sent::default());
         let setup = setup([Reply::text("done")]);
@@ -194,9 +194,9 @@ async fn a_change_is_undone_when_a_hook_ends_the_run_before_the_call() {
     }
 }
 
-/// With everything waiting, so that the run can be left between any two things that it does.
+/// All parts of the agent wait, so the run can be interrupted between any two operations.
 #[test]
-fn dropped_or_cancelled_at_any_point_a_run_leaves_no_change_behind() {
+fn interrupted_run_leaves_no_change() {
     for way in WAYS {
         for cancels in [false, true] {
             for polls in 0.. {
@@ -242,7 +242,7 @@ fn dropped_or_cancelled_at_any_point_a_run_leaves_no_change_behind() {
 }
 
 #[tokio::test]
-async fn a_change_is_undone_when_the_provider_panics() {
+async fn change_is_undone_when_the_provider_panics() {
     struct Panics(ScriptedProvider, AtomicBool);
     impl Provider for Panics {
         async fn complete(
@@ -275,7 +275,7 @@ async fn a_change_is_undone_when_the_provider_panics() {
     }
 }
 
-/// A durable context that has all tools, whatever the loop offers.
+/// A durable context that has all tools, including tools that the request did not offer.
 struct Engine(ScriptedProvider, neuron_tool::ToolRegistry, Log);
 
 impl DurableContext for Engine {
@@ -302,7 +302,7 @@ impl DurableContext for Engine {
 }
 
 #[tokio::test]
-async fn a_tool_that_is_not_offered_is_unknown_for_that_turn_and_known_in_the_next() {
+async fn hidden_tool_is_unknown_for_one_turn_only() {
     for way in WAYS {
         for durable in [false, true] {
             for parallel in [false, true] {
@@ -339,7 +339,7 @@ async fn a_tool_that_is_not_offered_is_unknown_for_that_turn_and_known_in_the_ne
 }
 
 #[tokio::test]
-async fn callbacks_see_the_run_and_what_those_before_them_changed() {
+async fn callbacks_see_the_run_and_earlier_changes() {
     for way in WAYS {
         let usage = TokenUsage { input_tokens: 10, output_tokens: 1, ..Default::default() };
         let setup = setup([
@@ -375,7 +375,7 @@ async fn callbacks_see_the_run_and_what_those_before_them_changed() {
                 turn.system_prompt = "".into();
             })
             .build();
-        // What the model calls is not offered.
+        // The model calls a tool that was not offered.
         let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
         assert_eq!(error, "tool error: tool not found: act");
         let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
@@ -399,8 +399,8 @@ async fn callbacks_see_the_run_and_what_those_before_them_changed() {
 }
 
 #[tokio::test]
-async fn the_conversation_is_not_copied_for_a_prepared_turn() {
-    /// Writes down where the conversation lies.
+async fn prepared_turn_does_not_copy_the_conversation() {
+    /// Logs the address of the conversation in memory.
     struct Where(ScriptedProvider, Arc<AtomicUsize>);
     impl Provider for Where {
         async fn complete_ref(

@@ -1,4 +1,4 @@
-//! What the first shape of the loop got wrong. Each of these tests failed on it.
+//! Regressions of the loop's first implementation. Each of these tests failed on it.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn usage(input_tokens: usize, output_tokens: usize) -> TokenUsage {
     TokenUsage { input_tokens, output_tokens, ..Default::default() }
 }
 
-/// An answer with a text and a call of `act`.
+/// A response with a text and a call of `act`.
 fn text_and_call(text: &str) -> Reply {
     let (id, name, input) = ("c0".into(), "act".into(), json!({ "text": "a" }));
     Reply::message(vec![ContentBlock::Text(text.into()), ContentBlock::ToolUse { id, name, input }])
@@ -36,7 +36,7 @@ fn empty() -> Reply {
 }
 
 #[tokio::test]
-async fn an_empty_answer_is_the_result_and_not_the_text_before_the_tools() {
+async fn empty_response_does_not_return_text_from_before_the_tools() {
     let setup = setup([text_and_call("I will look."), empty()]);
     let mut agent = setup.builder.build();
     let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
@@ -44,7 +44,7 @@ async fn an_empty_answer_is_the_result_and_not_the_text_before_the_tools() {
 }
 
 #[tokio::test]
-async fn an_empty_answer_is_no_output_although_the_text_before_the_tools_fits() {
+async fn empty_response_is_no_output_despite_earlier_text() {
     let setup = setup([text_and_call(r#"{"value": 4}"#), empty(), Reply::text(r#"{"value": 5}"#)]);
     let mut agent = setup.builder.output_mode(OutputMode::Prompt).build();
     let ctx = ToolContext::default();
@@ -52,7 +52,7 @@ async fn an_empty_answer_is_no_output_although_the_text_before_the_tools_fits() 
     assert_eq!(run.await.unwrap().value, Sum { value: 5 });
 }
 
-/// A provider whose models cannot be forced, or not always.
+/// A provider whose models cannot be forced to call a tool, or not in every request.
 struct Unforced(ScriptedProvider, ForcedCalls);
 
 impl Provider for Unforced {
@@ -76,7 +76,7 @@ impl Provider for Unforced {
 }
 
 #[tokio::test]
-async fn a_last_call_forces_the_output_tool_only_where_the_model_can_be_forced() {
+async fn last_call_forces_the_output_tool_only_if_possible() {
     let deep = ForcedCalls::NotWhileThinking { thinking_models: &["deep-"] };
     let by_request = ForcedCalls::NotWhileThinking { thinking_models: &["other-"] };
     let thinking = Some(ThinkingConfig::Adaptive);
@@ -95,7 +95,7 @@ async fn a_last_call_forces_the_output_tool_only_where_the_model_can_be_forced()
             .max_turns(1)
             .config(|config| config.on_limit = OnLimit::Finalize)
             .request(|request| request.thinking = thinking)
-            // Nobody can hide the output tool.
+            // A callback cannot hide the output tool.
             .prepare_turn(|turn| turn.retain_tools(|_| false))
             .build();
         let mut chat = Conversation::new();
@@ -112,7 +112,7 @@ async fn a_last_call_forces_the_output_tool_only_where_the_model_can_be_forced()
 }
 
 #[tokio::test]
-async fn a_landing_with_an_answer_that_does_not_fit_tells_it_and_leaves_no_message_of_a_user() {
+async fn invalid_output_at_a_limit_is_in_the_error_without_a_complaint() {
     for (mode, answer, raw) in [
         (OutputMode::Prompt, Reply::text("seven"), "seven"),
         (OutputMode::Tool, Reply::text("seven"), "seven"),
@@ -139,7 +139,7 @@ async fn a_landing_with_an_answer_that_does_not_fit_tells_it_and_leaves_no_messa
     }
 }
 
-/// Streams two calls with one id.
+/// A provider that streams two calls with the same id.
 struct Twice;
 
 impl Provider for Twice {
@@ -166,7 +166,7 @@ impl Provider for Twice {
     }
 }
 
-/// `look`, which only reads.
+/// The tool `look`, which only reads.
 struct Look(Act);
 
 impl ToolDyn for Look {
@@ -192,7 +192,7 @@ impl ToolDyn for Look {
 }
 
 #[tokio::test]
-async fn calls_with_one_id_begin_once_at_most_and_what_began_counts_and_is_told() {
+async fn calls_with_the_same_id_start_at_most_once_and_count() {
     let (log, hook, budget) =
         (Log::default(), Recorder::default(), Budget::new(UsageLimits::default()));
     let mut tools = ToolRegistry::new();
@@ -220,7 +220,7 @@ async fn calls_with_one_id_begin_once_at_most_and_what_began_counts_and_is_told(
     assert_eq!(chat.messages(), [Message::user("go")]);
 }
 
-/// Counts how often it is asked.
+/// A policy that counts its calls.
 struct Counts(Log);
 
 impl PermissionPolicy for Counts {
@@ -234,7 +234,7 @@ impl PermissionPolicy for Counts {
 }
 
 #[tokio::test]
-async fn a_person_is_not_asked_about_a_call_that_a_hook_skips() {
+async fn skipped_call_needs_no_approval() {
     let (setup, asked) =
         (setup([calls([json!({ "ask": "?" })]), Reply::text("done")]), Log::default());
     let skip = HookAction::Skip { reason: "not now".into() };
@@ -249,7 +249,7 @@ async fn a_person_is_not_asked_about_a_call_that_a_hook_skips() {
     assert_eq!(last_results(agent.messages()), ["c0: not now"]);
 }
 
-/// Hangs before the first tool call that it hears of.
+/// Hangs at the first tool call that it observes.
 #[derive(Clone, Default)]
 struct HangsOnce(Log);
 
@@ -257,7 +257,7 @@ impl ObservabilityHook for HangsOnce {
     async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
         if matches!(event, HookEvent::PreToolExecution { .. }) {
             self.0.push("asked");
-            // Asked about the call first, then about its decision.
+            // The first event is for the call itself, the second for the call with its decision.
             if self.0.count("asked") == 2 {
                 std::future::pending::<()>().await;
             }
@@ -267,7 +267,7 @@ impl ObservabilityHook for HangsOnce {
 }
 
 #[tokio::test]
-async fn a_decision_is_not_lost_with_a_run_that_is_dropped_inside_a_hook() {
+async fn decision_survives_a_drop_inside_a_hook() {
     let log = Log::default();
     let provider =
         ScriptedProvider::new([calls([json!({ "ask": "?", "text": "a" })]), Reply::text("done")]);
@@ -288,7 +288,7 @@ async fn a_decision_is_not_lost_with_a_run_that_is_dropped_inside_a_hook() {
     assert_eq!(log.count("start"), 0, "nothing began");
     assert_eq!(chat.pending().unwrap().calls, pending.calls);
     check_valid(chat.messages());
-    // The decisions stay in a session too.
+    // The decisions are also kept in a session.
     let mut session = Session::new("s", ".".into());
     chat.write_session(&mut session).unwrap();
     assert_eq!(Conversation::from_session(session), chat);
@@ -297,7 +297,7 @@ async fn a_decision_is_not_lost_with_a_run_that_is_dropped_inside_a_hook() {
 }
 
 #[tokio::test]
-async fn going_on_with_calls_that_wait_is_an_error_that_changes_nothing() {
+async fn continue_with_pending_calls_is_an_error_without_changes() {
     let provider = ScriptedProvider::new([calls([json!({ "ask": "?" })])]);
     let agent = Agent::builder(provider)
         .tools(registry(&Log::default()))
@@ -316,7 +316,7 @@ async fn going_on_with_calls_that_wait_is_an_error_that_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_cancelled_before_it_began_says_so_whichever_way_it_would_have_run() {
+async fn call_cancelled_before_it_began_is_reported_as_not_executed() {
     for parallel in [false, true] {
         let inputs = [json!({ "cancel": true }), json!({ "text": "b" })];
         let setup = setup([calls(inputs)]);
@@ -336,7 +336,7 @@ async fn a_call_that_was_cancelled_before_it_began_says_so_whichever_way_it_woul
     }
 }
 
-/// In place of `act`: cancels the run and ends.
+/// A replacement for `act` that cancels the run and returns.
 struct Stops(tokio_util::sync::CancellationToken);
 
 impl ToolDyn for Stops {
@@ -358,7 +358,7 @@ impl ToolDyn for Stops {
     }
 }
 
-/// Rejects answers that say "secret", a paused one with its beginning.
+/// Rejects responses that contain "secret". A rejected paused response is removed together with its beginning.
 struct NoSecrets;
 
 impl ModelLayer for NoSecrets {
@@ -379,7 +379,7 @@ impl ModelLayer for NoSecrets {
 }
 
 #[tokio::test]
-async fn of_an_answer_that_is_rejected_after_a_pause_nothing_stays() {
+async fn rejected_response_after_a_pause_is_removed_completely() {
     let paused = Reply::text("It is sec").stop_reason(StopReason::PauseTurn);
     let provider = ScriptedProvider::new([paused, Reply::text("ret"), Reply::text("fine")]);
     let agent = Agent::builder(provider).layer(NoSecrets).build();
@@ -392,7 +392,7 @@ async fn of_an_answer_that_is_rejected_after_a_pause_nothing_stays() {
 }
 
 #[tokio::test]
-async fn a_call_that_never_left_takes_no_tokens_of_a_budget() {
+async fn call_that_was_never_sent_charges_no_tokens() {
     for (cause, takes) in
         [(Box::new(Unsent("connection refused".into())) as BoxError, false), ("reset".into(), true)]
     {
@@ -410,7 +410,7 @@ async fn a_call_that_never_left_takes_no_tokens_of_a_budget() {
 }
 
 #[tokio::test]
-async fn the_result_says_which_tokens_are_estimated() {
+async fn result_shows_estimated_tokens() {
     let provider = ScriptedProvider::new([
         calls([json!({})]).usage(usage(10, 2)),
         Reply::text("forty-two").usage(TokenUsage::default()),
@@ -423,7 +423,7 @@ async fn the_result_says_which_tokens_are_estimated() {
     assert_eq!(result.usage.output_tokens, 2 + estimated.output_tokens);
 }
 
-/// Streams without a whole response as its last event.
+/// A provider whose stream does not end with a complete response.
 struct Events(std::sync::Mutex<Vec<Vec<StreamEvent>>>);
 
 impl Provider for Events {
@@ -438,7 +438,7 @@ impl Provider for Events {
 }
 
 #[tokio::test]
-async fn a_stream_that_ends_with_a_compaction_goes_on_and_its_passes_count() {
+async fn stream_that_ends_with_a_compaction_continues_and_counts_its_iterations() {
     let pass =
         |kind: &str| UsageIteration { kind: kind.into(), input_tokens: 7, ..Default::default() };
     let used = TokenUsage { iterations: Some(vec![pass("compaction")]), ..usage(7, 1) };
@@ -467,8 +467,8 @@ async fn a_stream_that_ends_with_a_compaction_goes_on_and_its_passes_count() {
 }
 
 #[tokio::test]
-async fn a_conversation_from_another_place_brings_its_own_size() {
-    // A large conversation, and then a small one in the same place.
+async fn restored_session_does_not_use_the_earlier_size() {
+    // The agent has a large conversation first, and then a small one.
     let (setup, ctx) = (
         setup([Reply::text("one").usage(usage(90_000, 1)), Reply::text("two")]),
         ToolContext::default(),
@@ -482,7 +482,7 @@ async fn a_conversation_from_another_place_brings_its_own_size() {
     assert!(sizes.last().unwrap().parse::<usize>().unwrap() < 1_000, "{sizes:?}");
 }
 
-/// Notes the sizes that it is told.
+/// Logs the sizes that it receives.
 #[derive(Clone)]
 struct Sizes(Log);
 
@@ -506,7 +506,7 @@ impl ContextStrategy for Sizes {
 }
 
 #[tokio::test]
-async fn keys_do_not_repeat_after_a_session_is_restored_with_the_same_run_id() {
+async fn keys_do_not_repeat_after_a_session_is_restored_with_its_run_id() {
     let keys = Log::default();
     let agent = |replies: [Reply; 2]| {
         let mut tools = ToolRegistry::new();
@@ -527,7 +527,7 @@ async fn keys_do_not_repeat_after_a_session_is_restored_with_the_same_run_id() {
     assert_ne!(keys[0], keys[1]);
 }
 
-/// Notes the key of its call, and whether somebody waits inside it.
+/// Logs the key of its call, and whether the context has a resumed approval.
 struct Keys(Log);
 
 impl ToolDyn for Keys {
@@ -551,14 +551,14 @@ impl ToolDyn for Keys {
 }
 
 #[tokio::test]
-async fn a_call_below_a_resumed_one_finds_no_state_that_is_not_its_own() {
+async fn call_below_a_resumed_call_gets_no_resumed_approval() {
     let log = Log::default();
     let mut tools = ToolRegistry::new();
     tools.register_dyn(Arc::new(Keys(log.clone())));
     let agent = Agent::builder(ScriptedProvider::new([calls([json!({})]), Reply::text("done")]))
         .tools(tools)
         .build();
-    // The context of a call that goes on with an agent that waited inside it.
+    // The context of a call that resumes its nested agent.
     let mut ctx =
         ToolContext { call_id: "c9".into(), run_id: "outer".into(), ..ToolContext::default() };
     let waiting = PendingApproval::new("inner", Vec::new());
@@ -568,8 +568,8 @@ async fn a_call_below_a_resumed_one_finds_no_state_that_is_not_its_own() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_polled_after_a_wake_of_its_own_ends() {
-    // A stream wakes its task for each event that it takes: the run must not wait for another wake.
+async fn stream_ends_when_polled_only_after_its_own_wake_ups() {
+    // A stream wakes its task for each event that it takes. The run must not need another wake-up.
     let setup = setup([Reply::text("done").chunk_chars(1)]);
     let mut agent = setup.builder.build();
     let ctx = ToolContext::default();
@@ -588,7 +588,7 @@ async fn a_run_that_is_polled_after_a_wake_of_its_own_ends() {
     assert!(count > 4);
 }
 
-/// An agent whose first call waits for a person, and its conversation.
+/// Returns an agent whose first call waits for an approval, and its conversation.
 async fn waiting(replies: [Reply; 2], log: &Log) -> (Agent, Conversation) {
     let agent = Agent::builder(ScriptedProvider::new(replies))
         .tools(registry(log))
@@ -602,7 +602,7 @@ async fn waiting(replies: [Reply; 2], log: &Log) -> (Agent, Conversation) {
 }
 
 #[tokio::test]
-async fn a_run_that_was_left_waiting_can_wait_on() {
+async fn run_left_waiting_can_wait_again() {
     let log = Log::default();
     let replies = [calls([json!({ "ask": "?" })]), Reply::text("done")];
     let (agent, mut chat) = waiting(replies, &log).await;
@@ -618,7 +618,7 @@ async fn a_run_that_was_left_waiting_can_wait_on() {
 }
 
 #[tokio::test]
-async fn nothing_waits_after_a_wait_that_was_dropped() {
+async fn handle_has_no_pending_calls_after_a_dropped_wait() {
     let log = Log::default();
     let replies = [calls([json!({ "ask": "?" })]), Reply::text("done")];
     let (agent, mut chat) = waiting(replies, &log).await;
@@ -633,7 +633,7 @@ async fn nothing_waits_after_a_wait_that_was_dropped() {
 }
 
 #[tokio::test]
-async fn an_answer_from_outside_ends_the_wait_of_calls() {
+async fn assistant_message_from_outside_closes_pending_calls() {
     let log = Log::default();
     let replies = [calls([json!({ "ask": "?" })]), Reply::text("done")];
     let (agent, mut chat) = waiting(replies, &log).await;
@@ -652,7 +652,7 @@ async fn an_answer_from_outside_ends_the_wait_of_calls() {
     assert_eq!(log.count("start"), 0);
 }
 
-/// Hands its token out, and hangs.
+/// Publishes its cancellation token, and hangs.
 struct Hangs(Arc<std::sync::Mutex<Option<tokio_util::sync::CancellationToken>>>);
 
 impl ToolDyn for Hangs {
@@ -675,7 +675,7 @@ impl ToolDyn for Hangs {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_takes_too_long_tells_what_it_started_elsewhere() {
+async fn tool_timeout_cancels_the_token_of_the_call() {
     let token = Arc::default();
     let mut tools = ToolRegistry::new();
     tools.register_dyn(Arc::new(Hangs(Arc::clone(&token))));

@@ -1,5 +1,5 @@
-//! Text that a hook rejects: it stays nowhere, what completed before it does, and in a stream it can be
-//! held back.
+//! Text that a hook rejects. It is stored nowhere, finished work before it is kept, and a stream can delay its text
+//! until the check.
 
 use std::pin::pin;
 
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// Rejects what says `bad`.
+/// Rejects texts that contain `bad`.
 #[derive(Clone, Default)]
 struct Guard {
     log: Log,
@@ -81,7 +81,7 @@ fn holding() -> Guard {
     Guard { holds_back: true, ..Guard::default() }
 }
 
-/// What a reader is shown, and what the hook says, in one log.
+/// Runs a stream. Returns the reader's events and the guard's actions in one log.
 async fn told(agent: &mut Chat<'_>, message: &str, log: &Log) -> Vec<String> {
     let ctx = ToolContext::default();
     let mut events = agent.run_stream(Message::user(message), &ctx).await;
@@ -107,7 +107,7 @@ fn user(text: &str) -> Message {
 }
 
 #[tokio::test]
-async fn rejected_input_leaves_the_history_as_it_was() {
+async fn rejected_input_leaves_the_history_unchanged() {
     for (way, earlier) in WAYS.into_iter().flat_map(|way| [(way, false), (way, true)]) {
         let first = earlier.then(|| Reply::text("hello"));
         let setup = setup(first.into_iter().chain([Reply::text("fine")]));
@@ -135,7 +135,7 @@ async fn rejected_input_leaves_the_history_as_it_was() {
         assert_eq!(setup.provider.calls(), usize::from(earlier));
         check_pairs(&after.log.lines());
         assert_eq!(after.log.count("Llm"), 2 * usize::from(earlier), "no call was made");
-        // It goes on with another message, and without the rejected one.
+        // The conversation continues with another message and without the rejected one.
         assert_eq!(agent.run_text("good", &ctx).await.unwrap().response, "fine");
         let sent = setup.provider.requests();
         assert!(!says(&sent.last().unwrap().messages, |_| true));
@@ -143,7 +143,7 @@ async fn rejected_input_leaves_the_history_as_it_was() {
 }
 
 #[tokio::test]
-async fn reminders_behind_rejected_input_leave_with_it() {
+async fn reminders_after_rejected_input_are_removed_too() {
     let setup = setup([Reply::text("fine")]);
     struct Briefly;
     impl Injector for Briefly {
@@ -161,7 +161,7 @@ async fn reminders_behind_rejected_input_leave_with_it() {
 }
 
 #[tokio::test]
-async fn what_passed_before_is_neither_checked_nor_taken_back_again() {
+async fn accepted_input_is_not_checked_or_removed_again() {
     let overloaded = || ProviderError::ServiceUnavailable("overloaded".into());
     let setup = setup([Reply::error(overloaded()), Reply::text("fine")]);
     let guard = Guard::default();
@@ -174,9 +174,9 @@ async fn what_passed_before_is_neither_checked_nor_taken_back_again() {
     assert_eq!(guard.log.lines()[..3], ["checks first", "checks bad", "checks good"]);
 }
 
-/// The hooks never saw the message of a run that was dropped before.
+/// Regression test. Before the fix, the hooks never saw the message of a run that was dropped before the check.
 #[tokio::test]
-async fn what_was_never_checked_is_checked_with_the_next_run() {
+async fn unchecked_input_is_checked_in_the_next_run() {
     let setup = setup([Reply::text("fine")]);
     let guard = Guard::default();
     let mut agent = setup.builder.hook(guard.clone()).build();
@@ -192,9 +192,9 @@ async fn what_was_never_checked_is_checked_with_the_next_run() {
     agent.run_text("good", &ctx).await.unwrap();
 }
 
-/// It is history, like what a model has answered.
+/// A message that was sent to a model is part of the history, as an answered one is.
 #[tokio::test]
-async fn what_went_to_a_model_is_not_new_for_the_layers_of_another_agent() {
+async fn sent_message_is_not_new_for_another_agent() {
     let down = ProviderError::ServiceUnavailable("down".into());
     let setup = setup([Reply::text("hello"), Reply::error(down), Reply::text("fine")]);
     let mut agent = setup.builder.build();
@@ -208,14 +208,14 @@ async fn what_went_to_a_model_is_not_new_for_the_layers_of_another_agent() {
 }
 
 #[tokio::test]
-async fn a_restored_or_repaired_history_is_checked_from_its_last_answer() {
+async fn restored_history_is_checked_from_its_last_response() {
     let history = vec![user("hi"), Message::assistant("hello"), user("unanswered")];
     let setup = setup([Reply::text("a"), Reply::text("b")]);
     let guard = Guard::default();
     let mut agent = setup.builder.messages(history).hook(guard.clone()).build();
     let ctx = ToolContext::default();
     agent.run_text("go", &ctx).await.unwrap();
-    // A result of no call: the history is repaired.
+    // The history has a result without a call, so it is repaired.
     let orphan =
         ContentBlock::ToolResult { tool_use_id: "x".into(), content: Vec::new(), is_error: false };
     let text = ContentBlock::Text("odd".into());
@@ -227,7 +227,7 @@ async fn a_restored_or_repaired_history_is_checked_from_its_last_answer() {
 }
 
 #[tokio::test]
-async fn rejected_results_make_room_for_a_notice() {
+async fn rejected_results_are_replaced_by_a_text() {
     for way in WAYS {
         let inputs = [json!({"text": "fine"}), json!({"text": "bad"})];
         let setup = setup([calls([json!({"text": "ok"})]), calls(inputs), Reply::text("done")]);
@@ -251,7 +251,7 @@ async fn rejected_results_make_room_for_a_notice() {
 }
 
 #[tokio::test]
-async fn results_beside_a_rejected_message_stay() {
+async fn results_beside_a_rejected_message_are_kept() {
     let setup = setup([calls([json!({"text": "bad"})]), Reply::text("done")]);
     let mut agent = setup.builder.hook(Guard::default()).build();
     let ctx = ToolContext::default();
@@ -272,7 +272,7 @@ async fn results_beside_a_rejected_message_stay() {
 }
 
 #[tokio::test]
-async fn a_rejected_answer_is_nowhere() {
+async fn rejected_response_is_stored_nowhere() {
     for way in WAYS {
         let setup =
             setup([calls([json!({})]), calls([json!({})]).with_text("bad"), Reply::text("fine")]);
@@ -297,7 +297,7 @@ async fn a_rejected_answer_is_nowhere() {
 }
 
 #[tokio::test]
-async fn a_stream_tells_no_rejected_message_and_held_back_no_word_of_it() {
+async fn rejected_message_is_not_streamed_and_buffered_text_is_not_shown() {
     let reply = || Reply::text("bad").thinking("hm", "signed").chunk_chars(2);
     let setup = setup([reply(), reply()]);
     let guard = Guard::default();
@@ -324,9 +324,9 @@ async fn a_stream_tells_no_rejected_message_and_held_back_no_word_of_it() {
     assert_eq!(agent.messages(), [user("go")]);
 }
 
-/// Another hook's wish counts as well: nobody reads an answer that is not kept.
+/// The action of another hook counts as well, because a response that is not kept must not be shown.
 #[tokio::test]
-async fn what_was_held_back_stays_so_whichever_hook_ends_the_run() {
+async fn buffered_text_is_not_shown_if_another_hook_ends_the_run() {
     let setup = setup([Reply::text("fine")]);
     let (guard, other) = (
         holding(),
@@ -340,7 +340,7 @@ async fn what_was_held_back_stays_so_whichever_hook_ends_the_run() {
 }
 
 #[tokio::test]
-async fn what_is_held_back_comes_in_order_after_the_check() {
+async fn buffered_events_keep_their_order_after_the_check() {
     let replies = || {
         [
             calls([json!({"text": "a"})]).with_text("Let me look").chunk_chars(6),
@@ -371,7 +371,7 @@ async fn what_is_held_back_comes_in_order_after_the_check() {
             "complete done",
         ]
     );
-    // The events are those of a run without a guard, each in its place.
+    // The events are the same, and in the same order, as without a guard.
     let ctx = ToolContext::default();
     let held: Vec<StreamEvent> = {
         let setup = crate::support::setup(replies());
@@ -384,7 +384,7 @@ async fn what_is_held_back_comes_in_order_after_the_check() {
 }
 
 #[tokio::test]
-async fn of_a_stream_that_broke_nothing_is_shown_when_it_is_held_back() {
+async fn broken_stream_shows_nothing_while_buffered() {
     let overloaded = || ProviderError::ServiceUnavailable("overloaded".into());
     let setup = setup([
         Reply::text("bad start").chunk_chars(3).fail_after(2, overloaded()),
@@ -415,7 +415,7 @@ async fn of_a_stream_that_broke_nothing_is_shown_when_it_is_held_back() {
     );
 }
 
-/// A durable context whose stream breaks within, and is tried again there.
+/// A durable context whose stream breaks and which retries by itself.
 struct TriesAgain;
 
 impl DurableContext for TriesAgain {
@@ -461,7 +461,7 @@ impl DurableContext for TriesAgain {
 }
 
 #[tokio::test]
-async fn the_deltas_of_a_durable_context_are_held_back_too() {
+async fn deltas_of_a_durable_context_are_buffered_too() {
     let setup = setup([Reply::text("unused")]);
     let guard = holding();
     let mut agent = setup.builder.hook(guard.clone()).durability(TriesAgain).build();
@@ -480,7 +480,7 @@ async fn the_deltas_of_a_durable_context_are_held_back_too() {
 }
 
 #[tokio::test]
-async fn a_rejected_last_call_leaves_no_notice_behind() {
+async fn rejected_last_call_leaves_no_notice() {
     for (answer, results) in [("bad", "ok"), ("fine", "bad")] {
         for way in WAYS {
             let call = calls([json!({"text": "x"})]);
@@ -488,7 +488,7 @@ async fn a_rejected_last_call_leaves_no_notice_behind() {
             let mut guard = of_results();
             guard.rejects_results = results == "bad";
             let builder = setup.builder.max_turns(1).on_limit(OnLimit::Finalize);
-            // Its results are bad, although its arguments are not.
+            // The results are rejected, the arguments are not.
             let spoiled = Spoils(results);
             let mut agent = builder.hook(guard).build();
             agent.tools_mut().add_middleware(spoiled);
@@ -503,7 +503,7 @@ async fn a_rejected_last_call_leaves_no_notice_behind() {
     }
 }
 
-/// Gives every call one result.
+/// Middleware that gives every call the same result.
 struct Spoils(&'static str);
 
 impl neuron_tool::ToolMiddleware for Spoils {
@@ -555,9 +555,9 @@ async fn results_of_approved_calls_are_checked_after_the_pause() {
     }
 }
 
-/// What was shown to be harmless in parts need not be so as a whole.
+/// Parts that are accepted one by one may have to be rejected as a whole.
 #[tokio::test]
-async fn a_paused_answer_is_judged_as_a_whole() {
+async fn paused_response_is_checked_as_a_whole() {
     for way in WAYS {
         let pause = neuron_types::StopReason::PauseTurn;
         let setup = setup([Reply::text("so b").stop_reason(pause), Reply::text("ad it is")]);
@@ -573,7 +573,7 @@ async fn a_paused_answer_is_judged_as_a_whole() {
 }
 
 #[tokio::test]
-async fn the_output_of_a_typed_run_is_named_to_the_hooks() {
+async fn guard_sees_the_output_tool_of_a_typed_run() {
     let output = |value: &str| Reply::tool_call("1", "final_output", json!({ "value": value }));
     let setup = setup([output("bad"), output("fine")]);
     let guard = Guard::default();
@@ -587,7 +587,7 @@ async fn the_output_of_a_typed_run_is_named_to_the_hooks() {
     assert_eq!(guard.log.lines(), ["checks go", judged, "checks again", judged]);
 }
 
-/// Puts a summary in the place of all but the last messages.
+/// Replaces all but the last messages by a summary.
 struct Summarise {
     keep: usize,
 }
@@ -610,7 +610,7 @@ impl ContextStrategy for Summarise {
 }
 
 #[tokio::test]
-async fn after_a_compaction_only_what_is_new_is_checked_and_taken_back() {
+async fn only_new_messages_are_checked_and_removed_after_a_compaction() {
     for (keep, left) in [(1, vec![user("a summary")]), (0, vec![])] {
         let provider =
             neuron_testing::ScriptedProvider::new([Reply::text("one"), Reply::text("two")]);
@@ -621,7 +621,7 @@ async fn after_a_compaction_only_what_is_new_is_checked_and_taken_back() {
         let ctx = ToolContext::default();
         agent.run_text("c", &ctx).await.unwrap();
         assert_eq!(agent.messages().len(), 4);
-        // Compacted with the new message, or into something that has it too.
+        // The compaction either keeps the new message, or puts it into the summary.
         let outcome = agent.run_text("bad", &ctx).await;
         if keep == 1 {
             outcome.unwrap_err();
@@ -634,9 +634,9 @@ async fn after_a_compaction_only_what_is_new_is_checked_and_taken_back() {
     }
 }
 
-/// Dropped or cancelled at any moment, a rejected text that was seen to be one does not come back.
+/// A run that is dropped at any time while text is buffered leaves a valid history.
 #[tokio::test]
-async fn dropped_at_any_event_of_a_held_back_stream_the_history_is_valid() {
+async fn dropped_buffered_stream_leaves_a_valid_history() {
     for events_read in 0..14 {
         let replies = [calls([json!({"text": "a"})]).with_text("Let me look"), Reply::text("done")];
         let setup = setup(replies.into_iter().chain([Reply::text("next"), Reply::text("more")]));
@@ -653,9 +653,9 @@ async fn dropped_at_any_event_of_a_held_back_stream_the_history_is_valid() {
     }
 }
 
-/// A hook that waits after the guard, when the run is dropped.
+/// The run is dropped while a hook after the guard is still waiting.
 #[tokio::test]
-async fn what_is_rejected_is_gone_before_anybody_else_is_told() {
+async fn rejected_input_is_removed_before_other_hooks_are_notified() {
     struct Hangs;
     impl ObservabilityHook for Hangs {
         async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
@@ -675,9 +675,9 @@ async fn what_is_rejected_is_gone_before_anybody_else_is_told() {
     assert_eq!(agent.messages(), []);
 }
 
-/// A limit, or a hook that does not reject, ends a run with the history as it is.
+/// A limit, or a hook that ends the run without a rejection, leaves the history unchanged.
 #[tokio::test]
-async fn only_a_hook_that_rejects_takes_back() {
+async fn only_a_rejection_removes_messages() {
     let terminate = HookAction::Terminate { reason: "no".into() };
     let setup = setup([Reply::text("unused")]);
     let other = Recorder::answering("PreLlm", terminate);

@@ -1,4 +1,4 @@
-//! What injectors say, where it stands, and how often.
+//! Text, position and number of the system messages that injectors add.
 
 use neuron_context::{
     ContextSection, InjectionTrigger, PersistentContext, SlidingWindowStrategy, SystemInjector,
@@ -20,7 +20,7 @@ fn injector(rules: impl IntoIterator<Item = (InjectionTrigger, &'static str)>) -
     injector
 }
 
-/// Where the system messages stand: their texts, and a dot for each other message.
+/// Returns the history with the text of each system message in parentheses, and a dot for each other message.
 fn marks(messages: &[Message]) -> String {
     let mark = |message: &Message| match message.role {
         Role::System => format!("({})", message.text()),
@@ -30,7 +30,7 @@ fn marks(messages: &[Message]) -> String {
 }
 
 #[tokio::test]
-async fn reminders_stand_at_the_end_and_what_was_sent_before_stays() {
+async fn reminders_are_added_at_the_end_without_changing_sent_messages() {
     for way in WAYS {
         let replies = (0..5).map(|_| calls([json!({})])).chain([Reply::text("done")]);
         let setup = setup(replies);
@@ -49,7 +49,7 @@ async fn reminders_stand_at_the_end_and_what_was_sent_before_stays() {
 }
 
 #[tokio::test]
-async fn turns_count_over_all_runs() {
+async fn turns_count_across_runs() {
     let setup = setup(["1", "2", "3"]);
     let mut agent =
         setup.builder.injector(injector([(InjectionTrigger::EveryNTurns(2), "brief")])).build();
@@ -60,10 +60,10 @@ async fn turns_count_over_all_runs() {
 }
 
 #[tokio::test]
-async fn a_threshold_is_said_once_while_the_model_sees_it() {
+async fn threshold_reminder_is_added_once_while_visible() {
     let replies = (0..4).map(|_| calls([json!({})])).chain([Reply::text("done")]);
     let setup = setup(replies);
-    // From the second turn on.
+    // The threshold is reached from the second turn on.
     let rule = (InjectionTrigger::OnTokenThreshold(15), "long");
     let mut agent = setup.builder.injector(injector([rule])).build();
     agent.run_text("go", &ToolContext::default()).await.unwrap();
@@ -71,7 +71,7 @@ async fn a_threshold_is_said_once_while_the_model_sees_it() {
 }
 
 #[tokio::test]
-async fn functions_see_the_session() {
+async fn injector_receives_the_session_state() {
     let in_srv = |state: &SessionState| {
         state.cwd.starts_with("/srv")
             && state.event_count == 1
@@ -95,7 +95,7 @@ async fn functions_see_the_session() {
 }
 
 #[tokio::test]
-async fn of_equal_reminders_a_compaction_keeps_the_newest() {
+async fn compaction_keeps_only_the_newest_of_equal_reminders() {
     let replies = (0..8).map(|_| calls([json!({})])).chain([Reply::text("done")]);
     let provider = ScriptedProvider::new(replies);
     let mut agent = Chat::builder(provider.clone(), SlidingWindowStrategy::new(3, 70))
@@ -115,7 +115,7 @@ async fn of_equal_reminders_a_compaction_keeps_the_newest() {
 }
 
 #[tokio::test]
-async fn a_call_that_failed_is_made_again_with_one_reminder() {
+async fn repeated_call_has_one_reminder() {
     struct Always;
     impl Injector for Always {
         fn injections(&self, point: &InjectionPoint<'_>) -> Vec<String> {
@@ -136,7 +136,7 @@ async fn a_call_that_failed_is_made_again_with_one_reminder() {
 }
 
 #[tokio::test]
-async fn a_persistent_context_follows_the_system_prompt() {
+async fn persistent_context_follows_the_system_prompt() {
     let context = || {
         let mut context = PersistentContext::new();
         let (label, content) = ("Role".into(), "You are terse.".into());

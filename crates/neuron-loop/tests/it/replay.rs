@@ -1,5 +1,5 @@
-//! A durable run asks its context for the same in the same order, however often it is replayed and
-//! wherever it continues as a new execution.
+//! A durable run makes the same calls of its context in the same order, in every replay and in every division into
+//! executions.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::support::*;
 
 type Agent = Chat<'static>;
 
-/// What the model does, and how the agent is built.
+/// The model's responses and the settings of the agent.
 #[derive(Debug, Clone)]
 struct Case {
     answers: Vec<Answer>,
@@ -35,11 +35,11 @@ struct Case {
 #[derive(Debug, Clone)]
 enum Answer {
     Tools(Vec<Value>),
-    /// Tools, and usage as a provider reports it that counts otherwise.
+    /// Calls tools, and reports usage of a provider that counts differently.
     Counted(usize),
-    /// Tools, without usage.
+    /// Calls tools, and reports no usage.
     Uncounted,
-    /// A tool that does not exist.
+    /// Calls a tool that does not exist.
     Unknown,
     Paused,
     Refused,
@@ -51,7 +51,7 @@ enum Answer {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Strategy_ {
     Window(usize, usize),
-    /// By a model, through the context.
+    /// Summarises with a model, through the durable context.
     Summary(usize, usize),
 }
 
@@ -124,8 +124,8 @@ impl Case {
         agent
     }
 
-    /// Runs to the end, in as many executions as the context wants; then replays each of them from its
-    /// journal alone.
+    /// Runs to the end in as many executions as the context requests, and then replays each execution from its journal
+    /// alone.
     async fn outcome(&self, way: Way, continue_at: impl IntoIterator<Item = usize>) -> Outcome {
         let (log, hook) = (Log::default(), Recorder::default());
         let world = self.world(&log);
@@ -294,7 +294,7 @@ fn case() -> impl Strategy<Value = Case> {
     )
 }
 
-/// Says where two lists part, and not all of both.
+/// Compares two lists. On failure, shows only the first difference.
 #[track_caller]
 fn same(list: &[String], expected: &[String]) {
     for (index, (line, expected)) in list.iter().zip(expected).enumerate() {
@@ -310,9 +310,9 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
 
-    /// In whatever way it runs, wherever it continues as new, and each time that it is replayed.
+    /// In every way to run, in every division into executions, and in every replay.
     #[test]
-    fn a_run_is_the_same_wherever_it_continues_as_new(
+    fn run_is_the_same_in_every_division_into_executions(
         case in case(),
         turns in vec(any::<bool>(), 0..24),
         way in prop_oneof![Just(Way::Run), Just(Way::Stream), Just(Way::Step)],
@@ -328,7 +328,7 @@ proptest! {
     }
 }
 
-/// All that the journal is for, in one run.
+/// A run that uses everything that a journal records.
 fn everything() -> Case {
     let ask = json!({"ask": "sure?", "text": "asked"});
     let long = json!({"text": "long ".repeat(60)});
@@ -336,7 +336,7 @@ fn everything() -> Case {
         answers: vec![
             Answer::Tools(vec![json!({"text": "a"}), json!({"retry": "again"}), long.clone()]),
             Answer::Tools(vec![ask, long.clone(), json!({"fail": "broken"})]),
-            // The summary.
+            // The response of the summary.
             Answer::Final,
             Answer::Tools(vec![long]),
             Answer::Final,
@@ -352,7 +352,7 @@ fn everything() -> Case {
 }
 
 #[tokio::test]
-async fn a_run_with_everything_is_the_same_in_every_way_and_however_it_is_split() {
+async fn complete_run_is_the_same_in_every_way_and_division() {
     let case = everything();
     let whole = case.outcome(Way::Run, []).await;
     let count = |part: &str| whole.events.iter().filter(|line| line.contains(part)).count();
@@ -366,7 +366,7 @@ async fn a_run_with_everything_is_the_same_in_every_way_and_however_it_is_split(
     assert!(whole.turns >= 4 && whole.steps.iter().any(|step| step.starts_with("signal")));
     for way in WAYS {
         for subset in 0..64_usize {
-            // Each turn alone, pairs and runs of them; a new execution asks once more.
+            // Divided after each turn alone, and after several turns. A new execution asks once more.
             let chosen = (0..6).filter(|turn| subset >> turn & 1 == 1);
             let chosen = chosen.enumerate().map(|(before, turn)| turn + before);
             let split = case.outcome(way, chosen).await;
@@ -378,9 +378,9 @@ async fn a_run_with_everything_is_the_same_in_every_way_and_however_it_is_split(
     }
 }
 
-/// The process dies after each step and begins again with what is journaled.
+/// The process ends after each step, and a new one starts from the journal.
 #[tokio::test]
-async fn a_run_goes_on_from_every_step_of_its_journal() {
+async fn run_continues_from_every_step_of_its_journal() {
     let case = everything();
     let (log, budget) = (Log::default(), || Budget::new(UsageLimits::default()));
     let world = case.world(&log);

@@ -1,4 +1,4 @@
-//! Scopes: every poll of an operation runs inside them, and they learn of its end.
+//! Hook scopes. Every poll of an operation runs inside its scopes, and each scope receives the outcome.
 
 use std::cell::RefCell;
 
@@ -14,7 +14,7 @@ use crate::journal::{Journal, Journaled, World};
 use crate::support::*;
 
 thread_local! {
-    /// The scopes that are entered, as a tracing subscriber would see them.
+    /// The names of the entered scopes, as a tracing subscriber would see them.
     static ENTERED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -80,7 +80,7 @@ impl ObservabilityHook for Scoping {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_poll_is_inside_the_operations_scopes_and_parallel_tools_stay_apart() {
+async fn every_poll_runs_inside_the_scopes_of_its_operation() {
     for way in WAYS {
         let setup = setup([
             calls([json!({"delay": 20, "text": "a"}), json!({"delay": 10, "text": "b"})]),
@@ -114,10 +114,9 @@ async fn every_poll_is_inside_the_operations_scopes_and_parallel_tools_stay_apar
     }
 }
 
-/// They stood in no scope, because the loop could not tell them apart.
+/// Regression test. Before the fix, these tools ran in no scope, because the loop could not distinguish them.
 #[tokio::test(start_paused = true)]
-async fn parallel_tools_of_a_durable_run_are_inside_their_own_scopes_and_replayed_ones_do_not_run()
-{
+async fn parallel_durable_tools_run_in_their_scopes_and_replayed_ones_do_not_run() {
     for way in WAYS {
         for parallel in [false, true] {
             let Setup { log, builder, .. } = setup(Vec::<Reply>::new());
@@ -179,7 +178,7 @@ async fn parallel_tools_of_a_durable_run_are_inside_their_own_scopes_and_replaye
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_operation_ends_and_a_dropped_one_is_dropped() {
+async fn cancelled_operation_ends_its_scope_and_dropped_one_drops_it() {
     let second = std::time::Duration::from_secs(1);
     let setup = setup([calls([json!({"hang": true})]), calls([json!({"hang": true})])]);
     let hook = Scoping(setup.log.clone());

@@ -1,4 +1,4 @@
-//! Conversations that go on in another agent.
+//! Conversations that another agent continues.
 
 use neuron_context::{InjectionTrigger, SlidingWindowStrategy, SystemInjector};
 use neuron_loop::LoopError;
@@ -11,12 +11,12 @@ use serde_json::json;
 use crate::approval::ByArguments;
 use crate::support::*;
 
-/// As a storage would: as data, in another process.
+/// Serialises and deserialises the session, as a storage would.
 fn stored(session: &Session) -> Session {
     serde_json::from_str(&serde_json::to_string(session).unwrap()).unwrap()
 }
 
-/// A session after a run with a tool.
+/// Returns a session after a run with one tool call.
 async fn after_a_run() -> Session {
     let setup = setup([calls([json!({"text": "found"})]), Reply::text("Done.")]);
     let mut agent = setup.builder.build();
@@ -30,7 +30,7 @@ async fn after_a_run() -> Session {
 }
 
 #[tokio::test]
-async fn the_model_sees_the_whole_history_again() {
+async fn restored_agent_sends_the_whole_history() {
     let session = after_a_run().await;
     for way in WAYS {
         let setup = setup([calls([json!({"text": "again"})]), Reply::text("Yes.")]);
@@ -50,7 +50,7 @@ async fn the_model_sees_the_whole_history_again() {
 }
 
 #[tokio::test]
-async fn usage_goes_on_and_a_runs_own_begins_anew() {
+async fn total_usage_continues_and_run_usage_starts_at_zero() {
     let session = after_a_run().await;
     let before = session.state.token_usage.clone();
     assert!(before.total_tokens() > 0);
@@ -71,7 +71,7 @@ async fn usage_goes_on_and_a_runs_own_begins_anew() {
 }
 
 #[tokio::test]
-async fn writing_leaves_what_is_the_users() {
+async fn write_session_keeps_values_of_the_user() {
     let setup = setup(["Hello."]);
     let mut agent = setup.builder.build();
     agent.run_text("Hi", &ToolContext::default()).await.unwrap();
@@ -107,9 +107,9 @@ async fn second_write_keeps_the_messages_of_the_first() {
     assert_eq!(places(&session)[..2], before);
 }
 
-/// A process that ended in the middle of a run stored what there was.
+/// The session of a process that ended during a run.
 #[tokio::test]
-async fn a_history_that_ends_within_tool_calls_is_taken() {
+async fn history_that_ends_within_tool_calls_is_accepted() {
     let whole = after_a_run().await;
     for length in 0..=whole.messages.len() {
         for way in WAYS {
@@ -139,7 +139,7 @@ async fn results_without_calls_are_repaired() {
 }
 
 #[tokio::test]
-async fn an_open_question_can_be_continued() {
+async fn unanswered_message_can_be_continued() {
     let mut session = Session::new("s", ".".into());
     session.messages = vec![Message::user("What is Rust?")];
     let setup = setup(["A language."]);
@@ -151,7 +151,7 @@ async fn an_open_question_can_be_continued() {
 }
 
 #[tokio::test]
-async fn a_session_of_ten_thousand_messages() {
+async fn session_of_ten_thousand_messages_is_restored() {
     let mut session = Session::new("s", ".".into());
     session.messages = (0..5000)
         .flat_map(|turn| {
@@ -169,9 +169,9 @@ async fn a_session_of_ten_thousand_messages() {
     assert_eq!(agent.messages_since(&session).unwrap().len(), 2);
 }
 
-/// An agent that had another conversation has nothing of it left.
+/// An agent that restores a session keeps no part of its earlier conversation.
 #[tokio::test]
-async fn what_the_agent_had_before_is_gone() {
+async fn restored_session_replaces_the_earlier_conversation() {
     let session = after_a_run().await;
     let mut injector = SystemInjector::new();
     injector.add_rule(InjectionTrigger::EveryNTurns(2), "brief".into());
@@ -189,7 +189,7 @@ async fn what_the_agent_had_before_is_gone() {
         requests[index].messages.iter().map(Message::text).collect()
     };
     assert!(!texts(1).contains(&"a secret".into()));
-    // The turns of this conversation count for reminders: its third call, and its fifth.
+    // The turns of the restored conversation count for reminders. They are added at its third and fifth model call.
     assert!(texts(1).contains(&"brief".into()));
     agent.run_text("go", &ToolContext::default()).await.unwrap();
     let last = setup.provider.requests().pop().unwrap().messages;
@@ -197,7 +197,7 @@ async fn what_the_agent_had_before_is_gone() {
 }
 
 #[tokio::test]
-async fn a_run_that_waits_still_waits_in_its_session() {
+async fn pending_run_stays_pending_in_its_session() {
     let setup = setup([calls([json!({"ask": "really?"})]), Reply::text("Yes.")]);
     let mut agent = setup.builder.permission_policy(ByArguments).pause_for_approval(true).build();
     let ctx = ToolContext::default();
@@ -216,7 +216,7 @@ async fn a_run_that_waits_still_waits_in_its_session() {
 }
 
 #[tokio::test]
-async fn an_empty_session_is_an_empty_conversation() {
+async fn empty_session_is_an_empty_conversation() {
     let setup = setup(["Hello."]);
     let mut agent = setup.builder.build();
     agent.run_text("before", &ToolContext::default()).await.unwrap();
@@ -228,7 +228,7 @@ async fn an_empty_session_is_an_empty_conversation() {
 }
 
 #[tokio::test]
-async fn only_what_is_new_needs_to_be_appended() {
+async fn messages_since_returns_only_new_messages() {
     let session = after_a_run().await;
     let setup = setup(["Yes.", "No."]);
     let mut agent = setup.builder.build();
@@ -241,7 +241,7 @@ async fn only_what_is_new_needs_to_be_appended() {
     appended.messages.extend_from_slice(new);
     assert_eq!(appended.messages, agent.messages());
 
-    // Another beginning: a compaction, or another conversation.
+    // The conversation begins differently, after a compaction or because it is another one.
     let mut other = session.clone();
     other.messages[0] = Message::user("another");
     assert_eq!(agent.messages_since(&other), None);
@@ -249,9 +249,9 @@ async fn only_what_is_new_needs_to_be_appended() {
     assert_eq!(agent.messages_since(&other), None);
 }
 
-/// The events of a run that goes on are those of any other.
+/// The events of a continued run are the same as of any other run.
 #[tokio::test]
-async fn a_stream_goes_on_too() {
+async fn restored_conversation_can_be_streamed() {
     let session = after_a_run().await;
     let setup = setup(["Yes."]);
     let mut agent = setup.builder.build();

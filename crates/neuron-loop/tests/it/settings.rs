@@ -1,4 +1,4 @@
-//! What every call of the model is asked for: set by the builder, read and changed on the agent.
+//! The settings of model requests, set by the builder and changed on the agent.
 
 use neuron_loop::{LoopConfig, RequestSettings};
 use neuron_testing::{Reply, ScriptedProvider};
@@ -15,7 +15,7 @@ fn management() -> ContextManagement {
     ContextManagement { edits: vec![ContextEdit::Compact { strategy: "compact".into() }] }
 }
 
-/// A request in which every setting has a value of its own.
+/// Returns a request in which every setting has a distinct value.
 fn full(messages: Vec<Message>) -> CompletionRequest {
     CompletionRequest {
         model: "large".into(),
@@ -36,7 +36,7 @@ fn full(messages: Vec<Message>) -> CompletionRequest {
 }
 
 #[tokio::test]
-async fn every_setting_of_the_builder_is_in_every_request_in_each_of_the_three_ways() {
+async fn builder_settings_are_sent_in_every_request() {
     for way in WAYS {
         let setup = setup([calls([json!({})]), Reply::text("done")]);
         let mut agent = setup
@@ -65,7 +65,7 @@ async fn every_setting_of_the_builder_is_in_every_request_in_each_of_the_three_w
 }
 
 #[tokio::test]
-async fn settings_of_a_whole_configuration_are_sent_too() {
+async fn settings_of_a_whole_configuration_are_sent() {
     let provider = ScriptedProvider::new([Reply::text("hi")]);
     let request = RequestSettings { max_tokens: Some(5), ..Default::default() };
     let config = LoopConfig { request: request.clone(), ..Default::default() };
@@ -78,7 +78,7 @@ async fn settings_of_a_whole_configuration_are_sent_too() {
 }
 
 #[tokio::test]
-async fn settings_that_are_changed_on_the_agent_hold_from_the_next_call_on() {
+async fn changed_settings_apply_from_the_next_call() {
     for way in WAYS {
         let setup = setup((0..3).map(|_| Reply::text("hi")));
         let mut agent =
@@ -111,7 +111,7 @@ async fn settings_that_are_changed_on_the_agent_hold_from_the_next_call_on() {
     }
 }
 
-/// Writes down the model of every event.
+/// Logs the model that each hook event names.
 struct Models(Log);
 
 impl ObservabilityHook for Models {
@@ -130,7 +130,7 @@ impl ObservabilityHook for Models {
 }
 
 #[tokio::test]
-async fn hooks_are_told_the_model_from_the_first_event_on() {
+async fn hooks_see_the_model_from_the_first_event_on() {
     let log = Log::default();
     let setup = setup([Reply::text("hi"), Reply::text("hi")]);
     let mut agent = setup.builder.model("small").hook(Models(log.clone())).build();

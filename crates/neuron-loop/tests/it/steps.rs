@@ -1,4 +1,4 @@
-//! A run step by step, and steps that are dropped half-way.
+//! Runs step by step, and steps that are dropped halfway.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::support::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The results of a step that was dropped were handed out for calls of a later one with the same
+/// Regression test. Before the fix, the results of a dropped step were returned for calls of a later step with the same
 /// ids.
 #[tokio::test(start_paused = true)]
-async fn a_step_after_a_dropped_one_finishes_its_batch_and_each_reports_its_own_results() {
+async fn step_after_a_dropped_step_finishes_the_batch_with_its_own_results() {
     let setup = setup([
         calls([json!({"text": "old"}), json!({"hang": true})]),
         calls([json!({"text": "new"})]),
@@ -39,7 +39,7 @@ async fn a_step_after_a_dropped_one_finishes_its_batch_and_each_reports_its_own_
     }
 }
 
-/// Takes a second, once, at the first event whose line begins so.
+/// Takes one second, once, at the first event whose line starts with the text.
 struct SlowAt(&'static str, AtomicBool, Recorder);
 
 impl SlowAt {
@@ -67,9 +67,9 @@ impl ObservabilityHook for SlowAt {
     }
 }
 
-/// A step that was dropped while the hooks were told of the end took the answer with it.
+/// Regression test. Before the fix, a step that was dropped during the end notification lost the response.
 #[tokio::test(start_paused = true)]
-async fn the_outcome_of_a_step_that_was_dropped_is_handed_out_by_the_next() {
+async fn outcome_of_a_dropped_step_is_returned_by_the_next() {
     for event in ["RunEnd", "SessionEnd"] {
         let setup = setup([Reply::text("done")]);
         let recorder = Recorder::default();
@@ -86,9 +86,10 @@ async fn the_outcome_of_a_step_that_was_dropped_is_handed_out_by_the_next() {
     }
 }
 
-/// A first step that was dropped in the hook of the session's start left the run unannounced.
+/// Regression test. Before the fix, a first step that was dropped in the hook's `SessionStart` left the run
+/// unannounced.
 #[tokio::test(start_paused = true)]
-async fn a_run_whose_first_step_was_dropped_is_announced_by_the_next() {
+async fn run_is_announced_after_a_dropped_first_step() {
     let setup = setup([Reply::text("done")]);
     let recorder = Recorder::default();
     let mut agent = setup.builder.hook(SlowAt::new("SessionStart", &recorder)).build();
@@ -101,7 +102,7 @@ async fn a_run_whose_first_step_was_dropped_is_announced_by_the_next() {
 }
 
 #[tokio::test]
-async fn what_a_run_has_used_can_be_read_between_steps() {
+async fn usage_can_be_read_between_steps() {
     let setup = setup([calls([json!({})]), Reply::text("done")]);
     let mut agent = setup.builder.build();
     let ctx = ToolContext::default();
@@ -111,9 +112,9 @@ async fn what_a_run_has_used_can_be_read_between_steps() {
     assert!(steps.usage().total_tokens() > 0);
 }
 
-/// A message that broke the history stayed in it until the next turn began, if ever.
+/// Regression test. Before the fix, an invalid history stayed invalid until the next turn began.
 #[tokio::test]
-async fn the_history_is_valid_at_once_after_an_odd_message() {
+async fn history_is_valid_immediately_after_an_invalid_message() {
     let lost = ContentBlock::ToolUse { id: "lost".into(), name: "act".into(), input: json!({}) };
     let odd = [
         Message { role: Role::Assistant, content: vec![lost.clone()] },
@@ -151,9 +152,10 @@ async fn the_history_is_valid_at_once_after_an_odd_message() {
     }
 }
 
-/// With only system messages, the answer became the first message that is none.
+/// Regression test. Before the fix, in a conversation of system messages only, the response became its first other
+/// message.
 #[tokio::test]
-async fn a_conversation_of_system_messages_alone_is_not_sent() {
+async fn conversation_of_system_messages_is_not_sent() {
     let setup = setup([Reply::text("done")]);
     let mut agent = setup.builder.messages(vec![Message::system("s")]).build();
     let ctx = ToolContext::default();

@@ -1,4 +1,4 @@
-//! Runs that end on a condition of the user's.
+//! Runs that end because a `stop_when` condition is met.
 
 use neuron_testing::Reply;
 use neuron_types::{Message, StopReason, ToolContext};
@@ -15,7 +15,7 @@ fn replies() -> Vec<Reply> {
 }
 
 #[tokio::test]
-async fn a_condition_that_is_met_ends_the_run_with_the_answer_whose_tools_ran() {
+async fn met_condition_ends_the_run_after_the_tools_of_the_response() {
     for way in WAYS {
         for parallel in [false, true] {
             let setup = setup(replies());
@@ -36,14 +36,14 @@ async fn a_condition_that_is_met_ends_the_run_with_the_answer_whose_tools_ran() 
             check_valid(agent.messages());
             check_pairs(&hook.log.lines());
             assert_eq!(hook.log.count("RunEnd ok 2"), 1);
-            // The next run goes on from there: what it started counts anew.
+            // The next run continues the conversation, and its counters start at zero.
             assert_eq!(run(way, &mut agent, &ctx).await.unwrap().response, "done");
         }
     }
 }
 
 #[tokio::test]
-async fn one_of_several_conditions_is_enough_and_without_tools_none_is_asked() {
+async fn any_condition_ends_the_run_and_none_is_checked_without_tools() {
     let asked = Log::default();
     for way in WAYS {
         for met in [0, 1, 2] {
@@ -61,21 +61,21 @@ async fn one_of_several_conditions_is_enough_and_without_tools_none_is_asked() {
             assert_eq!(result.turns, if met == 0 { 3 } else { 1 });
         }
     }
-    // Twice where it is not met, and never after the answer without tools.
+    // Checked twice if it is not met, and never after the response without tools.
     assert_eq!(asked.lines().len(), WAYS.len() * 4);
     assert_eq!(asked.count("3 "), 0);
     assert_eq!(asked.count("true"), asked.lines().len());
 }
 
 #[tokio::test]
-async fn a_step_tells_of_the_tools_first_and_then_of_the_end() {
+async fn step_reports_the_tools_and_the_next_one_the_end() {
     let setup = setup(replies());
     let mut agent = setup.builder.stop_when(|run| run.called("act")).build();
     let ctx = ToolContext::default();
     let mut steps = agent.run_step(Message::user("go"), &ctx);
     let Some(Ok(Step::Tools { results, .. })) = steps.next().await else { panic!("tools first") };
     assert_eq!(results.len(), 2);
-    // What was done counts, also when the run is cancelled then.
+    // The finished step counts, even if the run is cancelled now.
     ctx.cancellation_token.cancel();
     let Some(Ok(Step::Ended(result))) = steps.next().await else { panic!("then the end") };
     assert_eq!(result.response, "Let me see.");
@@ -83,7 +83,7 @@ async fn a_step_tells_of_the_tools_first_and_then_of_the_end() {
 }
 
 #[tokio::test]
-async fn a_batch_that_fails_or_is_cancelled_is_no_reason_to_ask() {
+async fn failed_or_cancelled_batch_checks_no_condition() {
     for way in WAYS {
         let failing = setup([calls([json!({"fail": "no"})]), Reply::text("done")]);
         let mut agent = failing.builder.stop_when(|_| true).build();
@@ -103,7 +103,7 @@ async fn a_batch_that_fails_or_is_cancelled_is_no_reason_to_ask() {
 }
 
 #[tokio::test]
-async fn what_a_provider_says_of_an_answer_with_tools_is_in_the_result() {
+async fn stop_reason_of_a_response_with_tools_is_in_the_result() {
     let reply = calls([json!({})]).stop_reason(StopReason::EndTurn);
     let provider = neuron_testing::ScriptedProvider::new([reply]);
     let mut agent = Chat::builder(provider, window())
@@ -114,9 +114,9 @@ async fn what_a_provider_says_of_an_answer_with_tools_is_in_the_result() {
     assert_eq!(result.stop_reason, StopReason::EndTurn);
 }
 
-/// The answer was empty.
+/// Regression test. Before the fix, the response was empty.
 #[tokio::test]
-async fn a_message_that_is_added_after_the_last_step_leaves_the_answer() {
+async fn message_added_after_the_last_step_keeps_the_response() {
     let setup = setup([calls([json!({})]).with_text("I act")]);
     let mut agent = setup.builder.stop_when(|run| run.called("act")).build();
     let ctx = ToolContext::default();

@@ -1,4 +1,4 @@
-//! Storing a conversation while it runs: what is written when, who notices whom, and what a crash leaves.
+//! Time of each write while a conversation runs, conflicts between writers, and the state after a crash.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// A storage that notes each write, and hangs at one of them, before or after it happens.
+/// A storage that logs each write, and hangs before or after one of them.
 #[derive(Clone, Default)]
 struct Noted {
     inner: Arc<InMemorySessionStorage>,
@@ -102,20 +102,20 @@ fn agent(replies: impl IntoIterator<Item = Reply>, log: &Log) -> Agent {
 }
 
 #[tokio::test]
-async fn what_is_settled_is_appended_and_nothing_is_written_twice() {
+async fn final_messages_are_appended_and_written_once() {
     let (storage, log) = (Noted::default(), Log::default());
     let session = SessionHandle::new(storage.clone(), "chat-42");
     let mut chat = session.load().await.unwrap();
     assert!(chat.messages().is_empty());
     agent(replies(), &log).run(&mut chat, "go").store(&session).await.unwrap();
-    // The message; the answer waits for its results; then both; then the end.
+    // First the message, then the response with open results, then both, then the end of the run.
     assert_eq!(storage.log.lines(), ["create 1", "append 0", "append 2", "append 1"]);
     let loaded = session.load().await.unwrap();
     assert_eq!((loaded.messages(), loaded.usage()), (chat.messages(), chat.usage()));
     let stored = storage.inner.load("chat-42").await.unwrap();
     assert_eq!(stored.messages, chat.messages());
 
-    // Another process goes on.
+    // Another process continues.
     let other = SessionHandle::new(storage.clone(), "chat-42");
     let mut chat = other.load().await.unwrap();
     agent([Reply::text("more")], &log).run(&mut chat, "And?").store(&other).await.unwrap();
@@ -124,12 +124,12 @@ async fn what_is_settled_is_appended_and_nothing_is_written_twice() {
 }
 
 #[tokio::test]
-async fn a_history_that_was_rewritten_is_written_whole() {
+async fn rewritten_history_is_written_as_a_whole() {
     let (storage, log) = (Noted::default(), Log::default());
     let session = SessionHandle::new(storage.clone(), "s");
     let mut chat = session.load().await.unwrap();
     agent([Reply::text("one")], &log).run(&mut chat, "go").store(&session).await.unwrap();
-    // Something that providers would reject is repaired.
+    // A history that providers would reject is repaired.
     chat.push(Message::assistant("and"));
     let orphan =
         ContentBlock::ToolResult { tool_use_id: "x".into(), content: Vec::new(), is_error: false };
@@ -143,7 +143,7 @@ async fn a_history_that_was_rewritten_is_written_whole() {
 }
 
 #[tokio::test]
-async fn what_others_keep_in_the_session_stays() {
+async fn foreign_values_in_the_session_are_kept() {
     let (storage, log) = (InMemorySessionStorage::new(), Log::default());
     let mut session = Session::new("s", "/work".into());
     session.state.custom.insert("theirs".into(), json!([1, 2]));
@@ -157,7 +157,7 @@ async fn what_others_keep_in_the_session_stays() {
 }
 
 #[tokio::test]
-async fn two_that_write_one_session_notice_each_other_and_lose_nothing() {
+async fn two_writers_of_one_session_conflict_and_lose_nothing() {
     let (storage, log) = (Noted::default(), Log::default());
     let [mine, theirs] = [(); 2].map(|()| SessionHandle::new(storage.clone(), "s"));
     let mut mine_chat = mine.load().await.unwrap();
@@ -169,14 +169,14 @@ async fn two_that_write_one_session_notice_each_other_and_lose_nothing() {
     assert!(matches!(error, LoopError::Storage(StorageError::Conflict { .. })), "{error}");
     assert_eq!(mine_chat.messages(), [Message::user("hello")]);
     assert_eq!(storage.inner.load("s").await.unwrap().messages, their_chat.messages());
-    // After a load both are there.
+    // After the session is read again, both messages are in it.
     let mut chat = mine.load().await.unwrap();
     assert_eq!(agent.run(&mut chat, "hello").store(&mine).await.unwrap().response, "mine");
     assert_eq!(chat.messages().len(), 4);
 }
 
 #[tokio::test]
-async fn killed_at_any_write_a_run_goes_on_in_another_process_and_repeats_no_call() {
+async fn killed_at_any_write_run_continues_in_another_process_without_repeated_calls() {
     let mut places = 0;
     for nth in 0..10 {
         for before in [true, false] {
@@ -197,14 +197,14 @@ async fn killed_at_any_write_a_run_goes_on_in_another_process_and_repeats_no_cal
             let mut chat = session.load().await.unwrap();
             check_valid(chat.messages());
             let answers = chat.messages().iter().filter(|message| message.role == Role::Assistant);
-            // The calls of an answer that is not stored are made again by the model.
+            // If the response was not stored, the model makes its calls again.
             let left = replies().into_iter().skip(answers.count());
             let agent = agent(left, &log);
             let start = match chat.messages().is_empty() {
                 true => Start::from("go"),
                 false => Start::Continue,
             };
-            // Killed after the last write, it hands out the result that is stored.
+            // If the process ended after the last write, the stored result is returned.
             let ended = agent.run(&mut chat, start).store(&session).await;
             let at = format!("write {nth}, before: {before}, {:?}", chat.messages());
             assert_eq!(ended.unwrap().response, "done", "{at}");
@@ -226,13 +226,13 @@ impl PermissionPolicy for AsksAlways {
 }
 
 #[tokio::test]
-async fn a_run_that_waits_for_an_approval_is_found_waiting() {
+async fn run_that_waits_for_an_approval_is_stored_as_waiting() {
     let (storage, log) = (InMemorySessionStorage::new(), Log::default());
     let build = |replies: Vec<Reply>| {
         let builder = Agent::builder(ScriptedProvider::new(replies)).tools(registry(&log));
         builder
             .permission_policy(AsksAlways)
-            // Only calls that this agent signed can be decided on.
+            // Only calls that this agent signed can be decided.
             .approval_signer(ApprovalKey::new("secret"))
             .config(|config| config.pause_for_approval = true)
             .build()
@@ -250,9 +250,10 @@ async fn a_run_that_waits_for_an_approval_is_found_waiting() {
     assert_eq!(storage.load("s").await.unwrap().messages, chat.messages());
 }
 
-/// A pending approval that was stored beside the session was used as often as somebody resumed it.
+/// Regression test. Before the fix, a pending approval that was stored outside of the session could be used any number
+/// of times.
 #[tokio::test]
-async fn a_pending_approval_is_used_once_if_a_session_remembers_it() {
+async fn pending_approval_is_used_only_once_with_a_session() {
     for loads in [false, true] {
         let (storage, log) = (InMemorySessionStorage::new(), Log::default());
         let build = |replies: Vec<Reply>| {
@@ -287,9 +288,10 @@ async fn a_pending_approval_is_used_once_if_a_session_remembers_it() {
     }
 }
 
-/// A decided call that had not begun when the run was dropped counted as decided on before.
+/// Regression test. Before the fix, a decided call that had not begun when the run was dropped counted as already
+/// decided.
 #[tokio::test(start_paused = true)]
-async fn decided_calls_go_on_after_a_drop_with_the_same_session() {
+async fn decided_calls_continue_after_a_drop_with_the_same_session() {
     let (storage, log) = (InMemorySessionStorage::new(), Log::default());
     let replies = [calls([json!({ "delay": 1000 }), json!({})]), Reply::text("done")];
     let agent = Agent::builder(ScriptedProvider::new(replies))
@@ -319,9 +321,10 @@ async fn decided_calls_go_on_after_a_drop_with_the_same_session() {
     assert_eq!((log.count("start c0"), log.count("start c1")), (1, 1));
 }
 
-/// An old question about an agent inside a call was used for its next one, and ran what was approved before.
+/// Regression test. Before the fix, an old pending approval of a nested agent was used for its next one, and ran the
+/// earlier call.
 #[tokio::test]
-async fn pending_approval_of_an_earlier_question_is_refused() {
+async fn pending_approval_of_an_earlier_call_is_rejected() {
     let (storage, log) = (InMemorySessionStorage::new(), Log::default());
     let session = || SessionHandle::new(&storage, "s");
     let build = |replies: Vec<Reply>| {
@@ -330,7 +333,7 @@ async fn pending_approval_of_an_earlier_question_is_refused() {
         builder.config(|config| config.pause_for_approval = true).build()
     };
     let mut chat = Conversation::new();
-    // The provider names the calls of each turn alike.
+    // The provider uses the same call ids in each turn.
     build(vec![calls([json!({ "text": "a" })])]).run(&mut chat, "go").await.unwrap_err();
     let old = chat.pending().unwrap();
     let first = ApprovalDecisions::approve_all(&old);
@@ -352,9 +355,10 @@ async fn pending_approval_of_an_earlier_question_is_refused() {
     assert_eq!(log.count("start c0"), 2);
 }
 
-/// The signature of a changed question was made anew while the run waited on.
+/// Regression test. Before the fix, a pending call that was changed in its session was signed again when the run
+/// resumed waiting.
 #[tokio::test]
-async fn question_that_was_changed_in_its_session_is_not_signed() {
+async fn changed_pending_call_in_a_session_is_not_signed() {
     let (storage, log) = (InMemorySessionStorage::new(), Log::default());
     let agent = Agent::builder(ScriptedProvider::new([calls([json!({})])]))
         .tools(registry(&log))
@@ -377,9 +381,9 @@ async fn question_that_was_changed_in_its_session_is_not_signed() {
     }
 }
 
-/// Otherwise the session says that the outcomes of these calls are unknown.
+/// Without this write, the session would say that the outcomes of these calls are unknown.
 #[tokio::test(start_paused = true)]
-async fn what_a_failed_or_cancelled_run_left_is_stored() {
+async fn end_of_a_failed_or_cancelled_run_is_stored() {
     for second in [json!({ "fail": "broken" }), json!({ "cancelled": true })] {
         let (storage, log) = (InMemorySessionStorage::new(), Log::default());
         let replies = [calls([json!({ "text": "a" }), second])];
@@ -401,7 +405,7 @@ async fn what_a_failed_or_cancelled_run_left_is_stored() {
 }
 
 #[tokio::test]
-async fn a_conflict_at_the_end_of_a_failed_run_does_not_hide_why_it_failed() {
+async fn conflict_after_a_failed_run_does_not_hide_its_error() {
     let storage = InMemorySessionStorage::new();
     let failure = ProviderError::Authentication("no key".into());
     let other = storage.clone();
@@ -423,7 +427,7 @@ async fn a_conflict_at_the_end_of_a_failed_run_does_not_hide_why_it_failed() {
 }
 
 #[tokio::test]
-async fn a_session_that_was_repaired_is_stored_anew() {
+async fn repaired_session_is_stored_as_a_whole() {
     let storage = InMemorySessionStorage::new();
     let mut session = Session::new("s", ".".into());
     session.messages = vec![Message::assistant("hi"), Message::user("a")];

@@ -1,4 +1,4 @@
-//! Stored forms of earlier releases still load, and those of this one do not change unnoticed.
+//! Stored forms of earlier releases can still be read, and the forms of this release do not change unnoticed.
 
 use neuron_loop::{Agent, Conversation, Start};
 use neuron_testing::{Reply, ScriptedProvider};
@@ -23,14 +23,14 @@ fn agent(replies: impl IntoIterator<Item = Reply>) -> (Agent, ScriptedProvider, 
 }
 
 #[tokio::test]
-async fn a_pending_approval_of_the_first_version_goes_on() {
+async fn pending_approval_of_version_1_is_resumed() {
     let pending: PendingApproval = serde_json::from_str(PENDING_1).unwrap();
     let (agent, _, log) = agent([Reply::text("done").usage(usage(5, 1))]);
     let mut chat = Conversation::try_from(pending.clone()).unwrap();
     assert_eq!(chat.pending().unwrap(), pending);
     assert_eq!(chat.messages(), pending.messages);
     let result = agent.run(&mut chat, ApprovalDecisions::approve_all(&pending)).await.unwrap();
-    // The counters of the run go on.
+    // The counters of the run continue.
     assert_eq!((result.turns, result.usage), (3, usage(35, 6)));
     assert_eq!((log.count("start c1"), log.count("start c2")), (1, 0));
 }
@@ -44,7 +44,7 @@ async fn resume_starts_from_a_pending_approval_and_its_decisions() {
     };
     let (agent, _, log) = agent([Reply::text("done").usage(usage(5, 1))]);
     let mut chat = Conversation::new();
-    // Decisions that do not fit change nothing.
+    // Decisions that do not match change nothing.
     let wrong = agent.run(&mut chat, start(ApprovalDecisions::new().approve("c9"))).await;
     assert!(wrong.is_err() && chat == Conversation::new());
     let stored = serde_json::to_string(&start(ApprovalDecisions::approve_all(&pending))).unwrap();
@@ -55,7 +55,7 @@ async fn resume_starts_from_a_pending_approval_and_its_decisions() {
 }
 
 #[tokio::test]
-async fn a_snapshot_of_the_first_version_goes_on() {
+async fn snapshot_of_version_1_is_resumed() {
     let snapshot: RunSnapshot = serde_json::from_str(SNAPSHOT_1).unwrap();
     let (agent, provider, _) = agent([Reply::text("done").usage(usage(5, 1))]);
     let mut chat = Conversation::new();
@@ -63,7 +63,7 @@ async fn a_snapshot_of_the_first_version_goes_on() {
     let result = agent.run(&mut chat, start).await.unwrap();
     assert_eq!((result.turns, result.usage), (4, usage(72, 20)));
     assert_eq!(provider.requests()[0].messages, snapshot.messages);
-    // What only the loop reads is there as well.
+    // The state that only the loop reads is restored too.
     let stored = serde_json::to_value(&chat).unwrap();
     assert_eq!(stored["tally"]["turns"], 4);
     assert_eq!(stored["tally"]["run"]["failing"], json!({ "act": 3 }));
@@ -71,7 +71,7 @@ async fn a_snapshot_of_the_first_version_goes_on() {
 }
 
 #[tokio::test]
-async fn a_session_of_the_first_version_goes_on() {
+async fn session_of_version_1_is_resumed() {
     let session: Session = serde_json::from_str(SESSION_1).unwrap();
     let mut chat = Conversation::from_session(session.clone());
     assert_eq!((chat.messages(), chat.total_usage()), (&session.messages[..], &usage(30, 5)));
@@ -83,7 +83,7 @@ async fn a_session_of_the_first_version_goes_on() {
     assert_eq!(Conversation::from_session(written), chat);
 }
 
-/// A conversation with a bit of everything.
+/// Returns a conversation that uses every part of the stored form.
 async fn conversation() -> Conversation {
     let inputs = [json!({ "text": "a" }), json!({ "retry": "again" })];
     let (agent, ..) =
@@ -95,17 +95,17 @@ async fn conversation() -> Conversation {
 }
 
 #[tokio::test]
-async fn the_form_of_a_conversation_is_pinned() {
+async fn stored_form_of_a_conversation_is_pinned() {
     let chat = conversation().await;
     let pinned: Value = serde_json::from_str(CONVERSATION_1).unwrap();
     let written = serde_json::to_value(&chat).unwrap();
-    // A change of the form needs another version, and this file stays as it is.
+    // A change of the form needs a new version and a new file. This file must not change.
     assert_eq!(written, pinned, "{written}");
     assert_eq!(serde_json::from_value::<Conversation>(pinned).unwrap(), chat);
 }
 
 #[tokio::test]
-async fn a_snapshot_of_the_second_version_goes_on() {
+async fn snapshot_of_version_2_is_resumed() {
     let snapshot: RunSnapshot = serde_json::from_str(SNAPSHOT_2).unwrap();
     assert_eq!((snapshot.version, snapshot.turns), (2, 2));
     let (agent, ..) = agent([Reply::text("done").usage(usage(5, 1))]);
@@ -115,7 +115,7 @@ async fn a_snapshot_of_the_second_version_goes_on() {
 }
 
 #[test]
-fn a_newer_or_damaged_form_is_refused_with_its_reason() {
+fn newer_or_damaged_form_is_rejected_with_a_reason() {
     let mut stored: Value = serde_json::from_str(CONVERSATION_1).unwrap();
     stored["version"] = json!(2);
     let error = serde_json::from_value::<Conversation>(stored.clone()).unwrap_err().to_string();
@@ -128,7 +128,7 @@ fn a_newer_or_damaged_form_is_refused_with_its_reason() {
 }
 
 #[test]
-fn a_stored_conversation_that_is_cut_anywhere_is_refused() {
+fn truncated_stored_conversation_is_rejected() {
     let stored = serde_json::to_string(&Conversation::from(vec![Message::user("hi")])).unwrap();
     for (cut, _) in stored.char_indices() {
         assert!(serde_json::from_str::<Conversation>(&stored[..cut]).is_err(), "{cut}");

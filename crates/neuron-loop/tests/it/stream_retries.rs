@@ -1,4 +1,4 @@
-//! Streams that break, and are tried again.
+//! Streams that break and are retried.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -43,11 +43,11 @@ async fn told(agent: &mut Chat<'_>, ctx: &ToolContext) -> Vec<String> {
     events.iter().filter_map(short).collect()
 }
 
-/// A tool call, whose stream breaks twice, and the answer.
+/// A tool call whose stream breaks twice, and the final response.
 fn replies() -> [Reply; 4] {
     let call = || calls([json!({"text": "a"})]).with_text("Look").usage(usage(10, 1));
     [
-        // Past the call: after its events, its usage and the message.
+        // Breaks after the events, the usage and the message of the call.
         call().fail_after(7, overloaded()),
         call().end_early_after(1),
         call(),
@@ -56,7 +56,7 @@ fn replies() -> [Reply; 4] {
 }
 
 #[tokio::test]
-async fn a_broken_stream_is_told_superseded_and_tried_again() {
+async fn broken_stream_is_reset_and_retried() {
     let setup = setup(replies());
     let hook = Recorder::default();
     let mut agent = setup.builder.retries(2).hook(hook.clone()).build();
@@ -109,9 +109,9 @@ async fn a_broken_stream_is_told_superseded_and_tried_again() {
     assert!(requests[0] == requests[1] && requests[1] == requests[2], "the same call");
 }
 
-/// After the retries, everything but the paid attempts is as without a break.
+/// After the retries, only the usage of the failed attempts differs.
 #[tokio::test]
-async fn a_run_whose_streams_broke_ends_as_one_whose_did_not() {
+async fn run_with_broken_streams_ends_like_one_without() {
     let mut ends = Vec::new();
     for way in WAYS {
         let skip = if way == Way::Stream { 1 } else { 2 };
@@ -126,7 +126,7 @@ async fn a_run_whose_streams_broke_ends_as_one_whose_did_not() {
 }
 
 #[tokio::test]
-async fn every_way_to_run_tries_again_and_none_by_default() {
+async fn every_way_retries_and_the_default_does_not() {
     for way in WAYS {
         let script = || [Reply::error(overloaded()), Reply::text("whole")];
         let setup = setup(script());
@@ -143,7 +143,7 @@ async fn every_way_to_run_tries_again_and_none_by_default() {
 }
 
 #[tokio::test]
-async fn only_what_may_pass_is_tried_again() {
+async fn only_transient_errors_are_retried() {
     use ProviderError as E;
     let cases: [(fn() -> ProviderError, bool); 6] = [
         (|| E::Network("reset".into()), true),
@@ -168,10 +168,10 @@ async fn only_what_may_pass_is_tried_again() {
     }
 }
 
-/// An error that says of itself that the call fails again became one of a lost connection on its
-/// way out of the stream.
+/// Regression test. Before the fix, inside a stream, an error that is declared as not retryable became a lost
+/// connection.
 #[tokio::test]
-async fn an_error_that_says_that_it_is_not_retryable_is_not_retried() {
+async fn error_declared_as_final_is_not_retried() {
     struct Says(StreamError, ScriptedProvider);
     impl Provider for Says {
         async fn complete(
@@ -204,7 +204,7 @@ async fn an_error_that_says_that_it_is_not_retryable_is_not_retried() {
 }
 
 #[tokio::test]
-async fn after_the_last_retry_the_stream_ends_with_its_error_and_the_next_run_works() {
+async fn last_retry_ends_the_stream_with_its_error() {
     let setup = setup([
         Reply::error(overloaded()),
         Reply::error(overloaded()),
@@ -228,7 +228,7 @@ async fn after_the_last_retry_the_stream_ends_with_its_error_and_the_next_run_wo
 }
 
 #[tokio::test]
-async fn retries_count_for_each_answer_anew() {
+async fn retries_are_counted_per_response() {
     let setup = setup([
         Reply::error(overloaded()),
         calls([json!({})]),
@@ -241,7 +241,7 @@ async fn retries_count_for_each_answer_anew() {
 }
 
 #[tokio::test]
-async fn each_attempt_is_a_request_and_a_limit_prevents_the_next_one() {
+async fn each_attempt_counts_as_a_request_and_a_limit_prevents_the_next() {
     let limits = UsageLimits::default;
     for (limits, error) in [
         (limits().with_request_limit(1), "request limit exceeded: 2 > 1"),
@@ -263,7 +263,7 @@ async fn each_attempt_is_a_request_and_a_limit_prevents_the_next_one() {
 }
 
 #[tokio::test]
-async fn a_hook_may_forbid_the_next_attempt() {
+async fn hook_can_prevent_the_next_attempt() {
     struct ForbidsTheSecond(AtomicUsize);
     impl ObservabilityHook for ForbidsTheSecond {
         async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
@@ -285,7 +285,7 @@ async fn a_hook_may_forbid_the_next_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_wait_that_the_provider_asks_for_is_kept_up_to_a_minute() {
+async fn retry_after_is_respected_up_to_one_minute() {
     for (asked, kept) in [(None, Some(0)), (Some(60), Some(60)), (Some(61), None)] {
         let retry_after = asked.map(Duration::from_secs);
         let setup =
@@ -299,7 +299,7 @@ async fn the_wait_that_the_provider_asks_for_is_kept_up_to_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancelling_ends_the_wait_for_the_next_attempt_at_once() {
+async fn cancel_ends_the_retry_wait_immediately() {
     let retry_after = Some(Duration::from_secs(30));
     let setup =
         setup([Reply::error(ProviderError::RateLimit { retry_after }), Reply::text("never")]);
@@ -318,7 +318,7 @@ async fn cancelling_ends_the_wait_for_the_next_attempt_at_once() {
 }
 
 #[tokio::test]
-async fn a_run_that_was_cancelled_when_its_stream_broke_makes_no_other_attempt() {
+async fn run_cancelled_when_its_stream_broke_makes_no_further_attempt() {
     struct CancelsAtTheError(tokio_util::sync::CancellationToken);
     impl ObservabilityHook for CancelsAtTheError {
         async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
@@ -337,7 +337,7 @@ async fn a_run_that_was_cancelled_when_its_stream_broke_makes_no_other_attempt()
 }
 
 #[tokio::test]
-async fn the_next_attempt_waits_for_the_reader_and_a_dropped_reader_ends_it() {
+async fn next_attempt_waits_for_the_reader_and_ends_with_it() {
     let setup = setup([
         Reply::text("half").fail_after(1, overloaded()),
         Reply::text("a long answer").chunk_chars(1),
@@ -360,7 +360,7 @@ async fn the_next_attempt_waits_for_the_reader_and_a_dropped_reader_ends_it() {
     assert_eq!(agent.run_text("go", &ctx).await.unwrap().response, "again");
 }
 
-/// Tries the stream twice, and says so in between.
+/// A durable context that streams twice, with a `Reset` in between.
 struct TriesAgain(ScriptedProvider);
 
 impl DurableContext for TriesAgain {
@@ -400,7 +400,7 @@ impl DurableContext for TriesAgain {
 }
 
 #[tokio::test]
-async fn under_a_durable_context_the_context_alone_tries_again() {
+async fn only_the_context_retries_under_a_durable_engine() {
     let build = |replies: [Reply; 3]| {
         let provider = ScriptedProvider::new(replies);
         let unused = ScriptedProvider::new([""; 0]);
@@ -423,7 +423,7 @@ async fn under_a_durable_context_the_context_alone_tries_again() {
 }
 
 #[tokio::test]
-async fn dropped_or_cancelled_after_any_event_the_history_is_valid_and_the_next_run_works() {
+async fn interrupted_after_any_event_the_history_is_valid() {
     for cancels in [false, true] {
         for count in 0.. {
             let again = [Reply::text("again"), Reply::text("again")];
@@ -461,9 +461,10 @@ async fn dropped_or_cancelled_after_any_event_the_history_is_valid_and_the_next_
     }
 }
 
-/// The last answer followed the words of the one that broke, and the turn was announced twice.
+/// Regression test. Before the fix, the last response was appended to the text of the broken one, and the turn was
+/// announced twice.
 #[tokio::test]
-async fn where_a_limit_forbids_the_next_attempt_the_last_call_begins_anew_for_the_reader() {
+async fn last_call_after_a_broken_stream_resets_the_reader() {
     let call = calls([json!({"text": "a"})]).with_text("Look").end_early_after(1);
     let setup = setup([call, Reply::text("in short")]);
     let hook = Recorder::default();
@@ -479,9 +480,9 @@ async fn where_a_limit_forbids_the_next_attempt_the_last_call_begins_anew_for_th
     check_valid(agent.messages());
 }
 
-/// The error was the limit's.
+/// Regression test. Before the fix, the run ended with the limit's error.
 #[tokio::test]
-async fn a_last_call_whose_stream_breaks_ends_the_run_with_its_error() {
+async fn last_call_whose_stream_breaks_ends_with_its_error() {
     let call = Reply::text("in short").end_early_after(1);
     let setup = setup([calls([json!({})]), call]);
     let builder = setup.builder.max_turns(1).on_limit(OnLimit::Finalize).retries(3);
@@ -492,9 +493,10 @@ async fn a_last_call_whose_stream_breaks_ends_the_run_with_its_error() {
     check_valid(agent.messages());
 }
 
-/// What the provider told counted for the run, and for the budget the estimate alone.
+/// Regression test. Before the fix, the reported usage of a broken attempt counted for the run, but the budget was
+/// charged only the estimate.
 #[tokio::test]
-async fn a_broken_attempt_takes_what_the_provider_told_of_the_budget_if_that_is_more() {
+async fn broken_attempt_charges_its_reported_usage_to_the_budget() {
     let call = calls([json!({})]).with_text("Look").usage(usage(50_000, 9_000));
     let broken = call.fail_after(7, ProviderError::StreamError("cut".into()));
     let setup = setup([broken, Reply::text("done").usage(usage(10, 1))]);

@@ -1,4 +1,4 @@
-//! A run as a stream: order, one end, back-pressure, and streams of every shape.
+//! Order, single end and backpressure of a run as a stream, and streams of different shapes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +32,7 @@ fn short(event: &StreamEvent) -> String {
 }
 
 #[tokio::test]
-async fn the_events_of_each_turn_come_in_order_and_the_stream_has_one_end() {
+async fn events_of_each_turn_are_ordered_with_one_end() {
     let usage = TokenUsage { input_tokens: 1, output_tokens: 2, ..Default::default() };
     let setup = setup([
         calls([json!({"text": "a"}), json!({"text": "b"})])
@@ -73,7 +73,7 @@ async fn the_events_of_each_turn_come_in_order_and_the_stream_has_one_end() {
 }
 
 #[tokio::test]
-async fn the_first_text_comes_before_the_answer_has_ended() {
+async fn first_text_arrives_before_the_response_ends() {
     let produced = Arc::new(AtomicUsize::new(0));
     let provider = Counting(10_000, produced.clone());
     let mut agent = Chat::builder(provider, window()).build();
@@ -93,8 +93,8 @@ async fn the_first_text_comes_before_the_answer_has_ended() {
     assert_eq!(read, 10_000);
 }
 
-/// Streams so many deltas, and counts how many were asked for. It ends as the book's providers
-/// do, with a message and without a response.
+/// Streams a number of deltas, and counts the requested ones. The stream ends with a message, but without a complete
+/// response.
 struct Counting(usize, Arc<AtomicUsize>);
 
 impl Provider for Counting {
@@ -117,7 +117,7 @@ impl Provider for Counting {
 }
 
 #[tokio::test]
-async fn a_stream_over_a_channel_with_a_message_at_its_end_is_complete() {
+async fn channel_stream_that_ends_with_a_message_is_complete() {
     struct OverChannel;
     impl Provider for OverChannel {
         async fn complete(
@@ -146,7 +146,7 @@ async fn a_stream_over_a_channel_with_a_message_at_its_end_is_complete() {
 }
 
 #[tokio::test]
-async fn an_error_is_the_last_event_and_can_be_told_from_others() {
+async fn error_is_the_last_event_and_keeps_its_kind() {
     let setup = setup([Reply::text("half an answer").chunk_chars(4).fail_after(
         2,
         ProviderError::RateLimit { retry_after: Some(std::time::Duration::from_secs(7)) },
@@ -163,7 +163,7 @@ async fn an_error_is_the_last_event_and_can_be_told_from_others() {
 }
 
 #[tokio::test]
-async fn dropping_the_stream_half_way_drops_the_request_and_frees_the_agent() {
+async fn dropped_stream_drops_the_request_and_releases_the_agent() {
     let setup = setup([Reply::text("a long answer").chunk_chars(1), Reply::text("again")]);
     let mut agent = setup.builder.build();
     let ctx = ToolContext::default();
@@ -178,7 +178,7 @@ async fn dropping_the_stream_half_way_drops_the_request_and_frees_the_agent() {
 }
 
 #[tokio::test]
-async fn a_stream_can_own_its_agent() {
+async fn stream_can_own_its_agent() {
     let provider = ScriptedProvider::new([Reply::text("hi")]);
     let agent = Chat::builder(provider, window()).build();
     let stream = agent.into_stream(Message::user("go"), ToolContext::default());
@@ -188,7 +188,7 @@ async fn a_stream_can_own_its_agent() {
 }
 
 #[tokio::test]
-async fn nothing_happens_before_the_stream_is_polled() {
+async fn nothing_happens_before_the_first_poll() {
     let setup = setup([Reply::text("hi")]);
     let mut agent = setup.builder.build();
     let ctx = ToolContext::default();
@@ -197,9 +197,9 @@ async fn nothing_happens_before_the_stream_is_polled() {
     assert_eq!(agent.messages(), [], "a run adds its message when it is first polled");
 }
 
-/// A provider that forwards an agent's stream ended the outer run in the reader's eyes.
+/// Regression test. Before the fix, a provider that forwards the stream of an agent ended the outer run for the reader.
 #[tokio::test]
-async fn what_is_no_delta_does_not_pass_from_a_provider_to_the_reader() {
+async fn provider_events_other_than_deltas_are_not_forwarded() {
     struct Odd;
     impl Provider for Odd {
         async fn complete(
@@ -237,9 +237,9 @@ async fn what_is_no_delta_does_not_pass_from_a_provider_to_the_reader() {
     assert_eq!(events, ["message 1", "usage 3", "complete outer"]);
 }
 
-/// Polling a stream that had panicked panicked again.
+/// Regression test. Before the fix, polling a stream after a panic panicked again.
 #[tokio::test]
-async fn a_stream_that_panicked_has_ended() {
+async fn stream_ends_after_a_panic() {
     struct Panics;
     impl Provider for Panics {
         async fn complete(
@@ -267,10 +267,10 @@ async fn a_stream_that_panicked_has_ended() {
     check_valid(agent.messages());
 }
 
-/// An answer that was complete when the run was cancelled was kept by `run` and thrown away by
-/// `run_stream`.
+/// Regression test. Before the fix, a response that was complete when the run was cancelled was kept by `run` and
+/// discarded by `run_stream`.
 #[tokio::test]
-async fn an_answer_that_is_complete_counts_in_every_way_although_the_run_is_cancelled() {
+async fn complete_response_counts_in_every_way_despite_cancel() {
     struct CancelsAtTheEnd(ScriptedProvider, tokio_util::sync::CancellationToken);
     impl Provider for CancelsAtTheEnd {
         async fn complete(

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 pub(crate) use crate::chat::*;
 
-/// A shared list of what happened, in order.
+/// A shared log of events, in order.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -34,8 +34,8 @@ impl Log {
     }
 }
 
-/// A tool that does what its arguments say, and logs it:
-/// `{"delay": ms}`, then `{"retry"|"fail"|"cancelled"|"hang"|"panic": …}` or an echo of `text`.
+/// A tool that acts according to its arguments, and logs its calls. `{"delay": ms}` comes first. Then
+/// `{"retry"|"fail"|"cancelled"|"hang"|"panic": …}`, or an echo of `text`.
 #[derive(Clone)]
 pub(crate) struct Act {
     pub(crate) name: &'static str,
@@ -102,7 +102,7 @@ impl Act {
     }
 }
 
-/// Logs that a call's future was dropped.
+/// Logs that the future of a call was dropped.
 struct Watch(Log, String);
 
 impl Drop for Watch {
@@ -117,7 +117,7 @@ pub(crate) fn registry(log: &Log) -> ToolRegistry {
     registry
 }
 
-/// An answer that calls `act` with each of the inputs, as `c0`, `c1`, ….
+/// A response that calls `act` with each of the inputs. The ids are `c0`, `c1`, ….
 pub(crate) fn calls(inputs: impl IntoIterator<Item = Value>) -> Reply {
     let name = |(index, input)| (format!("c{index}"), "act", input);
     Reply::tool_calls(inputs.into_iter().enumerate().map(name))
@@ -127,7 +127,7 @@ pub(crate) fn window() -> SlidingWindowStrategy {
     SlidingWindowStrategy::new(100, 1_000_000)
 }
 
-/// A builder with a script, the `act` tool and a log.
+/// A builder with a scripted provider, the `act` tool and a log.
 pub(crate) struct Setup {
     pub(crate) provider: ScriptedProvider,
     pub(crate) log: Log,
@@ -141,11 +141,11 @@ pub(crate) fn setup<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> Set
     Setup { provider, log, builder }
 }
 
-/// A hook that writes every event down, and answers as told.
+/// A hook that logs every event and returns configured actions.
 #[derive(Clone, Default)]
 pub(crate) struct Recorder {
     pub(crate) log: Log,
-    /// What to answer to events whose line begins so.
+    /// The action for events whose line starts with the text.
     pub(crate) answers: Vec<(&'static str, HookAction)>,
 }
 
@@ -207,7 +207,7 @@ impl ObservabilityHook for Recorder {
     }
 }
 
-/// Every `Pre…` line has exactly one `Post…` or error line after it.
+/// Asserts that every `Pre…` line is followed by exactly one `Post…` or error line.
 #[track_caller]
 pub(crate) fn check_pairs(lines: &[String]) {
     let (mut llm, mut tools) = (0, std::collections::BTreeMap::new());
@@ -232,7 +232,7 @@ pub(crate) fn check_valid(messages: &[Message]) {
     assert!(messages.iter().all(|message| !message.content.is_empty()), "{messages:#?}");
 }
 
-/// The texts of the tool results in the last user message, with `!` before errors.
+/// Returns the texts of the tool results in the last user message. Errors start with `!`.
 #[track_caller]
 pub(crate) fn last_results(messages: &[Message]) -> Vec<String> {
     let results = |message: &&Message| {
@@ -250,7 +250,7 @@ pub(crate) fn last_results(messages: &[Message]) -> Vec<String> {
     message.content.iter().map(text).collect()
 }
 
-/// The three ways to run.
+/// The three ways to run an agent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Way {
     Run,
@@ -260,7 +260,7 @@ pub(crate) enum Way {
 
 pub(crate) const WAYS: [Way; 3] = [Way::Run, Way::Stream, Way::Step];
 
-/// Runs in one of the three ways. `Stream` gives an error's text only.
+/// Runs in one of the three ways. The error is returned as text.
 pub(crate) async fn run(
     way: Way,
     agent: &mut Chat<'_>,
@@ -305,7 +305,7 @@ pub(crate) async fn run(
     }
 }
 
-/// The methods of a durable context that a test is not about.
+/// Implements the methods of a durable context that most tests do not use.
 macro_rules! no_signals_or_timers {
     () => {
         async fn wait_for_signal<T: serde::de::DeserializeOwned>(

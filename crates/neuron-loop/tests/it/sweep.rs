@@ -1,5 +1,5 @@
-//! Runs that are dropped or cancelled, or whose parts misbehave, at every point at which they can:
-//! with hooks, tools and a provider that wait, a compaction, hints, a pause, and batches that fail.
+//! Runs that are dropped or cancelled, or whose parts misbehave, at every possible point. Hooks, tools and the provider
+//! wait. The runs have a compaction, hints, a pause, and failing batches.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::support::*;
 use crate::waiting::*;
 
-/// The only error of a run whose parts do as they should: the script's failing batch.
+/// The only error of a run without misbehaving parts, from the failing batch of the script.
 const FAILED: &str = "tool error: invalid input: no";
 
 fn each_case(mut check: impl FnMut(&Case, Way, &str)) {
@@ -37,7 +37,7 @@ fn each_case(mut check: impl FnMut(&Case, Way, &str)) {
     }
 }
 
-/// Runs, and returns `None` after a planned panic.
+/// Runs to the end. Returns `None` after a planned panic.
 #[track_caller]
 fn run_to_the_end(built: &mut Built, way: Way, ctx: &ToolContext) -> Option<Result<(), String>> {
     let whole = || poll_times(pin!(run(way, &mut built.agent, ctx)), TO_THE_END);
@@ -48,7 +48,7 @@ fn run_to_the_end(built: &mut Built, way: Way, ctx: &ToolContext) -> Option<Resu
     }
 }
 
-/// Every beginning that the hooks were told of has one end.
+/// Asserts that every start event has one end event.
 #[track_caller]
 fn check_all_pairs(lines: &[String]) {
     check_pairs(lines);
@@ -57,14 +57,14 @@ fn check_all_pairs(lines: &[String]) {
     assert_eq!(count("SessionStart"), count("SessionEnd"), "{lines:#?}");
 }
 
-/// The history is valid, no call began twice, and the next run works.
+/// Asserts that the history is valid, that no call began twice, and that the next run works.
 #[track_caller]
 fn check_after(built: &mut Built, way: Way, at: &str) {
     check_valid(built.agent.messages());
     let before = built.events.log.lines().len();
     match run_to_the_end(built, way, &ToolContext::default()) {
         Some(Ok(())) => {}
-        // It had not come yet.
+        // The failing batch had not been reached before.
         Some(Err(error)) => assert_eq!(error, FAILED, "{at}"),
         None => panic!("{at}: only the first run panics"),
     }
@@ -76,7 +76,7 @@ fn check_after(built: &mut Built, way: Way, at: &str) {
 }
 
 #[test]
-fn left_alone_a_run_does_all_that_the_sweeps_interrupt() {
+fn uninterrupted_run_does_everything_that_the_sweeps_interrupt() {
     each_case(|case, way, at| {
         let mut built = build(case);
         let result = run_to_the_end(&mut built, way, &ToolContext::default()).unwrap();
@@ -92,7 +92,7 @@ fn left_alone_a_run_does_all_that_the_sweeps_interrupt() {
 }
 
 #[test]
-fn dropped_at_any_point_a_run_leaves_a_valid_history_and_the_next_one_works() {
+fn dropped_at_any_point_leaves_a_valid_history() {
     each_case(|case, way, at| {
         for polls in 0.. {
             let mut built = build(case);
@@ -108,7 +108,7 @@ fn dropped_at_any_point_a_run_leaves_a_valid_history_and_the_next_one_works() {
 }
 
 #[test]
-fn cancelled_at_any_point_a_run_ends_with_every_event_paired() {
+fn cancelled_at_any_point_ends_with_paired_events() {
     each_case(|case, way, at| {
         for polls in 0.. {
             let mut built = build(case);
@@ -119,7 +119,7 @@ fn cancelled_at_any_point_a_run_ends_with_every_event_paired() {
                 let ended = poll_times(run.as_mut(), polls).is_some();
                 if !ended {
                     ctx.cancellation_token.cancel();
-                    // Its outcome is an answer if that was complete.
+                    // A response that was complete may be the outcome.
                     let soon = poll_times(run.as_mut(), 500);
                     assert!(soon.is_some(), "{at}: it ends soon");
                 }
@@ -135,7 +135,7 @@ fn cancelled_at_any_point_a_run_ends_with_every_event_paired() {
 }
 
 #[test]
-fn a_step_that_is_dropped_at_any_point_is_followed_by_others_to_the_end() {
+fn step_dropped_at_any_point_is_followed_by_the_others() {
     each_case(|case, way, at| {
         if way != Way::Step {
             return;
@@ -177,7 +177,7 @@ fn a_step_that_is_dropped_at_any_point_is_followed_by_others_to_the_end() {
 }
 
 #[test]
-fn a_reader_that_gives_up_after_every_poll_misses_no_event() {
+fn reader_that_stops_after_every_poll_misses_no_event() {
     each_case(|case, way, at| {
         if way != Way::Stream {
             return;
@@ -208,7 +208,7 @@ fn a_reader_that_gives_up_after_every_poll_misses_no_event() {
 }
 
 #[test]
-fn whatever_a_hook_does_at_any_event_the_history_is_valid_and_the_next_run_works() {
+fn any_hook_action_at_any_event_leaves_a_valid_history() {
     let deeds: [fn(&ToolContext) -> Deed; 5] = [
         |_| Deed::Answers(HookAction::Terminate { reason: "enough".into() }),
         |_| Deed::Answers(HookAction::Skip { reason: "no".into() }),
@@ -248,14 +248,14 @@ fn whatever_a_hook_does_at_any_event_the_history_is_valid_and_the_next_run_works
 }
 
 #[test]
-fn a_tool_that_panics_at_any_call_ends_that_call_alone() {
+fn tool_that_panics_at_any_call_fails_only_that_call() {
     each_case(|case, way, at| {
         for index in 0.. {
             let at = format!("{at}, the tool panics at its call {index}");
             let mut built = build(&Case { panics: Some((Place::Tool, index)), ..case.clone() });
             let result = run_to_the_end(&mut built, way, &ToolContext::default());
             let result = result.unwrap_or_else(|| panic!("{at}: it passed through the run"));
-            // Unless the call that panicked is the one that would have failed.
+            // Unless the panicking call is the one that would have failed.
             let is_allowed = result.is_ok() || (case.fails && result == Err(FAILED.to_owned()));
             assert!(is_allowed, "{at}: {result:?}");
             check_all_pairs(&built.events.log.lines());
@@ -274,7 +274,7 @@ fn a_tool_that_panics_at_any_call_ends_that_call_alone() {
 }
 
 #[test]
-fn whatever_panics_at_any_call_the_history_is_valid_and_the_next_run_works() {
+fn panic_at_any_call_leaves_a_valid_history() {
     for place in [Place::Provider, Place::Strategy] {
         each_case(|case, way, at| {
             for index in 0.. {
@@ -291,7 +291,7 @@ fn whatever_panics_at_any_call_the_history_is_valid_and_the_next_run_works() {
     }
 }
 
-/// An agent as a tool of another.
+/// A tool that runs an agent.
 struct Nested(tokio::sync::Mutex<Built>);
 
 impl ToolDyn for Nested {
@@ -319,7 +319,7 @@ impl ToolDyn for Nested {
 }
 
 #[test]
-fn cancelled_at_any_point_an_agent_within_another_stays_usable_and_so_does_the_outer_one() {
+fn cancelled_at_any_point_nested_and_outer_agent_stay_usable() {
     for parallel in [false, true] {
         for polls in 0.. {
             let at = format!("parallel: {parallel}, cancelled after {polls} polls");

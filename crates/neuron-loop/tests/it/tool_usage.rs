@@ -1,4 +1,4 @@
-//! What tools take themselves counts in the run, once, however they end.
+//! Tokens that tools use count once in the run, however the tools end.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ fn usage(input_tokens: usize, output_tokens: usize) -> TokenUsage {
     TokenUsage { input_tokens, output_tokens, ..Default::default() }
 }
 
-/// Takes 100 tokens, waits, takes 10, and does as told.
+/// Uses 100 tokens, waits, uses 10 more, and then ends as its arguments say.
 struct Spend(ToolEffect);
 
 impl ToolDyn for Spend {
@@ -70,7 +70,7 @@ fn spends(inputs: &[&str]) -> Reply {
 }
 
 #[tokio::test]
-async fn what_tools_take_counts_in_the_run_and_for_the_context_around_it() {
+async fn tool_tokens_count_in_the_run_and_its_context() {
     for way in WAYS {
         for parallel in [false, true] {
             let setup = setup([
@@ -96,7 +96,7 @@ async fn what_tools_take_counts_in_the_run_and_for_the_context_around_it() {
 }
 
 #[tokio::test]
-async fn a_call_that_fails_for_good_counts_and_so_do_those_beside_it() {
+async fn tokens_of_failed_and_concurrent_calls_count() {
     for way in WAYS {
         for parallel in [false, true] {
             let setup = setup([spends(&["", "fail"])]);
@@ -110,7 +110,7 @@ async fn a_call_that_fails_for_good_counts_and_so_do_those_beside_it() {
 }
 
 #[tokio::test]
-async fn cancelled_or_dropped_at_any_point_what_was_taken_counts_once() {
+async fn interrupted_at_any_point_tool_tokens_count_once() {
     for parallel in [false, true] {
         for cancels in [false, true] {
             let mut seen = std::collections::BTreeSet::new();
@@ -143,7 +143,7 @@ async fn cancelled_or_dropped_at_any_point_what_was_taken_counts_once() {
 }
 
 #[tokio::test]
-async fn the_limits_on_tokens_hold_with_what_tools_took() {
+async fn token_limits_include_tool_tokens() {
     for way in WAYS {
         let setup = setup([spends(&[""]), Reply::text("never")]);
         let limits = UsageLimits::default().with_total_tokens_limit(100);
@@ -155,13 +155,14 @@ async fn the_limits_on_tokens_hold_with_what_tools_took() {
     }
 }
 
-/// A budget would take a sub-agent's answers for those of the agent, and estimate its next too high.
+/// Otherwise a budget would include a sub-agent's responses in the average of the agent, and reserve too much for its
+/// next one.
 #[tokio::test]
-async fn what_tools_took_is_no_answer_of_the_agents_own() {
+async fn tool_tokens_do_not_raise_the_estimate_of_the_next_response() {
     let budget = Budget::new(UsageLimits::default().with_output_tokens_limit(1_000));
     let provider =
         ScriptedProvider::new([spends(&["", ""]), Reply::text("done").usage(usage(10, 1))]);
-    /// Notes what is reserved while the model is asked.
+    /// Logs the reserved tokens during each model call.
     struct Noting(ScriptedProvider, Budget, Mutex<Vec<usize>>);
     impl Provider for Noting {
         async fn complete(
@@ -199,12 +200,12 @@ async fn what_tools_took_is_no_answer_of_the_agents_own() {
     let mut agent =
         Chat::builder(noting.clone(), Unlimited).tools(spending()).budget(budget.clone()).build();
     agent.run_text("go", &ToolContext::default()).await.unwrap();
-    // The first: nothing is known. The second: the size that was reported, 11, and an answer of 1.
+    // First call: nothing is known. Second call: the reported size of 11, and a response of 1.
     assert_eq!(*noting.2.lock().unwrap(), [1_000, 12]);
     assert_eq!(budget.usage(), usage(20, 2), "tools settle theirs themselves");
 }
 
-/// A durable context that journals what each step gave, and replays it.
+/// A durable context that journals the result of each step and replays it.
 #[derive(Default)]
 struct Journal {
     steps: Mutex<Vec<(Result<ToolOutput, ErrorRecord>, TokenUsage)>>,
@@ -255,7 +256,7 @@ impl DurableContext for Journaled<'_> {
 }
 
 #[tokio::test]
-async fn under_a_durable_engine_a_replay_counts_what_the_first_execution_did() {
+async fn replay_counts_the_same_tokens_as_the_first_execution() {
     for way in WAYS {
         for parallel in [false, true] {
             let journal = Journal::default();
@@ -281,7 +282,7 @@ async fn under_a_durable_engine_a_replay_counts_what_the_first_execution_did() {
 }
 
 #[tokio::test]
-async fn a_call_that_started_early_counts_also_if_it_was_for_nothing() {
+async fn tokens_of_a_discarded_early_call_count() {
     let mut tools = ToolRegistry::new();
     tools.register_dyn(Arc::new(Spend(ToolEffect::Pure)));
     let mut seen = std::collections::BTreeSet::new();
@@ -295,7 +296,7 @@ async fn a_call_that_started_early_counts_also_if_it_was_for_nothing() {
         let ctx = ToolContext::default();
         let is_broken = run(Way::Stream, &mut agent, &ctx).await.is_err();
         let mut sum = agent.tool_usage().clone();
-        // What a stream tells of its usage before it breaks counts.
+        // Usage that a stream reports before it breaks counts.
         let told = agent.usage().output_tokens > sum.output_tokens;
         sum += &if is_broken { usage(10, 1) } else { usage(20, 2) };
         let sum = if told { sum } else { agent.tool_usage().clone() };
@@ -312,7 +313,7 @@ async fn a_call_that_started_early_counts_also_if_it_was_for_nothing() {
     assert!(seen.contains(&(0, 0)) && seen.contains(&(100, 0)) && seen.len() > 3, "{seen:?}");
 }
 
-/// An agent within a call, which waits for an approval before its second answer.
+/// A tool that runs an agent, which waits for an approval before its second response.
 struct Asking(ScriptedProvider);
 
 impl ToolDyn for Asking {
@@ -348,7 +349,7 @@ impl ToolDyn for Asking {
 }
 
 #[tokio::test]
-async fn an_agent_within_a_call_that_waits_counts_before_and_after_and_nothing_twice() {
+async fn nested_agent_that_waits_counts_its_tokens_once() {
     let inner = ScriptedProvider::new([
         calls([json!({"ask": "really?"})]).usage(usage(100, 10)),
         Reply::text("inner").usage(usage(1_000, 100)),

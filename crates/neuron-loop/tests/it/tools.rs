@@ -1,4 +1,4 @@
-//! Batches of tool calls: order, hints, failures, skipped and malformed calls.
+//! Order, hints and failures of batches of tool calls, and skipped or malformed calls.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::support::*;
 
 #[tokio::test(start_paused = true)]
-async fn results_keep_the_order_of_the_calls_whatever_finishes_first() {
+async fn results_keep_the_order_of_the_calls() {
     let setup = setup([
         calls([
             json!({"delay": 30, "text": "a"}),
@@ -34,7 +34,7 @@ async fn results_keep_the_order_of_the_calls_whatever_finishes_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_run_one_after_another_by_default() {
+async fn calls_run_sequentially_by_default() {
     let setup = setup([
         calls([json!({"delay": 30, "text": "a"}), json!({"text": "b"})]),
         Reply::text("done"),
@@ -67,7 +67,7 @@ async fn every_call_of_a_mixed_batch_has_one_result() {
 }
 
 #[tokio::test]
-async fn a_failure_ends_the_run_and_later_calls_do_not_start() {
+async fn failure_ends_the_run_and_later_calls_do_not_start() {
     let setup = setup([
         calls([json!({"text": "fine"}), json!({"fail": "disk full"}), json!({})]),
         Reply::text("recovered"),
@@ -94,7 +94,7 @@ async fn a_failure_ends_the_run_and_later_calls_do_not_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn beside_a_failure_running_calls_are_told_and_may_finish_within_the_grace() {
+async fn calls_running_at_a_failure_are_cancelled_and_may_finish_within_the_grace_period() {
     let setup = setup([
         calls([
             json!({"delay": 10, "fail": "boom"}),
@@ -137,10 +137,10 @@ async fn beside_a_failure_running_calls_are_told_and_may_finish_within_the_grace
     assert_eq!(agent.run_text("go on", &ctx).await.unwrap().response, "recovered");
 }
 
-/// A call that ended at its first poll left those beside it in the queue; they began while the batch
-/// was winding up, and did what they do although nothing could come of it.
+/// Regression test. Before the fix, a call that failed at its first poll left concurrent calls in the queue. They began
+/// while the batch was ending, and ran although their results were not used.
 #[tokio::test(start_paused = true)]
-async fn beside_a_call_that_ends_the_run_at_once_no_other_begins() {
+async fn call_that_fails_at_its_first_poll_starts_no_other_call() {
     let failing = || [json!({"fail": "no"}), json!({"text": "b"}), json!({"delay": 5})];
     let whole = || [json!({"text": "a"}), json!({"text": "b"}), json!({"delay": 5})];
     let terminate = HookAction::Terminate { reason: "enough".into() };
@@ -170,7 +170,7 @@ async fn beside_a_call_that_ends_the_run_at_once_no_other_begins() {
 }
 
 #[tokio::test]
-async fn an_unknown_tool_ends_the_run_and_names_itself() {
+async fn unknown_tool_ends_the_run_with_its_name() {
     let setup = setup([
         Reply::tool_call("c0", "get_wether", json!({"city": "Paris"})),
         Reply::text("recovered"),
@@ -184,7 +184,7 @@ async fn an_unknown_tool_ends_the_run_and_names_itself() {
 }
 
 #[tokio::test]
-async fn ids_that_cannot_be_told_apart_are_rejected_before_any_tool_runs() {
+async fn duplicate_or_empty_call_ids_are_rejected_before_any_tool_runs() {
     for (ids, text) in [
         (["a", "a"], "two tool calls have the id `a`"),
         (["a", ""], "a call of the tool `act` has no id"),
@@ -209,7 +209,7 @@ async fn ids_that_cannot_be_told_apart_are_rejected_before_any_tool_runs() {
 }
 
 #[tokio::test]
-async fn an_answer_that_holds_a_tool_result_is_rejected() {
+async fn response_with_a_tool_result_is_rejected() {
     let result =
         ContentBlock::ToolResult { tool_use_id: "c0".into(), content: vec![], is_error: false };
     let setup = setup([Reply::message(vec![result]), Reply::text("recovered")]);
@@ -230,7 +230,7 @@ fn cut_off() -> Vec<ContentBlock> {
 }
 
 #[tokio::test]
-async fn an_answer_that_was_cut_off_within_arguments_runs_nothing_and_is_returned() {
+async fn response_cut_off_within_arguments_runs_nothing() {
     for reason in [StopReason::MaxTokens, StopReason::ContentFilter] {
         for way in WAYS {
             let setup = setup([
@@ -255,7 +255,7 @@ async fn an_answer_that_was_cut_off_within_arguments_runs_nothing_and_is_returne
 }
 
 #[tokio::test]
-async fn whole_calls_of_an_answer_that_was_cut_off_later_run() {
+async fn complete_calls_of_a_response_cut_off_later_run() {
     let setup = setup([
         calls([json!({"text": "a"})]).stop_reason(StopReason::MaxTokens),
         Reply::text("done"),
@@ -266,7 +266,7 @@ async fn whole_calls_of_an_answer_that_was_cut_off_later_run() {
 }
 
 #[tokio::test]
-async fn malformed_arguments_are_an_error_that_shows_them_and_nothing_runs() {
+async fn malformed_arguments_are_an_error_that_shows_them() {
     for way in WAYS {
         let setup = setup([
             Reply::message(cut_off()).stop_reason(StopReason::ToolUse),
@@ -292,7 +292,7 @@ async fn malformed_arguments_are_an_error_that_shows_them_and_nothing_runs() {
 }
 
 #[tokio::test]
-async fn calls_run_whatever_the_stop_reason_says() {
+async fn calls_run_for_every_other_stop_reason() {
     for reason in [StopReason::EndTurn, StopReason::Other("stop".into()), StopReason::PauseTurn] {
         for way in WAYS {
             let setup = setup([
@@ -309,7 +309,7 @@ async fn calls_run_whatever_the_stop_reason_says() {
 }
 
 #[tokio::test]
-async fn calls_of_a_refused_answer_do_not_run() {
+async fn calls_of_a_refused_response_do_not_run() {
     let setup = setup([calls([json!({})]).stop_reason(StopReason::Refusal)]);
     let mut agent = setup.builder.build();
     let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
@@ -319,7 +319,7 @@ async fn calls_of_a_refused_answer_do_not_run() {
 }
 
 #[tokio::test]
-async fn a_raw_tool_call_with_extra_fields_is_run() {
+async fn tool_call_with_extra_fields_runs() {
     let raw = ContentBlock::Raw {
         provider: "anthropic".into(),
         json: json!({"type": "tool_use", "id": "c0", "name": "act", "input": {}, "caller": "x"}),
@@ -336,9 +336,9 @@ async fn a_raw_tool_call_with_extra_fields_is_run() {
     assert_eq!(last_results(&result.messages), ["c0: raw"]);
 }
 
-/// A model was told that arguments which were only nested too deep were no JSON.
+/// Regression test. Before the fix, the model was told that arguments which were only nested too deeply were not JSON.
 #[tokio::test]
-async fn arguments_that_are_nested_too_deep_are_told_from_a_slip() {
+async fn too_deeply_nested_arguments_have_their_own_error() {
     let input = ToolCall::parse_input(&format!("{}{}", "[".repeat(200), "]".repeat(200)));
     let mut agent = setup([calls([input])]).builder.build();
     let error = agent.run_text("go", &ToolContext::default()).await.unwrap_err().to_string();
@@ -346,7 +346,7 @@ async fn arguments_that_are_nested_too_deep_are_told_from_a_slip() {
 }
 
 #[tokio::test]
-async fn each_call_sees_its_own_id_and_key_its_turn_and_the_same_run() {
+async fn each_call_context_has_its_id_key_turn_and_run() {
     use std::sync::{Arc, Mutex};
     let seen = Arc::new(Mutex::new(Vec::new()));
     let setup = setup([calls([json!({}), json!({})]), calls([json!({})]), Reply::text("done")]);
@@ -369,7 +369,7 @@ async fn each_call_sees_its_own_id_and_key_its_turn_and_the_same_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_in_a_tool_is_an_error_for_that_call_and_the_others_finish() {
+async fn panic_in_a_tool_fails_only_that_call() {
     for way in WAYS {
         for parallel in [false, true] {
             let setup = setup([
@@ -397,9 +397,10 @@ async fn a_panic_in_a_tool_is_an_error_for_that_call_and_the_others_finish() {
     }
 }
 
-/// Three wrong calls of one answer used up the retries before the model had seen a hint.
+/// Regression test. Before the fix, three invalid calls of one response used up the retries before the model had seen a
+/// hint.
 #[tokio::test]
-async fn the_retries_of_a_tool_are_counted_by_answers() {
+async fn tool_retries_are_counted_per_response() {
     let wrong = || calls(vec![json!({"retry": "use another"}); 3]);
     for way in WAYS {
         for parallel in [false, true] {
@@ -422,9 +423,10 @@ async fn the_retries_of_a_tool_are_counted_by_answers() {
     }
 }
 
-/// The results of its calls stood between the text of a cut-off or refused answer and the end.
+/// Regression test. Before the fix, the results of the calls came between the text of a cut-off or refused response and
+/// the end.
 #[tokio::test]
-async fn an_answer_whose_calls_must_not_run_keeps_its_text() {
+async fn response_whose_calls_must_not_run_keeps_its_text() {
     let cut = calls([ToolCall::invalid_json_input("{")]).stop_reason(StopReason::MaxTokens);
     for reply in [cut, calls([json!({})]).stop_reason(StopReason::Refusal)] {
         let reply = reply.with_text("I cannot do that.");
@@ -436,7 +438,7 @@ async fn an_answer_whose_calls_must_not_run_keeps_its_text() {
     }
 }
 
-/// The keys of an agent's second run were those of its first.
+/// Regression test. Before the fix, an agent's second run had the idempotency keys of its first.
 #[tokio::test]
 async fn calls_of_different_runs_have_different_keys() {
     let setup =
@@ -455,9 +457,9 @@ async fn calls_of_different_runs_have_different_keys() {
     assert_eq!(keys.lines(), ["r/0/0/0/c0", "r/1/0/0/c0"]);
 }
 
-/// A tool may well take an argument of the name that marks arguments which are not JSON.
+/// A tool may have an argument with the name that marks arguments which are not JSON.
 #[tokio::test]
-async fn a_tool_that_takes_an_argument_called_invalid_json_is_run() {
+async fn tool_with_an_argument_called_invalid_json_runs() {
     struct Lint;
     impl neuron_types::ToolDyn for Lint {
         fn name(&self) -> &str {

@@ -1,5 +1,5 @@
-//! Runs that end with a value: how it is asked for, what becomes of one that does not fit, and what
-//! happens beside it.
+//! Runs that end with a typed value. Covers the request for the value, invalid values, and other calls of the same
+//! response.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -42,10 +42,10 @@ fn wrong() -> Value {
     json!({"name": "Oslo", "people": "many"})
 }
 
-/// What is wrong with it.
+/// The error of the invalid output.
 const FAULT: &str = "`$.people`: invalid type: string \"many\", expected u32";
 
-/// An answer that gives an output, in a mode.
+/// Returns a response with an output, in the form of this mode.
 fn gives(mode: OutputMode, output: Value) -> Reply {
     match mode {
         OutputMode::Tool => Reply::tool_call("out", "final_output", output),
@@ -53,14 +53,14 @@ fn gives(mode: OutputMode, output: Value) -> Reply {
     }
 }
 
-/// An answer that gives outputs (`out0`, `out1`, …) and calls `act` (`c0`, `c1`, …), in that order.
+/// Returns a response with outputs (`out0`, `out1`, …) and calls of `act` (`c0`, `c1`, …), in this order.
 fn gives_beside(outputs: &[Value], acts: &[Value]) -> Reply {
     let outputs = outputs.iter().enumerate().map(|(i, v)| (format!("out{i}"), "final_output", v));
     let acts = acts.iter().enumerate().map(|(i, v)| (format!("c{i}"), "act", v));
     Reply::tool_calls(outputs.chain(acts).map(|(id, name, input)| (id, name, input.clone())))
 }
 
-/// The request but for the conversation.
+/// Returns the request without its conversation.
 fn settings(request: &CompletionRequest) -> CompletionRequest {
     CompletionRequest { messages: vec![], ..request.clone() }
 }
@@ -83,7 +83,7 @@ fn check_invalid(error: LoopError, raw: &str, reason: &str, attempts: usize, sto
 }
 
 #[tokio::test]
-async fn in_every_mode_the_run_ends_with_the_value_and_the_settings_are_as_before() {
+async fn every_mode_ends_with_the_value_and_restores_the_settings() {
     for mode in MODES {
         let act = || calls([json!({"text": "a"})]).with_text("Let me look.");
         let setup = setup([act(), gives(mode, right()), Reply::text("plain")]);
@@ -147,7 +147,7 @@ async fn in_every_mode_the_run_ends_with_the_value_and_the_settings_are_as_befor
 }
 
 #[tokio::test]
-async fn a_tool_is_the_default_and_two_retries() {
+async fn default_is_the_output_tool_with_two_retries() {
     let config = LoopConfig::default();
     assert_eq!(
         (config.output_mode, config.output_retries, config.end_strategy),
@@ -156,7 +156,7 @@ async fn a_tool_is_the_default_and_two_retries() {
 }
 
 #[tokio::test]
-async fn values_that_are_no_objects_are_wrapped_where_providers_want_objects() {
+async fn values_other_than_objects_are_wrapped() {
     for mode in MODES {
         let list = json!(["a", "b"]);
         let answer = match mode {
@@ -173,7 +173,7 @@ async fn values_that_are_no_objects_are_wrapped_where_providers_want_objects() {
 }
 
 #[tokio::test]
-async fn a_schema_that_cannot_be_enforced_is_not_said_to_be_strict() {
+async fn unenforceable_schema_is_not_sent_as_strict() {
     type Map = std::collections::BTreeMap<String, u8>;
     let setup = setup([Reply::text(r#"{"a": 1}"#)]);
     let mut agent = setup.builder.output_mode(OutputMode::Native).build();
@@ -187,7 +187,7 @@ async fn a_schema_that_cannot_be_enforced_is_not_said_to_be_strict() {
 }
 
 #[tokio::test]
-async fn an_output_that_does_not_fit_goes_back_with_its_place_and_reason() {
+async fn invalid_output_is_returned_with_place_and_reason() {
     for mode in MODES {
         let setup = setup([gives(mode, wrong()), gives(mode, right())]);
         let mut agent = setup.builder.output_mode(mode).output_retries(1).build();
@@ -215,7 +215,7 @@ async fn an_output_that_does_not_fit_goes_back_with_its_place_and_reason() {
 }
 
 #[tokio::test]
-async fn after_the_last_retry_the_error_has_the_last_raw_output() {
+async fn last_retry_ends_with_the_last_raw_output() {
     for mode in MODES {
         for retries in [0, 2] {
             let other = json!({"people": "few"});
@@ -249,7 +249,7 @@ async fn after_the_last_retry_the_error_has_the_last_raw_output() {
 }
 
 #[tokio::test]
-async fn by_prompt_and_by_format_one_fenced_block_will_do() {
+async fn fenced_json_is_accepted_as_text() {
     for mode in [OutputMode::Native, OutputMode::Prompt] {
         let setup = setup([Reply::text(format!("Here:\n```json\n{}\n```", right()))]);
         let mut agent = setup.builder.output_mode(mode).build();
@@ -258,12 +258,12 @@ async fn by_prompt_and_by_format_one_fenced_block_will_do() {
 }
 
 #[tokio::test]
-async fn a_text_instead_of_the_tool_is_sent_back_and_counts() {
+async fn text_instead_of_the_output_tool_is_rejected_and_counts() {
     let say = || Reply::text("It is Oslo.");
     let setup = setup([
         say(),
         gives(OutputMode::Tool, right()),
-        // The last one counts, not the call before.
+        // The last response counts, not the earlier call.
         gives(OutputMode::Tool, wrong()),
         say(),
     ]);
@@ -279,7 +279,7 @@ async fn a_text_instead_of_the_tool_is_sent_back_and_counts() {
 }
 
 #[tokio::test]
-async fn arguments_that_are_not_json_are_an_output_that_does_not_fit() {
+async fn arguments_that_are_not_json_are_an_invalid_output() {
     let broken = || gives(OutputMode::Tool, ToolCall::invalid_json_input(r#"{"name": "#));
     let setup = setup([broken(), gives(OutputMode::Tool, right()), broken()]);
     let mut agent = setup.builder.output_retries(1).build();
@@ -291,9 +291,9 @@ async fn arguments_that_are_not_json_are_an_output_that_does_not_fit() {
     check_valid(agent.messages());
 }
 
-/// All fields are optional: what was no JSON would be read as an empty one.
+/// All fields are optional, so invalid JSON could be read as an empty output.
 #[tokio::test]
-async fn broken_arguments_are_not_read_as_an_empty_output_but_a_field_of_the_name_is() {
+async fn broken_arguments_are_not_read_as_an_empty_output() {
     #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
     struct Loose {
         name: Option<String>,
@@ -310,7 +310,7 @@ async fn broken_arguments_are_not_read_as_an_empty_output_but_a_field_of_the_nam
 }
 
 #[tokio::test]
-async fn a_refusal_or_an_answer_that_is_cut_off_ends_the_run_without_another_try() {
+async fn refused_or_cut_off_response_ends_the_run_without_retry() {
     let cut = |mode| match mode {
         OutputMode::Tool => gives(mode, ToolCall::invalid_json_input(r#"{"name": "Os"#)),
         _ => Reply::text(r#"{"name": "Os"#),
@@ -346,7 +346,7 @@ async fn a_refusal_or_an_answer_that_is_cut_off_ends_the_run_without_another_try
 }
 
 #[tokio::test]
-async fn other_calls_beside_an_output_are_treated_as_the_strategy_says() {
+async fn end_strategy_decides_on_calls_beside_an_output() {
     let not_run = "!not executed: the run ended with the output of the same answer";
     let suppressed = "!not used: another tool call of the same answer failed; give the output again \
                       once that is settled";
@@ -399,7 +399,7 @@ async fn other_calls_beside_an_output_are_treated_as_the_strategy_says() {
 }
 
 #[tokio::test]
-async fn beside_an_output_that_does_not_fit_the_other_calls_run() {
+async fn calls_beside_an_invalid_output_run() {
     for end in [EndStrategy::Early, EndStrategy::Graceful, EndStrategy::Exhaustive] {
         let setup = setup([
             gives_beside(&[wrong()], &[json!({"text": "a"})]),
@@ -426,7 +426,7 @@ async fn beside_an_output_that_does_not_fit_the_other_calls_run() {
 }
 
 #[tokio::test]
-async fn an_output_that_is_no_json_leaves_the_other_calls_to_run() {
+async fn calls_beside_an_output_that_is_not_json_run() {
     let broken = ToolCall::invalid_json_input("{");
     let setup =
         setup([gives_beside(&[broken], &[json!({"text": "a"})]), gives(OutputMode::Tool, right())]);
@@ -438,7 +438,7 @@ async fn an_output_that_is_no_json_leaves_the_other_calls_to_run() {
 }
 
 #[tokio::test]
-async fn only_outputs_that_do_not_fit_use_up_the_retries() {
+async fn only_invalid_outputs_use_up_the_retries() {
     let act = |act| gives_beside(&[], &[act]);
     let setup = setup([
         act(json!({"text": "a"})),
@@ -452,7 +452,7 @@ async fn only_outputs_that_do_not_fit_use_up_the_retries() {
 }
 
 #[tokio::test]
-async fn of_several_outputs_the_first_that_fits_counts() {
+async fn first_valid_output_of_several_counts() {
     let rome = json!({"name": "Rome", "people": 1});
     for (end, third) in [
         (EndStrategy::Early, "Not used: another call gave the output."),
@@ -480,7 +480,7 @@ async fn of_several_outputs_the_first_that_fits_counts() {
 }
 
 #[tokio::test]
-async fn a_call_that_fails_for_good_ends_the_run_and_the_output_is_not_used() {
+async fn failed_call_ends_the_run_and_the_output_is_not_used() {
     for end in [EndStrategy::Graceful, EndStrategy::Exhaustive] {
         for parallel in [false, true] {
             let setup = setup([gives_beside(&[right()], &[json!({"fail": "boom"}), json!({})])]);
@@ -496,7 +496,7 @@ async fn a_call_that_fails_for_good_ends_the_run_and_the_output_is_not_used() {
 }
 
 #[tokio::test]
-async fn limits_hold_between_attempts_and_an_output_is_no_tool_call() {
+async fn limits_apply_between_attempts_and_outputs_are_no_tool_calls() {
     for mode in MODES {
         let spent = |reply: Reply| {
             reply.usage(TokenUsage { input_tokens: 100, output_tokens: 1, ..Default::default() })
@@ -511,7 +511,7 @@ async fn limits_hold_between_attempts_and_an_output_is_no_tool_call() {
         assert_eq!(error.to_string(), "usage limit exceeded: request limit exceeded: 2 > 1");
         assert_eq!(provider.calls(), 1);
         check_valid(agent.messages());
-        // The last answer crosses the limit, and is returned.
+        // The last response exceeds the limit and is returned.
         let limits = UsageLimits::default().with_tool_calls_limit(0).with_input_tokens_limit(199);
         let (mut agent, _) = build(limits);
         assert_eq!(typed::<City>(&mut agent).await.unwrap().value, oslo());
@@ -528,7 +528,7 @@ async fn limits_hold_between_attempts_and_an_output_is_no_tool_call() {
 }
 
 #[tokio::test]
-async fn an_error_of_the_provider_is_that_error_and_the_settings_are_as_before() {
+async fn provider_error_is_returned_and_the_settings_restored() {
     for mode in MODES {
         let setup = setup([
             gives(mode, wrong()),
@@ -546,7 +546,7 @@ async fn an_error_of_the_provider_is_that_error_and_the_settings_are_as_before()
 }
 
 #[tokio::test]
-async fn the_output_tool_has_a_name_that_no_tool_has() {
+async fn output_tool_has_a_unique_name() {
     let mut tools = ToolRegistry::new();
     for name in ["final_output", "final_output_2"] {
         tools.register_dyn(Arc::new(Act { name, log: Log::default() }));
@@ -563,7 +563,7 @@ async fn the_output_tool_has_a_name_that_no_tool_has() {
 }
 
 #[tokio::test]
-async fn a_durable_engine_sees_the_other_calls_alone() {
+async fn durable_engine_receives_only_the_other_calls() {
     struct Engine(ScriptedProvider, Log);
     impl DurableContext for Engine {
         async fn execute_llm_call(
@@ -598,7 +598,7 @@ async fn a_durable_engine_sees_the_other_calls_alone() {
     }
 }
 
-/// An agent whose parts all wait, and whose typed run has two attempts and a batch.
+/// Returns an agent whose parts all wait, with a script for two output attempts and a batch.
 fn waiting(mode: OutputMode, parallel: bool) -> (Chat<'static>, Recorder, ScriptedProvider) {
     let act = |id: &str, waits: u64| (id.to_owned(), "act", json!({ "waits": waits }));
     let batch = match mode {
@@ -630,7 +630,7 @@ fn waiting(mode: OutputMode, parallel: bool) -> (Chat<'static>, Recorder, Script
 }
 
 #[test]
-fn dropped_or_cancelled_at_any_point_the_history_is_valid_and_the_settings_are_as_before() {
+fn interrupted_at_any_point_history_is_valid_and_settings_restored() {
     for mode in MODES {
         for (parallel, cancels) in [(false, false), (false, true), (true, false), (true, true)] {
             for polls in 0.. {
@@ -653,7 +653,7 @@ fn dropped_or_cancelled_at_any_point_the_history_is_valid_and_the_settings_are_a
                 }
                 let ctx = ToolContext::default();
                 let next = poll_times(pin!(agent.run_text("go on", &ctx)), 1_000).unwrap();
-                // What the script has left may be an output, which is no tool's now.
+                // A response that is left in the script may be an output, whose tool does not exist in this run.
                 drop(next);
                 check_valid(agent.messages());
                 let last = settings(requests.requests().last().unwrap());
@@ -668,9 +668,9 @@ fn dropped_or_cancelled_at_any_point_the_history_is_valid_and_the_settings_are_a
     }
 }
 
-/// Settings were put back only by a run that was polled.
+/// Regression test. Before the fix, settings were restored only by a run that was polled.
 #[tokio::test]
-async fn a_typed_run_that_was_never_polled_leaves_nothing() {
+async fn typed_run_that_was_never_polled_changes_nothing() {
     for mode in MODES {
         let setup = setup([Reply::text("plain")]);
         let mut agent = setup.builder.output_mode(mode).build();
@@ -684,7 +684,7 @@ async fn a_typed_run_that_was_never_polled_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn reasoning_and_paused_turns_do_not_disturb_the_output() {
+async fn reasoning_and_paused_turns_do_not_affect_the_output() {
     let (start, end) = (r#"{"name": "Oslo", "#, r#""people": 700000}"#);
     let setup = setup([
         Reply::text(start).thinking("hm", "sig").stop_reason(StopReason::PauseTurn),
@@ -695,7 +695,7 @@ async fn reasoning_and_paused_turns_do_not_disturb_the_output() {
 }
 
 #[tokio::test]
-async fn what_a_callback_changes_for_a_turn_leaves_the_form_of_the_output() {
+async fn prepare_turn_keeps_the_output_settings() {
     for mode in MODES {
         let setup = setup([gives(mode, right())]);
         let builder = setup.builder.output_mode(mode).system_prompt("Be brief.");
@@ -712,7 +712,7 @@ async fn what_a_callback_changes_for_a_turn_leaves_the_form_of_the_output() {
 }
 
 #[tokio::test]
-async fn at_a_limit_the_last_call_may_give_the_output() {
+async fn last_call_at_a_limit_may_give_the_output() {
     for mode in MODES {
         let setup = setup([calls([json!({})]), gives(mode, right())]);
         let builder = setup.builder.output_mode(mode).max_turns(1);
@@ -730,7 +730,7 @@ async fn at_a_limit_the_last_call_may_give_the_output() {
 }
 
 #[tokio::test]
-async fn a_typed_run_that_waits_for_an_approval_goes_on_as_one() {
+async fn typed_run_that_waits_for_an_approval_continues_as_one() {
     struct AskOnce;
 
     impl neuron_types::PermissionPolicy for AskOnce {

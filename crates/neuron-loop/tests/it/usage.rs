@@ -1,4 +1,4 @@
-//! What a run took, also where the provider does not say.
+//! The tokens of a run, including responses for which the provider reports no usage.
 
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{ContextStrategy, HookEvent, TokenUsage, ToolContext, UsageLimits};
@@ -11,7 +11,7 @@ fn usage(input_tokens: usize, output_tokens: usize) -> TokenUsage {
     TokenUsage { input_tokens, output_tokens, ..Default::default() }
 }
 
-/// Two calls and the answer; only the second call reports its tokens.
+/// Two calls and the final response. Only the second call reports its tokens.
 fn replies() -> [Reply; 3] {
     [
         calls([json!({"text": "a".repeat(400)})]).usage(usage(0, 0)),
@@ -21,7 +21,7 @@ fn replies() -> [Reply; 3] {
 }
 
 #[tokio::test]
-async fn an_answer_without_usage_counts_as_much_as_the_strategy_estimates() {
+async fn response_without_usage_counts_as_estimated() {
     for way in WAYS {
         let warnings = Warnings::keep();
         let setup = setup(replies());
@@ -36,7 +36,7 @@ async fn an_answer_without_usage_counts_as_much_as_the_strategy_estimates() {
         };
         let request = &setup.provider.requests()[0];
         assert_eq!(&request.messages[..], std::slice::from_ref(go));
-        // The first call: all is estimated. The last: what the provider said, and what came after.
+        // First call: everything is estimated. Last call: the reported size plus an estimate of later messages.
         let input = window().estimate_request(request.view()) + 1_010 + size(&[second_result]);
         let output = size(&[first]) + size(&[last]);
         assert!(input > 1_020 && output > 100, "{input} {output}");
@@ -50,7 +50,7 @@ async fn an_answer_without_usage_counts_as_much_as_the_strategy_estimates() {
 }
 
 #[tokio::test]
-async fn limits_hold_by_the_estimate() {
+async fn limits_apply_to_estimated_tokens() {
     for way in WAYS {
         let setup = setup(replies());
         let limits = UsageLimits::default().with_output_tokens_limit(50);
@@ -66,7 +66,7 @@ async fn limits_hold_by_the_estimate() {
 }
 
 #[tokio::test]
-async fn the_response_keeps_the_report_and_the_next_run_counts_anew() {
+async fn response_keeps_the_reported_usage_and_the_next_run_counts_again() {
     struct Reported(Log);
     impl neuron_types::ObservabilityHook for Reported {
         async fn on_event(

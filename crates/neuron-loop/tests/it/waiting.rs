@@ -1,5 +1,5 @@
-//! An agent whose provider, tools, strategy, hooks and durable context all wait, so that a run can
-//! be interrupted between any two things that it does.
+//! An agent whose provider, tools, strategy, hooks and durable context all wait. A run can therefore be interrupted
+//! between any two operations.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -24,10 +24,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::*;
 
-/// What a planned panic says.
+/// The message of a planned panic.
 pub(crate) const PLANNED: &str = "a planned panic";
 
-/// Who wakes a task that waits.
+/// The origin of the wake-up of a waiting task.
 #[derive(Clone, Copy, Default)]
 pub(crate) enum WokenBy {
     #[default]
@@ -35,7 +35,7 @@ pub(crate) enum WokenBy {
     AThread,
 }
 
-/// Pending so often.
+/// A future that is pending a number of times.
 pub(crate) struct Waits(u64, WokenBy);
 
 impl Waits {
@@ -90,7 +90,7 @@ impl Strict {
         Self::recording(replies).0
     }
 
-    /// With the script, which remembers the requests.
+    /// Returns the provider together with its script, which records the requests.
     pub(crate) fn recording(replies: Vec<Reply>) -> (Self, ScriptedProvider) {
         let script = ScriptedProvider::new(replies);
         let woken_by = WokenBy::Itself;
@@ -126,7 +126,7 @@ impl Provider for Strict {
     }
 }
 
-/// A tool that waits as told, and logs the keys under which it began.
+/// A tool that waits as its arguments say, and logs the idempotency keys of its calls.
 #[derive(Clone, Default)]
 pub(crate) struct Waiting {
     pub(crate) keys: Log,
@@ -163,7 +163,7 @@ impl ToolDyn for Waiting {
     }
 }
 
-/// A window that waits.
+/// A sliding window that waits.
 pub(crate) struct SlowWindow(SlidingWindowStrategy, Trap);
 
 impl SlowWindow {
@@ -188,7 +188,7 @@ impl ContextStrategy for SlowWindow {
     }
 }
 
-/// What a hook does at one event.
+/// The action of a hook at one event.
 #[derive(Debug, Clone)]
 pub(crate) enum Deed {
     Answers(HookAction),
@@ -197,7 +197,7 @@ pub(crate) enum Deed {
     Cancels(CancellationToken),
 }
 
-/// A recorder that waits, and does something at one event.
+/// A recorder that waits, and performs an action at one event.
 pub(crate) struct SlowRecorder {
     pub(crate) events: Recorder,
     pub(crate) deed: Option<(usize, Deed)>,
@@ -271,7 +271,7 @@ impl DurableContext for Engine {
     }
 }
 
-/// Where something panics.
+/// The part of the agent that panics.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Place {
     Provider,
@@ -279,17 +279,17 @@ pub(crate) enum Place {
     Strategy,
 }
 
-/// What an agent that waits is made of.
+/// The configuration of an agent that waits.
 #[derive(Clone, Default)]
 pub(crate) struct Case {
-    /// A tool of its first batch fails.
+    /// Set if a tool of the first batch fails.
     pub(crate) fails: bool,
     pub(crate) parallel: bool,
     pub(crate) durable: bool,
     pub(crate) woken_by: WokenBy,
-    /// What a hook does, at the event of that index.
+    /// The action of a hook, and the index of its event.
     pub(crate) deed: Option<(usize, Deed)>,
-    /// What panics, the n-th time that it is used.
+    /// The part that panics, and the index of the use at which it panics.
     pub(crate) panics: Option<(Place, usize)>,
 }
 
@@ -299,8 +299,8 @@ pub(crate) struct Built {
     pub(crate) events: Recorder,
 }
 
-/// Several batches with a hint and a pause, long enough for a compaction; or a batch that fails.
-/// Then answers for a few runs more.
+/// Returns the script. It has either several batches with a hint and a pause, long enough for a compaction, or a batch
+/// that fails. Responses for more runs follow.
 pub(crate) fn replies(fails: bool) -> Vec<Reply> {
     let mut replies = if fails {
         vec![calls([json!({"waits": 3}), json!({"waits": 1, "fail": true}), json!({"waits": 2})])]
@@ -342,10 +342,10 @@ pub(crate) fn build(case: &Case) -> Built {
     Built { agent, keys, events }
 }
 
-/// More polls than any run here takes.
+/// More polls than any run in these tests needs.
 pub(crate) const TO_THE_END: usize = 10_000;
 
-/// Polls so often, whether woken or not.
+/// Polls a number of times, whether woken or not.
 pub(crate) fn poll_times<F: Future>(mut future: Pin<&mut F>, times: usize) -> Option<F::Output> {
     let mut cx = Context::from_waker(Waker::noop());
     (0..times).find_map(|_| match future.as_mut().poll(&mut cx) {

@@ -1,4 +1,4 @@
-//! The warnings that a test causes.
+//! Captures the warnings that a test logs.
 
 use std::cell::RefCell;
 use std::ops::Deref;
@@ -9,17 +9,16 @@ use tracing::{Event, Metadata, Subscriber};
 
 use crate::support::Log;
 
-/// The warnings that this thread logs while this lives.
+/// The warnings that this thread logs during the lifetime of this value.
 pub(crate) struct Warnings(Log);
 
 impl Warnings {
     pub(crate) fn keep() -> Self {
         static INSTALLED: Once = Once::new();
-        // One for all tests: which lines are wanted is decided once for a whole process, by whichever
-        // thread comes first.
+        // One subscriber serves all tests, because tracing decides only once per process which log lines are enabled.
         INSTALLED.call_once(|| {
             tracing::subscriber::set_global_default(OfThisThread).unwrap();
-            // Of a line that another thread came to just before it is decided again.
+            // Another thread may have decided on a log line just before, so the decisions are made again.
             tracing::callsite::rebuild_interest_cache();
         });
         let log = Log::default();

@@ -1,5 +1,5 @@
-//! What a case consists of: a script of the model's answers, a configuration and an interruption.
-//! Plain data; `generator` makes it, `parts` act it out, `reference` says what must come of it.
+//! The data of a case, with a script of the model's responses, a configuration and an interruption. The module
+//! `generator` creates cases, `parts` performs them, and `reference` computes the expected outcome.
 
 use std::time::Duration;
 
@@ -12,35 +12,36 @@ use serde_json::{Value, json};
 
 use crate::shared_budget::Shared;
 
+/// A test case.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     pub(crate) config: Config,
     pub(crate) script: Vec<Reply>,
-    /// What the user says: the first run's message and the next's.
+    /// The user messages of the first and the second run.
     pub(crate) messages: [Message; 2],
     pub(crate) interruption: Interruption,
-    /// What is decided at each pause for an approval.
+    /// The decisions at each pause for an approval.
     pub(crate) answers: Vec<Answering>,
-    /// Tools that only read, which may start while the answer streams; tried in a run of its own.
+    /// Names of pure tools, which may start early in a separate run. `None` skips this run.
     pub(crate) early: Option<Vec<&'static str>>,
-    /// What becomes of the conversation between two runs.
+    /// The way in which the second run gets the conversation of the first.
     pub(crate) reuse: Reuse,
-    /// A budget that two agents share, in runs of their own.
+    /// A budget that two agents share in separate runs. `None` skips these runs.
     pub(crate) shared: Option<Shared>,
-    /// Whether the runs store the conversation as a session.
+    /// Set if the runs store the conversation in a session.
     pub(crate) stores: bool,
 }
 
-/// How a run begins, or goes on after a pause.
+/// The start of a run, or its continuation after a pause.
 #[derive(Debug, Clone)]
 pub(crate) enum Begin {
     Message(Message),
     Decisions(ApprovalDecisions),
-    /// As an engine begins it, or goes on with it.
+    /// The start that a durable engine would use.
     Start(Start),
 }
 
-/// The three ways to run.
+/// The three ways to run an agent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Way {
     Run,
@@ -50,47 +51,48 @@ pub(crate) enum Way {
 
 pub(crate) const WAYS: [Way; 3] = [Way::Run, Way::Stream, Way::Step];
 
+/// The configuration of the agent.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) max_turns: Option<usize>,
     pub(crate) limits: Option<UsageLimits>,
     pub(crate) parallel: bool,
-    /// How many tools run at the same time.
+    /// Maximum number of concurrent tool calls.
     pub(crate) most_at_once: Option<usize>,
-    /// Whether the model sees failures of tools, instead of ending the run.
+    /// Set if failures of tools are results for the model. Otherwise a failure ends the run.
     pub(crate) returns_errors: bool,
     pub(crate) retry_limit: Option<usize>,
-    /// Whether a policy decides on calls: some it denies, some it would have a person asked.
+    /// Set if a policy decides on calls. It denies some, and requires an approval for others.
     pub(crate) has_policy: bool,
-    /// Whether the run waits for that person. Then the policy asks about more.
+    /// Set if the run waits for approvals. The policy then requires more of them.
     pub(crate) pauses: bool,
-    /// After so many tool calls the run stops.
+    /// Number of tool calls after which a stop condition is met.
     pub(crate) stops_after: Option<usize>,
-    /// In every turn of so many the tool `look` is not offered.
+    /// The tool `look` is not offered in every n-th turn.
     pub(crate) hides_every: Option<usize>,
-    /// Whether a run that reached a limit makes one last call.
+    /// Set if a run that reached a limit makes one last call.
     pub(crate) finalizes: bool,
-    /// Whether a run that is cancelled finishes its turn.
+    /// Set if a cancelled run finishes its turn.
     pub(crate) cancels_after_turn: bool,
     pub(crate) retries: usize,
-    /// In milliseconds; never what a tool takes.
+    /// Grace period after a failed call, in milliseconds. Never equal to the duration of a tool.
     pub(crate) grace: u64,
     pub(crate) hooks: Vec<Vec<Rule>>,
-    /// What each of them guards.
+    /// The texts that each hook guards.
     pub(crate) guards: Vec<Guard>,
     pub(crate) strategy: Strategy,
-    /// Injectors that speak every so many turns.
+    /// Each injector adds a text in every n-th turn.
     pub(crate) reminders: Vec<usize>,
     pub(crate) engine: Option<Engine>,
-    /// An earlier conversation, not always a valid one.
+    /// An earlier conversation, which may be invalid.
     pub(crate) history: Vec<Message>,
-    /// How often the reader of a stream waits before each event.
+    /// Number of times that the reader of a stream waits before each event.
     pub(crate) slow_reader: usize,
-    /// Whether hooks wait.
+    /// Set if hooks wait.
     pub(crate) slow_hooks: bool,
 }
 
-/// What must not stay of the text on which a hook ends a run, and whether a stream waits for it.
+/// The texts that a hook removes when it ends a run. `holds_back` delays streamed text until the check.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Guard {
     pub(crate) rejects_text: bool,
@@ -98,7 +100,7 @@ pub(crate) struct Guard {
     pub(crate) holds_back: bool,
 }
 
-/// What a hook does at the n-th event of a kind.
+/// The action of a hook at the n-th event of a kind.
 #[derive(Debug, Clone)]
 pub(crate) struct Rule {
     pub(crate) event: &'static str,
@@ -106,28 +108,29 @@ pub(crate) struct Rule {
     pub(crate) deed: Deed,
 }
 
+/// The action of a hook.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Deed {
     Skip,
     Terminate,
     Fail,
-    /// Sends the run a message.
+    /// Sends a message to the run.
     Steer,
 }
 
-/// What becomes of the conversation between two runs.
+/// The way in which the next run gets the conversation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Reuse {
     Kept,
-    /// It is stored as JSON and read again.
+    /// The conversation is stored as JSON and read again.
     Stored,
-    /// It is written into a session, which is stored as JSON, and read from it.
+    /// The conversation is written into a session, which is stored as JSON and read again.
     Session,
-    /// Another agent that is built alike goes on with it.
+    /// Another agent with the same configuration continues the conversation.
     OtherAgent,
 }
 
-/// The kinds of events, which are the first words of their lines.
+/// The kinds of events, which are the first words of their log lines.
 pub(crate) const EVENTS: [&str; 15] = [
     "GuardIn",
     "GuardOut",
@@ -146,28 +149,30 @@ pub(crate) const EVENTS: [&str; 15] = [
     "SessionEnd",
 ];
 
-/// A strategy that counts ten tokens a message.
+/// A context strategy that counts ten tokens per message.
 #[derive(Debug, Clone)]
 pub(crate) struct Strategy {
-    /// More messages than so many are compacted.
+    /// Compacts histories with more messages than this.
     pub(crate) above: usize,
     pub(crate) how: Compaction,
     pub(crate) usage: TokenUsage,
-    /// Which of its calls fail, and how.
+    /// The number of the failing call, and its failure.
     pub(crate) failure: Option<(usize, StrategyFault)>,
 }
 
+/// The effect of a compaction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Compaction {
-    /// Keeps the first message and the last so many; often an invalid history.
+    /// Keeps the first message and the last n messages. The history is often invalid afterwards.
     Cut(usize),
-    /// Leaves the first two messages out: an invalid history, if there are calls.
+    /// Removes the first two messages. The history is invalid afterwards if they contain calls.
     Behead,
     Nothing,
-    /// Leaves system messages alone.
+    /// Removes all messages except system messages.
     OnlySystem,
 }
 
+/// The failure of a compaction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum StrategyFault {
     Compaction,
@@ -207,20 +212,20 @@ impl Strategy {
     }
 }
 
-/// A durable context in memory, and what goes wrong in it.
+/// A durable context in memory, and its failures.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Engine {
-    /// Whether it runs a batch's calls together.
+    /// Set if the calls of a batch run concurrently.
     pub(crate) joins: bool,
-    /// Which call of the model fails in the engine itself.
+    /// The number of the model call that fails in the engine itself, and its failure.
     pub(crate) failing_call: Option<(usize, EngineFault)>,
-    /// Which batch returns a result too few.
+    /// The number of the batch that returns one result too few.
     pub(crate) short_batch: Option<usize>,
-    /// Which time that it is asked it wants a new execution, and whether it says so by an error.
+    /// The number of the question at which the engine continues as new, and whether it does so by an error.
     pub(crate) continues: Option<(usize, bool)>,
-    /// After how many turns it continues as a new execution, each time.
+    /// Number of turns after which it continues as a new execution, each time.
     pub(crate) every: Option<usize>,
-    /// Whether a person's decisions reach the run by a signal.
+    /// Set if decisions reach the run through a signal.
     pub(crate) signals: bool,
 }
 
@@ -243,7 +248,7 @@ impl EngineFault {
     }
 }
 
-/// What the provider does when it is called.
+/// The reaction of the provider to a call.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     Answers(Answer),
@@ -255,19 +260,19 @@ pub(crate) struct Answer {
     pub(crate) message: Message,
     pub(crate) stop_reason: StopReason,
     pub(crate) usage: TokenUsage,
-    /// How often it waits: before it answers, and before each event of a stream.
+    /// Number of times that the provider waits before it answers, and before each event of a stream.
     pub(crate) waits: usize,
-    /// In milliseconds, before it begins.
+    /// Delay before the first event, in milliseconds.
     pub(crate) sleeps: u64,
-    /// Whether its stream ends with the message, without the whole response.
+    /// Set if the stream ends with the message and without a complete response.
     pub(crate) without_response: bool,
-    /// After how many events it breaks.
+    /// Number of events after which the stream breaks, and the kind of break.
     pub(crate) breaks: Option<(usize, Break)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Break {
-    /// The stream just ends.
+    /// The stream ends without an error.
     Ends,
     Fault(ProviderFault),
 }
@@ -294,7 +299,7 @@ impl Answer {
         }
     }
 
-    /// The pieces in which it comes, up to where it breaks.
+    /// Returns the events of the stream, up to the break.
     pub(crate) fn pieces(&self) -> Vec<StreamEvent> {
         let mut pieces = Vec::new();
         for event in message_events(&self.message) {
@@ -373,7 +378,7 @@ impl ProviderFault {
     }
 }
 
-/// What a tool does, in the argument `does`.
+/// The actions of a tool, in the argument `does`.
 pub(crate) const TOOL_DEEDS: [&str; 12] = [
     "ok",
     "error",
@@ -389,18 +394,18 @@ pub(crate) const TOOL_DEEDS: [&str; 12] = [
     "image",
 ];
 
-/// The arguments of a call that the test's tools understand.
+/// The arguments of a call that the tools of this test understand.
 #[derive(Debug, Clone)]
 pub(crate) struct Order {
-    /// Which call of the case it is.
+    /// Number of the call in its case.
     pub(crate) number: u64,
-    /// How long it takes, in milliseconds.
+    /// Duration of the call, in milliseconds.
     pub(crate) delay: u64,
     pub(crate) deed: String,
 }
 
 impl Order {
-    /// Reads arguments; those that are no order ask for nothing in particular.
+    /// Parses arguments. Arguments in another form give an order without a special action.
     pub(crate) fn read(input: &Value) -> Self {
         Self {
             number: input["number"].as_u64().unwrap_or(u64::MAX),
@@ -410,36 +415,36 @@ impl Order {
     }
 }
 
-/// What happens to one of the runs, in the middle.
+/// The interruption of one of the runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Interruption {
     pub(crate) way: Way,
     pub(crate) how: How,
-    /// At which of the places that the run comes to, and which time it comes there; both in
-    /// thousandths.
+    /// The place of the interruption, among the places that the run passes, and the number of the pass at this place.
+    /// Both are in thousandths of the possible values.
     pub(crate) place: usize,
     pub(crate) nth: usize,
-    /// Which part of a run that pauses, in thousandths.
+    /// The part of a run with pauses, in thousandths of the number of parts.
     pub(crate) part: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
-    /// Somebody outside cancels while it waits.
+    /// The run is cancelled from outside while it waits.
     Cancel,
-    /// The future or stream is dropped while it waits.
+    /// The future or stream is dropped while the run waits.
     Drop,
-    /// A step's future is dropped while it waits, and the next step is asked for.
+    /// The future of a step is dropped while the run waits, and the next step is requested.
     DropStep,
-    /// A part panics.
+    /// A part of the agent panics.
     Panic,
-    /// A part cancels the run.
+    /// A part of the agent cancels the run.
     CancelWithin,
     /// The run is cancelled before it begins.
     CancelBefore,
 }
 
-/// Where a run waits, or something happens.
+/// A place at which a run waits or an interruption can happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     Provider,
@@ -451,23 +456,23 @@ pub(crate) enum Place {
     Reader,
 }
 
-/// What is decided when a run waits for an approval.
+/// The reaction to a run that waits for an approval.
 #[derive(Debug, Clone)]
 pub(crate) struct Answering {
-    /// What is decided first by mistake.
+    /// Invalid decisions that are sent first.
     pub(crate) wrong: Option<Wrong>,
     pub(crate) route: Route,
-    /// On the pending calls in their order, and then from the start again.
+    /// Decisions for the pending calls in order. After the last decision, the list starts again.
     pub(crate) decisions: Vec<Decision>,
 }
 
-/// How a run that waits goes on.
+/// The way in which a waiting run continues.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Route {
     SameAgent,
-    /// In an agent that is built anew from the stored state.
+    /// A new agent continues the run from the stored state.
     Restored,
-    /// Not at all: another run begins.
+    /// The run does not continue. Another run begins.
     AnotherRun,
 }
 
@@ -479,11 +484,11 @@ pub(crate) enum Decision {
     EditToDenied,
     Deny,
     Supply,
-    /// None: it stays pending.
+    /// No decision, so the call stays pending.
     Leave,
 }
 
-/// Decisions that do not fit.
+/// Decisions that do not match the pending calls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Wrong {
     UnknownCall,
@@ -514,7 +519,7 @@ impl Answering {
     }
 }
 
-/// A result that a person supplies.
+/// The result that a person supplies.
 fn supplied(order: &Order) -> ToolOutput {
     ToolOutput {
         structured_content: Some(json!("supplied")),
@@ -546,12 +551,12 @@ impl Wrong {
 const SEVEN: u64 = 7;
 const UNFIT: u64 = 6;
 
-/// Whether the tools take these arguments, if they are asked before.
+/// Returns `true` if the tools accept these arguments in their check before an approval.
 pub(crate) fn fits(input: &Value) -> bool {
     Order::read(input).number % SEVEN != UNFIT
 }
 
-/// What the policy thinks of a call.
+/// The decision of the policy on a call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Judgement {
     Allow,
@@ -561,7 +566,7 @@ pub(crate) enum Judgement {
 }
 
 impl Judgement {
-    /// It decides by the number of the call.
+    /// Returns the decision for a call, which depends on the number of the call.
     pub(crate) fn of(input: &Value, pauses: bool) -> Self {
         match Order::read(input).number % ELEVEN {
             3 => Self::Deny,
@@ -576,8 +581,8 @@ impl Judgement {
 const ELEVEN: u64 = 11;
 
 impl Order {
-    /// The numbers that edited arguments have: one that is as before for tools and policy, and one
-    /// that the policy denies.
+    /// Returns the numbers of edited arguments. Tools and policy treat the first like the original. The policy denies
+    /// the second.
     pub(crate) fn edits(&self) -> [u64; 2] {
         if self.number == u64::MAX {
             return [self.number; 2];
@@ -589,7 +594,7 @@ impl Order {
         [allowed, others.find(is_denied).expect("seven and eleven have no common divisor")]
     }
 
-    /// Other arguments.
+    /// Returns the arguments with another number.
     fn edited(&self, number: u64) -> Value {
         let deed = match number % 5 {
             0 => "fail",
@@ -601,7 +606,7 @@ impl Order {
     }
 }
 
-/// What a block says of a call, for tests: its id, name and arguments.
+/// Returns a block with a call of this id, name and arguments.
 pub(crate) fn tool_use(id: &str, name: &str, input: Value) -> ContentBlock {
     ContentBlock::ToolUse { id: id.into(), name: name.into(), input }
 }

@@ -1,5 +1,5 @@
-//! One case from its seed: run in the three ways and compared with the reference; then interrupted,
-//! and held to what is true at any point; then continued, and compared with the reference again.
+//! Checks one case. The case runs in the three ways and is compared with the reference. Then it is interrupted and
+//! checked against invariants. Then it continues and is compared with the reference again.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -21,7 +21,7 @@ use crate::world::{Journal, Plan, World};
 
 pub(crate) type Checked<T = ()> = Result<T, String>;
 
-/// Tries a case; returns what it was an example of, or what is wrong.
+/// Checks the case of a seed. Returns the situations that it covered, or the first fault.
 pub(crate) async fn case(seed: u64) -> Checked<BTreeSet<String>> {
     let case = generator::case(seed);
     let mut seen = BTreeSet::new();
@@ -49,8 +49,8 @@ pub(crate) async fn case(seed: u64) -> Checked<BTreeSet<String>> {
     Ok(seen)
 }
 
-/// A run whose tools may start while the answer streams: nobody sees a difference but in time, as
-/// long as nothing goes wrong; and whatever does, calls run at most once and have an end.
+/// Checks runs whose tools may start early. Without trouble, only the time differs from a run without early tools. With
+/// trouble, each call still runs at most once and has an end.
 async fn early(case: &Case, pure: &[&'static str], seen: &mut BTreeSet<String>) -> Checked {
     let mut memory = Memory::new(case);
     let begin = || Begin::Message(case.messages[0].clone());
@@ -68,7 +68,7 @@ async fn early(case: &Case, pure: &[&'static str], seen: &mut BTreeSet<String>) 
         no_scope_is_open(&first)?;
         check_history(agent.messages())?;
         same_list::<_, &str>("the tools that run on", &first.running, &[])?;
-        // Each call that began took one, whatever became of it.
+        // Each call that began used one token, whatever its outcome.
         let taken = agent.tool_usage().input_tokens;
         same("what tools took", &taken, &first.begun.len())?;
         let has_begun = !first.early.is_empty();
@@ -98,7 +98,7 @@ async fn early(case: &Case, pure: &[&'static str], seen: &mut BTreeSet<String>) 
             How::Cancel | How::CancelWithin => Stop::Cancel(some_wait(case, &waited)),
             _ => Stop::Drop(some_wait(case, &waited)),
         };
-        // What ran does not run again.
+        // Calls that ran do not run again.
         let ctx = context();
         world.begin(ctx.cancellation_token.clone(), None);
         let next = Begin::Message(case.messages[1].clone());
@@ -113,7 +113,7 @@ async fn early(case: &Case, pure: &[&'static str], seen: &mut BTreeSet<String>) 
     Ok(())
 }
 
-/// Whether nothing happens in a run that ends it, or makes a call useless.
+/// Returns `true` if no event ends the run or makes a call useless.
 fn is_calm(expected: &Expected) -> bool {
     let troubles = ["hook: ", "broken: ", "provider: ", "calls that must not run", "last call: "];
     let is_trouble = |seen: &String| troubles.iter().any(|trouble| seen.starts_with(trouble));
@@ -122,7 +122,7 @@ fn is_calm(expected: &Expected) -> bool {
         && !expected.seen.iter().any(is_trouble)
 }
 
-/// The same happens as without early tools; only the hooks are asked earlier.
+/// Checks that the events are the same as without early tools. Only the hooks may be called earlier.
 fn as_without(journal: &Journal, expected: &Expected) -> Checked {
     for events in &journal.events {
         same_list("the events, sorted", &sorted(events), &sorted(&expected.events))?;
@@ -135,7 +135,7 @@ fn as_without(journal: &Journal, expected: &Expected) -> Checked {
     same_list("the scopes", &sorted(&journal.scopes), &expected.scopes)
 }
 
-/// None overtakes a call that must wait for the whole answer.
+/// Checks that no early call overtakes a call that must wait for the complete response.
 fn early_calls_are_first(case: &Case, journal: &Journal) -> Checked {
     for reply in &case.script {
         let Reply::Answers(answer) = reply else { continue };
@@ -145,7 +145,7 @@ fn early_calls_are_first(case: &Case, journal: &Journal) -> Checked {
             match (journal.early.contains(&call), late) {
                 (true, Some(late)) => return Err(format!("call {call} overtakes call {late}")),
                 (true, None) => {}
-                // A call that is skipped or denied has nothing to wait for.
+                // A skipped or denied call does not have to wait.
                 (false, _) if journal.begun.contains(&call) => late = Some(call),
                 (false, _) => {}
             }
@@ -154,8 +154,8 @@ fn early_calls_are_first(case: &Case, journal: &Journal) -> Checked {
     Ok(())
 }
 
-/// Two runs that nobody interrupts. Returns the parts of the first: where each waited, and its
-/// journal.
+/// Runs the case twice without an interruption. Returns the parts of the first run, each with the places at which it
+/// waited and its journal.
 async fn left_alone(
     case: &Case,
     way: Way,
@@ -179,22 +179,22 @@ async fn left_alone(
     Ok(first)
 }
 
-/// An agent that does what the reference says.
+/// An agent that is compared with the reference.
 struct Session<'a> {
     case: &'a Case,
     way: Way,
     world: World,
     agent: Agent,
     memory: Memory,
-    /// The numbers of the calls that began and of those that ended, and the keys of those that began.
+    /// The numbers of all calls that began, the numbers of all calls that ended, and the keys of the calls that began.
     begun: Vec<u64>,
     finished: Vec<u64>,
     keys: Vec<String>,
-    /// How often a person was asked.
+    /// Number of approvals that were requested.
     asked: usize,
-    /// Whether of the run that waits only its state is known.
+    /// Set if only the state of the waiting run is known.
     is_unsure: bool,
-    /// What all runs took; `None` for an agent that was restored.
+    /// Tokens of all runs. `None` for a restored agent.
     total: Option<TokenUsage>,
     seen: &'a mut BTreeSet<String>,
 }
@@ -219,13 +219,13 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// A run, with all that is decided when it waits.
+    /// Runs from `begin` to the end, including all continuations after approvals.
     async fn whole_run(&mut self, begin: Begin) -> Checked<Vec<(Vec<Place>, Journal)>> {
         let mut parts = Vec::new();
         let mut next = Some(begin);
         while let Some(begin) = next {
             let part = self.exact(begin).await?;
-            // A run that has no room for the calls waits on, however often somebody approves them.
+            // A run without room for its calls waits again after each approval, so the number of decisions is limited.
             let is_asking = part.1.pending.is_some();
             parts.push(part);
             let goes_on = is_asking || self.asked < self.case.answers.len();
@@ -241,7 +241,7 @@ impl<'a> Session<'a> {
         Ok(parts)
     }
 
-    /// Hands the conversation on to the next run as a server may. Nothing of it is lost.
+    /// Passes the conversation to the next run as a server might, and checks that nothing is lost.
     fn hand_on(&mut self) -> Checked {
         self.seen.insert(format!("reuse: {:?}", self.case.reuse));
         let text = |error: serde_json::Error| error.to_string();
@@ -271,7 +271,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// A run, or a part of it, that must be as the reference says.
+    /// Drives a run, or a part of it, and compares it with the reference.
     async fn exact(&mut self, begin: Begin) -> Checked<(Vec<Place>, Journal)> {
         let Self { case, way, .. } = *self;
         let ctx = context();
@@ -301,7 +301,7 @@ impl<'a> Session<'a> {
         same_list("the calls that ended", &sorted(&journal.finished), &expected.finished)?;
         same_list("the scopes", &sorted(&journal.scopes), &expected.scopes)?;
         same("the counters", &self.world.counters(), &memory.counters)?;
-        // A run that cannot go on waits as before, and its end is another.
+        // A run that ends with another error than `ApprovalRequired` reports no pending state.
         let state = memory.state().filter(|_| outcome.starts_with("error ApprovalRequired"));
         let [pending, state] = [&journal.pending, &state].map(serde_json::to_string);
         let text =
@@ -316,7 +316,7 @@ impl<'a> Session<'a> {
         Ok((waited, journal))
     }
 
-    /// What is stored at the end of a run is the conversation as it is.
+    /// Checks that the stored conversation equals the current one at the end of a run.
     fn check_stored(&mut self) -> Checked {
         if !self.case.stores {
             return Ok(());
@@ -335,7 +335,7 @@ impl<'a> Session<'a> {
         same_list("the calls that wait", &self.agent.pending_calls(), pending)
     }
 
-    /// Nothing happens twice, over all runs.
+    /// Checks that no call and no key occurs twice over all runs.
     fn note(&mut self, journal: &Journal) -> Checked {
         self.begun.extend(&journal.begun);
         self.finished.extend(&journal.finished);
@@ -344,8 +344,8 @@ impl<'a> Session<'a> {
         only_once("an idempotency key", self.keys.iter())
     }
 
-    /// What a person decides, if the run waits for that: with mistakes first, and in another agent
-    /// perhaps. `None` too if another run is to begin.
+    /// Decides on the pending calls, possibly with invalid decisions first or in another agent. Returns `None` if the
+    /// run does not wait, or if another run is to begin.
     async fn decided(&mut self) -> Checked<Option<Begin>> {
         let Some(waiting) = &self.memory.waiting else { return Ok(None) };
         let pending = waiting.pending.clone();
@@ -389,7 +389,7 @@ impl<'a> Session<'a> {
         Ok(Some(Begin::Decisions(answering.decisions(&pending))))
     }
 
-    /// Decisions that do not fit change nothing.
+    /// Checks that decisions that do not match are rejected and change nothing.
     async fn refused(&mut self, decisions: ApprovalDecisions, error: &str) -> Checked {
         let Self { case, way, .. } = *self;
         let ctx = context();
@@ -414,7 +414,7 @@ impl<'a> Session<'a> {
         self.same_calls_wait()
     }
 
-    /// Goes on in another agent, with what was stored.
+    /// Continues in another agent with the stored state.
     fn restore(&mut self) -> Checked {
         let state = self.memory.state().expect("it waits");
         let stored = serde_json::to_string(&state).map_err(|error| error.to_string())?;
@@ -438,14 +438,14 @@ impl<'a> Session<'a> {
     }
 }
 
-/// A run of which a part is interrupted, and the next one.
+/// Interrupts one part of a run, checks it, and then checks the next run.
 async fn interrupted(
     case: &Case,
     parts: &[(Vec<Place>, Journal)],
     seen: &mut BTreeSet<String>,
 ) -> Checked {
     let Interruption { way, how, part, .. } = case.interruption;
-    // Mostly one of those that go on.
+    // Mostly a part after a pause.
     let part = match parts.len() - 1 {
         0 => 0,
         resumed => (part * (resumed * 2 + 1) / 1_000).div_ceil(2),
@@ -506,7 +506,7 @@ async fn interrupted(
     let journal = interrupted.journal;
     session.note(&journal)?;
     let Some(memory) = memory else {
-        // What came of its compactions, nobody saw.
+        // The outcome of its compactions is unknown, so the reference cannot follow.
         return Ok(());
     };
     session.memory = memory;
@@ -523,7 +523,7 @@ async fn interrupted(
     Ok(())
 }
 
-/// One of the times that the run waits. Places count alike, however often it waits there.
+/// Returns the number of a wait. Each place has the same chance, however often the run waits there.
 fn some_wait(case: &Case, waited: &[Place]) -> usize {
     let places: BTreeSet<Place> = waited.iter().copied().collect();
     let Some(place) = one_of(&places.into_iter().collect::<Vec<_>>(), case.interruption.place)
@@ -534,9 +534,9 @@ fn some_wait(case: &Case, waited: &[Place]) -> usize {
     one_of(&times.collect::<Vec<_>>(), case.interruption.nth).unwrap_or_default()
 }
 
-/// One of the times that something happens.
+/// Returns a place and the number of its pass at which the plan happens.
 fn some_pass(case: &Case, journal: &Journal, plan: Plan) -> Option<(Place, usize, Plan)> {
-    // A tool that panics ends its call alone: a deed of the tool's, not an interruption.
+    // A tool that panics fails only its own call, which is not an interruption of the run.
     let can = |place: &Place| *place != Place::Tool || matches!(plan, Plan::Cancel);
     let places: Vec<Place> = journal.passed.keys().copied().filter(can).collect();
     let place = one_of(&places, case.interruption.place)?;
@@ -547,17 +547,17 @@ fn one_of<T: Copy>(choices: &[T], thousandths: usize) -> Option<T> {
     choices.get(thousandths * choices.len() / 1_000).copied()
 }
 
-/// A run that was interrupted, and what it would have been.
+/// An interrupted run, and the expected run without the interruption.
 struct Interrupted<'a> {
     how: How,
-    /// Where something was planned.
+    /// The place at which an interruption was planned.
     place: Option<Place>,
     case: &'a Case,
     journal: Journal,
-    /// The calls that ended, in all parts.
+    /// The calls that ended in all parts.
     finished: Vec<u64>,
     expected: Expected,
-    /// What the reference remembered before, and would after it.
+    /// The memory of the reference before the run and after the expected run.
     before: Memory,
     after: Memory,
     agent: &'a Agent,
@@ -576,7 +576,7 @@ impl Interrupted<'_> {
         self.check_results()?;
         self.waiting()?;
         if self.how == How::DropStep {
-            // The turn that was dropped is made up for, so that what follows differs.
+            // The dropped turn is repeated, so its requests and counters differ from the expected run.
             self.example(seen);
             return Ok(());
         }
@@ -599,7 +599,7 @@ impl Interrupted<'_> {
         Ok(())
     }
 
-    /// Nothing is heard of a run that stopped in the middle but what was heard until then.
+    /// Checks that the events and lines of a dropped run are a beginning of the expected ones.
     fn check_beginning(&self) -> Checked {
         for events in &self.journal.events {
             begins("the events", events, &self.expected.events)?;
@@ -607,7 +607,7 @@ impl Interrupted<'_> {
         begins("the lines", &self.journal.lines, &self.expected.lines)
     }
 
-    /// A cancelled run ends, at once and in order; or it was done already.
+    /// Checks that a cancelled run ended immediately with all its end events, or had already finished.
     fn check_end(&self, outcome: &str, seen: &mut BTreeSet<String>) -> Checked {
         for events in &self.journal.events {
             check_pairs(events)?;
@@ -619,13 +619,13 @@ impl Interrupted<'_> {
         }
         if let Some((last, before)) = self.journal.lines.split_last() {
             same("the last line", last, &outcome.to_owned())?;
-            // A call that an engine is not given has its result, whatever became of the others: one of a tool that is
-            // hidden, or one that the tool refuses.
+            // A call that never reaches the engine has its result in any case. This applies to calls of a hidden tool
+            // and to calls that the tool rejects.
             let config = &self.case.config;
             let is_refused = |line: &String| line.contains("invalid input: too large");
             let is_given = config.hides_every.is_none() && !before.iter().any(is_refused);
             if config.engine.is_none() || is_given {
-                // Of calls that an engine ran beside each other, one may heed the cancellation while a later one is done.
+                // If an engine runs calls concurrently, one may stop at the cancellation while a later one finishes.
                 let joins = config.engine.as_ref().is_some_and(|engine| engine.joins);
                 let is_told = |line: &&String| {
                     !joins || !line.starts_with("ToolResult") || before.contains(line)
@@ -645,7 +645,7 @@ impl Interrupted<'_> {
             seen.insert("cancelled after the turn".into());
             return Ok(());
         }
-        // An engine runs its batch as it must; everything else stops.
+        // An engine finishes its batch. Everything else stops.
         if self.case.config.engine.is_none()
             && (self.journal.requests.len(), self.journal.begun.len())
                 != (when.requests, when.begun)
@@ -666,7 +666,7 @@ impl Interrupted<'_> {
         Ok(())
     }
 
-    /// The history is one that the run had, but for results of calls that did not come to their end.
+    /// Checks that the history is one of the expected histories. Only results of calls that did not end may differ.
     fn check_history(&self) -> Checked {
         let history = self.agent.messages();
         let is_resumed = self.after.runs == self.before.runs;
@@ -694,9 +694,9 @@ impl Interrupted<'_> {
         }
     }
 
-    /// A call that ended has its own result, and only such a call.
+    /// Checks that a call has its own result if and only if it ended.
     fn check_results(&self) -> Checked {
-        // An engine keeps the results of a batch to itself until all are there.
+        // An engine returns the results of a batch only when all of them are there.
         if self.case.config.engine.is_some() {
             return Ok(());
         }
@@ -720,8 +720,8 @@ impl Interrupted<'_> {
         Ok(())
     }
 
-    /// What is known of the agent now. `None` after a step that was dropped, where there were
-    /// compactions.
+    /// Returns the memory that the reference needs to continue. Returns `None` if it is unknown, for example after a
+    /// dropped step with compactions.
     fn memory(
         &self,
         world: &World,
@@ -733,7 +733,7 @@ impl Interrupted<'_> {
             return Ok(Some(self.before.clone()));
         }
         let is_unsure = self.how == How::DropStep || self.is_restored;
-        // So it is of what the hooks let pass of a history that was compacted since.
+        // After a compaction it is also unknown which messages of the history the guards accepted.
         let guards = !self.case.config.guards.is_empty();
         let may_compact = compacted > 0 || self.case.config.strategy.above < generator::NEVER;
         if (is_unsure || guards) && may_compact {
@@ -741,7 +741,7 @@ impl Interrupted<'_> {
         }
         let run = self.before.waiting.as_ref().map_or(0, |waiting| waiting.turns);
         let mut said = self.after.said.clone();
-        // A step that was dropped is made again, and goes on where the reference ended.
+        // A dropped step is repeated, and continues where the reference ended.
         let reminders = self.agent.messages().iter().filter(|message| is_reminder(message));
         said.extend(reminders.map(Message::text));
         let mut memory = Memory {
@@ -771,12 +771,12 @@ impl Interrupted<'_> {
         Ok(Some(memory))
     }
 
-    /// Whether the run was polled. One that was not changes nothing.
+    /// Returns `true` if the run was polled. A run that was never polled changes nothing.
     fn has_begun(&self) -> bool {
         !self.journal.events[0].is_empty()
     }
 
-    /// For what the agent waits now. Decisions are used up once they are carried out, and not before.
+    /// Returns the calls for which the agent waits now. Decisions may be used up only after they were carried out.
     fn waiting(&self) -> Checked<Waits> {
         let (pending, history) = (self.agent.pending_calls(), self.agent.messages());
         let is = |memory: &Memory| {
@@ -811,7 +811,7 @@ impl Interrupted<'_> {
         }
     }
 
-    /// Whether each of these calls waited before, or was about to wait when the run was dropped.
+    /// Returns `true` if each of these calls waited before, or was about to wait when the run was dropped.
     fn may_wait_for(&self, pending: &[PendingCall]) -> bool {
         let is_dropped = self.how == How::DropStep || !matches!(self.ended, Ended::With(_));
         let last = self.agent.messages().iter().rfind(|message| message.role == Role::Assistant);
@@ -847,19 +847,19 @@ impl Interrupted<'_> {
     }
 }
 
-/// For what an interrupted agent waits.
+/// The pending calls of an interrupted agent.
 enum Waits {
     No,
-    /// For what it waited for before.
+    /// The same calls as before the run.
     AsBefore,
     AsExpected,
-    /// In the middle of a batch: some calls wait, and others have not begun.
+    /// Interrupted within a batch. Some calls wait, and others have not begun.
     Interrupted,
-    /// After a step that was dropped.
+    /// The state after a dropped step.
     For(Box<PendingApproval>),
 }
 
-/// Whether a message is as expected, but for results that say that a call did not come to its end.
+/// Returns `true` if a message is as expected. Results which say that a call did not end may differ.
 fn is_like(message: &Message, expected: &Message) -> bool {
     message.role == expected.role
         && message.content.len() == expected.content.len()
@@ -869,7 +869,7 @@ fn is_like(message: &Message, expected: &Message) -> bool {
         })
 }
 
-/// Whether a result is that of a call that a tool's error ended before it could do anything.
+/// Returns `true` if the result is an error, which a tool may report before it does anything.
 fn is_failure(result: &ContentBlock) -> bool {
     matches!(result, ContentBlock::ToolResult { is_error: true, .. })
 }
@@ -895,7 +895,7 @@ pub(crate) fn check_history(messages: &[Message]) -> Checked {
     Ok(())
 }
 
-/// Every beginning that the hooks were told of has one end.
+/// Checks that every start event of the hooks has one end event.
 fn check_pairs(events: &[String]) -> Checked {
     let mut open: Vec<String> = Vec::new();
     for event in events {
@@ -972,7 +972,7 @@ pub(crate) fn same_list<T: Debug + PartialEq<U>, U: Debug>(
     }
 }
 
-/// A list is the beginning of another.
+/// Checks that the list `is` is a beginning of the expected list.
 fn begins<T: Debug + PartialEq<U>, U: Debug>(what: &str, is: &[T], expected: &[U]) -> Checked {
     for (index, item) in is.iter().enumerate() {
         let other = expected.get(index);
@@ -986,7 +986,7 @@ fn begins<T: Debug + PartialEq<U>, U: Debug>(what: &str, is: &[T], expected: &[U
     Ok(())
 }
 
-/// Whether the loop said it to the model in the middle of the conversation.
+/// Returns `true` if the loop added this message as a reminder or a notice.
 fn is_reminder(message: &Message) -> bool {
     message.role == Role::System && message.text().starts_with("every ")
 }

@@ -1,10 +1,10 @@
-//! What the cases were examples of: a run of the model that tries too little fails.
+//! The situations that the cases covered. A run of the model with too little coverage fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::case::PROVIDER_FAULTS;
 
-/// In how many cases each thing was seen.
+/// The number of cases in which each situation occurred.
 #[derive(Debug, Default)]
 pub(crate) struct Coverage(BTreeMap<String, usize>);
 
@@ -21,7 +21,7 @@ impl Coverage {
         }
     }
 
-    /// What was seen in fewer cases than it must be.
+    /// Returns the required situations that occurred in fewer than `least` cases.
     pub(crate) fn lacking(&self, least: usize) -> Vec<String> {
         let count = |example: &String| self.0.get(example).copied().unwrap_or(0);
         let lacks = |example: &String| count(example) < least;

@@ -1,4 +1,4 @@
-//! Runs an agent in one of the three ways, and interrupts it where that is planned.
+//! Runs an agent in one of the three ways, and interrupts it as planned.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -14,7 +14,7 @@ use crate::chat::Step;
 use crate::parts::Agent;
 use crate::world::{PLANNED, World};
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Ended {
     With(String),
@@ -22,19 +22,18 @@ pub(crate) enum Ended {
     Panicked,
 }
 
-/// What is done to a run from outside.
+/// An interruption of a run from outside.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Stop {
     Never,
-    /// When it has waited so often.
+    /// The number of the wait at which the run is cancelled.
     Cancel(usize),
     Drop(usize),
-    /// Of a step's future alone.
+    /// The number of the wait at which the future of a step is dropped.
     DropStep(usize),
 }
 
-/// Runs, and returns how it ended and where it waited. What it says on the way is in the world's
-/// journal.
+/// Drives a run. Returns its end and the places at which it waited. The events of the run are in the world's journal.
 pub(crate) async fn run(
     case: &Case,
     way: Way,
@@ -150,8 +149,8 @@ async fn steps(
     last.unwrap_or_else(|| "no end".into())
 }
 
-/// A run that is watched from outside: where it waits is noted, and there it may be cancelled or
-/// dropped. A planned panic ends it; any other is a fault.
+/// A run that is polled under observation. Each place at which the run waits is recorded, and there it may be cancelled
+/// or dropped. A planned panic ends the run, and any other panic is a fault.
 struct Watched<'a> {
     whole: Pin<Box<dyn Future<Output = String> + 'a>>,
     waited: &'a mut Vec<Place>,
@@ -185,10 +184,10 @@ impl Future for Watched<'_> {
     }
 }
 
-/// A step that may be dropped where it waits.
+/// A step that may be dropped while it waits.
 struct Abandoned<'a, F> {
     step: Pin<Box<F>>,
-    /// How often the steps have waited, this one and those before.
+    /// Number of waits of this step and all earlier steps.
     waited: &'a Cell<usize>,
     stop: Stop,
 }
@@ -209,7 +208,7 @@ impl<F: Future> Future for Abandoned<'_, F> {
     }
 }
 
-/// How a run failed, or for what it waits.
+/// Returns the failure of a run as a line, and records the pending state if the run waits.
 fn ended_with(error: LoopError, world: &World) -> String {
     let line = failed_with(&error);
     if let LoopError::ApprovalRequired(pending) = error {
@@ -218,7 +217,7 @@ fn ended_with(error: LoopError, world: &World) -> String {
     line
 }
 
-// What is seen of a run, as lines. The reference writes the same.
+// Functions that format the observations of a run as lines. The reference writes the same lines.
 
 pub(crate) fn answered(stop: &StopReason, turns: usize, response: &str) -> String {
     format!("answer {stop:?} in {turns}: {response}")

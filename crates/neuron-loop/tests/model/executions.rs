@@ -1,5 +1,5 @@
-//! A run that a durable engine splits into several executions, and in which a person decides by a
-//! signal: nobody sees a difference from the run that is driven by hand.
+//! Compares two forms of a run. In the first, a durable engine splits the run into several executions, and decisions
+//! arrive through signals. In the second, the run has one execution and is resumed by hand.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::drive::{self, Ended, Stop};
 use crate::parts::{self, Agent};
 use crate::world::{Journal, World};
 
-/// The events that each execution has for itself.
+/// The events that each execution has separately.
 const OF_EXECUTIONS: [&str; 4] = ["SessionStart", "RunStart", "RunEnd", "SessionEnd"];
 
 pub(crate) async fn check(case: &Case, seen: &mut BTreeSet<String>) -> Checked {
@@ -28,7 +28,7 @@ pub(crate) async fn check(case: &Case, seen: &mut BTreeSet<String>) -> Checked {
     for rules in &mut case.config.hooks {
         rules.retain(|rule| !OF_EXECUTIONS.contains(&rule.event));
     }
-    // What seldom shows by itself.
+    // Situations that are rare otherwise.
     if nth % 3 == 1 {
         case.config.retry_limit = Some(1);
     }
@@ -60,7 +60,7 @@ pub(crate) async fn check(case: &Case, seen: &mut BTreeSet<String>) -> Checked {
     whole.compare(&expected)
 }
 
-/// What is seen of a whole run.
+/// The observations of a whole run.
 struct Whole {
     journal: Journal,
     outcome: String,
@@ -97,7 +97,7 @@ impl Whole {
                 &without(other, &OF_EXECUTIONS),
             )?;
         }
-        // How a part ended is told of that part. Of a step that waited more is known.
+        // The outcome of a part is reported only in that part. After a wait, a step has fewer lines.
         let of_parts = ["error", "executed"];
         let lines = [journal, other].map(|journal| without(&journal.lines, &of_parts));
         same_list("the lines", &lines[0], &lines[1])?;
@@ -123,7 +123,7 @@ fn without(lines: &[String], words: &[&str]) -> Vec<String> {
     lines.iter().filter(is_other).cloned().collect()
 }
 
-/// In one execution, which ends where it waits and is resumed.
+/// Runs in one execution, which ends at each pause and is resumed by hand.
 async fn by_hand(case: &Case) -> Checked<Whole> {
     let world = world(case);
     let mut agent = parts::agent(case, &world);
@@ -149,7 +149,7 @@ async fn by_hand(case: &Case) -> Checked<Whole> {
     }
 }
 
-/// As the engine has it: in several executions, each by an agent of its own.
+/// Runs in several executions with a new agent for each, as an engine does.
 async fn by_the_engine(case: &Case) -> Checked<(Whole, usize)> {
     let world = world(case);
     let mut start = Start::from(case.messages[0].clone());

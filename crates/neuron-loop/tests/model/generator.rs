@@ -1,5 +1,4 @@
-//! From a seed to a case. A new dimension is one line here, one field in `case`, and its rule in
-//! `reference`.
+//! Creates a case from a seed. A new dimension needs one line here, one field in `case`, and its rule in `reference`.
 
 use neuron_types::{ContentBlock, ContentItem, Message, Role, StopReason, TokenUsage, UsageLimits};
 use serde_json::{Value, json};
@@ -8,10 +7,10 @@ use crate::case::*;
 use crate::random::Random;
 use crate::shared_budget::Shared;
 
-/// More messages than any conversation has.
+/// More messages than any conversation in these tests has.
 pub(crate) const NEVER: usize = 1_000;
 
-/// Makes the case of a seed.
+/// Creates the case of a seed.
 pub(crate) fn case(seed: u64) -> Case {
     let mut generator = Generator { random: Random::new(seed), calls: 0 };
     let mut config = generator.config();
@@ -54,7 +53,7 @@ pub(crate) fn case(seed: u64) -> Case {
 
 struct Generator {
     random: Random,
-    /// How many calls there have been: each has a number of its own.
+    /// Number of calls so far, from which each call gets its own number.
     calls: u64,
 }
 
@@ -88,7 +87,7 @@ impl Generator {
     }
 
     fn script(&mut self) -> Vec<Reply> {
-        // Now and then a provider that pauses for ever.
+        // Some cases have a provider that pauses forever.
         if self.random.percent(3) {
             let reasons = [StopReason::PauseTurn, StopReason::Compaction];
             let mut script = Vec::new();
@@ -109,7 +108,7 @@ impl Generator {
                 Reply::Answers(answer) => answer.message.tool_uses().count(),
                 Reply::Fails { .. } => 0,
             };
-            // Trouble comes in pairs. Calls do not: each has a number of its own.
+            // Failures often come in pairs. Calls do not, because each has its own number.
             if calls == 0 && self.random.percent(25) {
                 script.push(reply.clone());
             }
@@ -186,8 +185,8 @@ impl Generator {
     }
 
     fn calls(&mut self, count: usize) -> Vec<ContentBlock> {
-        // Delays whose sums differ, so that it is certain who ends first, also of those that begin
-        // later. None is possible for several.
+        // The delays have distinct sums, so that the order of the ends is certain, even for calls that begin later.
+        // Several calls may have no delay.
         let mut delays = vec![10, 20, 40, 80, 160, 320];
         let mut has_patient = false;
         let mut blocks: Vec<ContentBlock> = Vec::new();
@@ -239,9 +238,9 @@ impl Generator {
     fn id(&mut self, index: usize) -> String {
         match self.random.below(100) {
             0 => String::new(),
-            // Twice in one answer, if there are two.
+            // The same id twice in one response, if it has two calls.
             1 | 2 => "same".into(),
-            // As vendors do that number the calls of each answer alike.
+            // Some vendors use the same ids in each response.
             3..30 => format!("c{index}"),
             _ => format!("call-{}", self.calls),
         }
@@ -296,7 +295,7 @@ impl Generator {
     }
 }
 
-/// An answer without frills.
+/// Returns a plain response with this message.
 pub(crate) fn said(message: Message) -> Answer {
     Answer {
         message,
@@ -345,7 +344,7 @@ fn limits(random: &mut Random) -> UsageLimits {
     }
 }
 
-/// Just enough room for the calls of the first answer.
+/// Returns limits with just enough room for the calls of the first response.
 fn room_for_the_first_calls(script: &[Reply]) -> UsageLimits {
     let answers = script.iter().filter_map(|reply| match reply {
         Reply::Answers(answer) => Some(answer.message.tool_uses().count()),
@@ -355,7 +354,7 @@ fn room_for_the_first_calls(script: &[Reply]) -> UsageLimits {
     UsageLimits { tool_calls_limit: calls, ..UsageLimits::default() }
 }
 
-/// The limits of two agents; the first answer is estimated at 1,000 tokens.
+/// Returns the limits of a budget for two agents. The first response is estimated at 1,000 tokens.
 fn budget(random: &mut Random) -> UsageLimits {
     UsageLimits {
         input_tokens_limit: random.maybe(20, |random| random.below(150)),
@@ -369,7 +368,7 @@ fn budget(random: &mut Random) -> UsageLimits {
 fn usage(random: &mut Random) -> TokenUsage {
     let some = |random: &mut Random| random.maybe(20, |random| random.below(20));
     match random.below(20) {
-        // Missing.
+        // No usage is reported.
         0 | 1 => TokenUsage::default(),
         2 => TokenUsage { output_tokens: usize::MAX, ..TokenUsage::default() },
         _ => TokenUsage {
@@ -386,14 +385,14 @@ fn usage(random: &mut Random) -> TokenUsage {
 fn hooks(random: &mut Random) -> Vec<Vec<Rule>> {
     let mut hooks: Vec<Vec<Rule>> =
         (0..random.one_of(&[1, 1, 2, 3])).map(|_| rules(random)).collect();
-    // Of one mind, but not with the same reasons.
+    // Several hooks with the same action but different reasons.
     if random.percent(30) {
         hooks.push(hooks[0].clone());
     }
     hooks
 }
 
-/// Lets hooks guard, and mostly reject something: often the same.
+/// Makes hooks guard texts. Most of them reject something, often the same text.
 fn guard(config: &mut Config, random: &mut Random) {
     let rule = |random: &mut Random| Rule {
         event: random.one_of(&["GuardIn", "GuardIn", "GuardOut", "PostLlm"]),
@@ -414,7 +413,7 @@ fn guard(config: &mut Config, random: &mut Random) {
     }
 }
 
-/// Lets the provider pause the first answer, and a guard reject the end of it.
+/// Makes the provider pause the first response, and a guard reject its end.
 fn reject_after_a_pause(config: &mut Config, script: &mut [Reply]) {
     let (Some(Reply::Answers(answer)), Some(rules)) =
         (script.first_mut(), config.hooks.first_mut())
@@ -444,7 +443,7 @@ fn rules(random: &mut Random) -> Vec<Rule> {
             Deed::Steer if random.percent(70) => {
                 random.one_of(&["RunStart", "Turn", "PreLlm", "PostLlm", "PostLlm", "PostTool"])
             }
-            // Those that fewer runs come to, and those after which more can go wrong.
+            // Events that fewer runs reach, and events after which more can go wrong, are chosen more often.
             _ if random.percent(50) => random.one_of(&[
                 "Compacted",
                 "Compacted",
@@ -514,7 +513,7 @@ fn history(random: &mut Random) -> Vec<Message> {
         (70, vec![]),
         (10, vec![hi.clone(), hello.clone()]),
         (5, vec![Message::system("rules"), hi.clone(), call("e1"), result("e1"), hello.clone()]),
-        // What only a repair makes valid.
+        // Messages that make the history invalid, so that it is repaired.
         (5, vec![hi.clone(), call("e1")]),
         (5, vec![hello, hi.clone()]),
         (5, vec![hi, call("e1"), result("e2")]),

@@ -1,9 +1,9 @@
 //! A model of the loop as a test.
 //!
-//! From a seed comes a case: a script of what the model answers, a configuration and an interruption
-//! (`generator`). A small reference, written from the rules and not from the engine, says what must
-//! come of it (`reference`). The agent runs it in the three ways, is interrupted at a random point,
-//! and goes on (`check`).
+//! The module `generator` creates a case from a seed: a script of the model's responses, a configuration and an
+//! interruption. The module `reference` computes the expected outcome. It is small, and was written from the documented
+//! rules and not from the engine. The module `check` runs the agent in the three ways, interrupts it at a random point,
+//! and continues it.
 //!
 //! ```sh
 //! cargo test -p neuron-loop --test model                        # 10,000 cases
@@ -34,14 +34,14 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::coverage::Coverage;
 
-/// How many cases a run of the tests tries.
+/// Default number of cases.
 const CASES: u64 = 10_000;
 
-/// In how many of them everything must be seen that matters.
+/// Minimum number of cases in which each required situation must occur.
 const LEAST: usize = 50;
 
 #[test]
-fn the_loop_does_what_the_reference_says_however_it_is_interrupted() {
+fn loop_matches_the_reference_under_any_interruption() {
     quiet_planned_panics();
     if let Some(seed) = number("MODEL_SEED") {
         println!("{:#?}", generator::case(seed));
@@ -57,11 +57,11 @@ fn the_loop_does_what_the_reference_says_however_it_is_interrupted() {
         println!("{}", coverage.table());
     }
     let lacking = coverage.lacking(LEAST);
-    // Fewer cases are for trying faults out: they are compared, not counted.
+    // Smaller runs try deliberate faults. They cover too little, so their coverage is not checked.
     assert!(cases < CASES || lacking.is_empty(), "seen in fewer than {LEAST} cases: {lacking:#?}");
 }
 
-/// Tries cases on all processors, up to the first that fails.
+/// Checks cases on all processors, until the first fault.
 fn try_all(first: u64, cases: u64) -> Coverage {
     let next = AtomicU64::new(first);
     let failed: Mutex<Option<(u64, String)>> = Mutex::new(None);
@@ -110,7 +110,7 @@ fn try_one(
     })
 }
 
-/// Time stands still but where all wait for it.
+/// Time advances only when all tasks wait for it.
 fn runtime() -> tokio::runtime::Runtime {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_time().start_paused(true).build().expect("a runtime")
@@ -121,7 +121,7 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} is not a number: {text}")))
 }
 
-/// Planned panics are no news.
+/// Planned panics are not printed.
 fn quiet_planned_panics() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

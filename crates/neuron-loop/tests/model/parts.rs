@@ -1,5 +1,5 @@
-//! The parts of an agent, acting a case out: provider, tools, hooks, strategy, injectors and durable
-//! context. Each tells the world what it does.
+//! Provider, tools, hooks, strategy, injectors and durable context that perform a case. Each
+//! part records its actions in the world.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -27,17 +27,17 @@ use crate::generator::said;
 use crate::reference::written_by_loop;
 use crate::world::World;
 
-/// The tools that there are.
+/// Names of the tools.
 pub(crate) const TOOLS: [&str; 4] = ["act", "look", "raw", "solo"];
 
 pub(crate) type Agent = Chat<'static>;
 
-/// Puts an agent together.
+/// Builds the agent of a case.
 pub(crate) fn agent(case: &Case, world: &World) -> Agent {
     agent_with(case, &[], world)
 }
 
-/// Puts an agent together whose tools of these names only read, and may start early.
+/// Builds the agent of a case. The tools in `pure` declare `ToolEffect::Pure` and may start early.
 pub(crate) fn agent_with(case: &Case, pure: &[&'static str], world: &World) -> Agent {
     let config = &case.config;
     let provider = Mock { world: world.clone(), script: case.script.clone().into() };
@@ -112,14 +112,14 @@ pub(crate) fn agent_with(case: &Case, pure: &[&'static str], world: &World) -> A
         let histories = Mutex::default();
         agent.set_durability(InMemory { engine, provider, tools, answers, world, histories });
     } else {
-        // What hooks send would have to be the same in a replay.
+        // A replay would have to send the same messages, so hooks send none with an engine.
         agent.handle = Some(world.handle());
     }
     agent.session = case.stores.then(|| world.session());
     agent
 }
 
-/// Whether the tool `look` is not offered in a turn.
+/// Returns `true` if the tool `look` is not offered in this turn, which is the case in every n-th turn.
 pub(crate) fn hides(every: usize, turn: usize) -> bool {
     turn % every == every - 1
 }
@@ -140,7 +140,7 @@ impl PermissionPolicy for Choosy {
     }
 }
 
-/// What a person decides on the calls that wait; all are approved where nothing is planned.
+/// Returns the decisions on the pending calls. All calls are approved if nothing is planned.
 pub(crate) fn decisions(
     answering: Option<&Answering>,
     pending: &PendingApproval,
@@ -151,7 +151,7 @@ pub(crate) fn decisions(
     }
 }
 
-/// The reply to a call of the provider; after the script, a plain answer.
+/// Returns the reply to the call at `index`. After the end of the script, it is a plain response.
 pub(crate) fn reply(script: &[Reply], index: usize) -> Reply {
     script.get(index).cloned().unwrap_or_else(|| Reply::Answers(said(Message::assistant("done"))))
 }
@@ -231,13 +231,13 @@ impl Provider for Mock {
     }
 }
 
-/// A tool that does what its arguments say.
+/// A tool that acts as its arguments say.
 struct Obedient {
     name: &'static str,
-    /// How many may run at the same time.
+    /// Maximum number of concurrent calls.
     most: usize,
     effect: ToolEffect,
-    /// Whether the conversation is stored.
+    /// Set if the conversation is stored.
     stores: bool,
     world: World,
 }
@@ -308,11 +308,11 @@ impl ToolDyn for Obedient {
             } else {
                 self.world.sleep(Place::Tool, order.delay).await;
             }
-            // One that says that it was cancelled did not come to its end.
+            // A call that reports a cancellation did not end by itself.
             if order.deed != "cancelled" {
                 self.world.note(|journal| journal.finished.push(order.number));
             }
-            // The token of a call is its own.
+            // Each call must have its own cancellation token.
             ctx.cancellation_token.cancel();
             done(&order)
         })
@@ -320,7 +320,7 @@ impl ToolDyn for Obedient {
 }
 
 impl Obedient {
-    /// A call that runs is one of which the stored conversation says that its outcome is unknown.
+    /// Checks that the stored conversation reports the outcome of a running call as unknown.
     fn check_stored(&self, order: &Order) {
         if !self.stores
             || order.number == u64::MAX
@@ -348,17 +348,17 @@ impl Obedient {
     }
 }
 
-/// What a call knows of itself.
+/// Returns the line with the facts that a call knows from its context.
 pub(crate) fn context_line(number: u64, id: &str, turn: Option<usize>) -> String {
     format!("call {number} has the id {id} in turn {turn:?}")
 }
 
-/// What each call of a tool takes itself.
+/// Returns the tokens that each tool call uses.
 pub(crate) fn taken() -> TokenUsage {
     TokenUsage { input_tokens: 1, cache_read_tokens: Some(1), ..TokenUsage::default() }
 }
 
-/// A call that runs, and with too many others perhaps.
+/// A running call. Creating it checks the maximum number of concurrent calls.
 struct Running<'a>(&'a Obedient);
 
 impl<'a> Running<'a> {
@@ -384,7 +384,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// What comes of a call that ends by itself.
+/// Returns the result of a call that ends by itself.
 pub(crate) fn done(order: &Order) -> Result<ToolOutput, ToolError> {
     let number = order.number;
     match order.deed.as_str() {
@@ -408,12 +408,12 @@ pub(crate) fn done(order: &Order) -> Result<ToolOutput, ToolError> {
     }
 }
 
-/// A hook that writes every event down and follows rules, as a layer too if it guards something.
+/// A hook that records every event and follows rules. It is also a layer if it guards a text.
 #[derive(Clone)]
 struct Ruled {
     index: usize,
     rules: Vec<Rule>,
-    /// In cases with guards every hook has one.
+    /// The guard of the hook. In cases with guards, every hook has one.
     guard: Option<Guard>,
     waits: usize,
     world: World,
@@ -452,7 +452,7 @@ impl ObservabilityHook for Ruled {
     }
 
     fn scope(&self, operation: &Operation<'_>) -> Option<Box<dyn OperationScope>> {
-        // One hook's scopes are enough to see all.
+        // The scopes of one hook are enough to observe all.
         if self.index > 0 {
             return None;
         }
@@ -472,7 +472,7 @@ impl ObservabilityHook for Ruled {
 }
 
 impl Ruled {
-    /// What it does at an event of this kind, and how many of them there were before.
+    /// Returns the action at an event of this kind, and the number of earlier events of the kind.
     async fn deed(&self, kind: &'static str) -> (usize, Option<Deed>) {
         let nth = self.world.count(|counters| {
             let count = counters.events[self.index].entry(kind).or_default();
@@ -484,7 +484,7 @@ impl Ruled {
         (nth, deed(&self.rules, kind, nth))
     }
 
-    /// Judges input or an answer. Returns why it is rejected.
+    /// Checks an input or a response. Returns the reason if it is rejected.
     async fn judge(&self, line: String) -> Option<String> {
         let kind = kind(&line);
         self.world.note(|journal| journal.guards.push(format!("{}: {line}", self.index)));
@@ -527,7 +527,7 @@ impl ModelLayer for Ruled {
     }
 }
 
-/// What a hook's rules say about the n-th event of a kind.
+/// Returns the action that the rules define for the n-th event of a kind.
 pub(crate) fn deed(rules: &[Rule], kind: &str, nth: usize) -> Option<Deed> {
     rules.iter().find(|rule| (rule.event, rule.nth) == (kind, nth)).map(|rule| rule.deed)
 }
@@ -536,7 +536,7 @@ pub(crate) fn reason(hook: usize, kind: &str, nth: usize) -> String {
     format!("hook {hook} at {kind} {nth}")
 }
 
-/// The kind of an event: the first word of its line.
+/// Returns the kind of an event, which is the first word of its line.
 pub(crate) fn kind(line: &str) -> &'static str {
     let word = line.split(' ').next().unwrap_or_default();
     EVENTS.into_iter().find(|event| *event == word).expect("every line begins with its event")
@@ -575,13 +575,13 @@ fn line(event: &HookEvent<'_>, scope: &HookScope<'_>) -> String {
     }
 }
 
-/// An output as a line shows it.
+/// Returns the short form of an output for a line.
 pub(crate) fn brief(output: &ToolOutput) -> String {
     let text: Vec<String> = output.content.iter().map(ToString::to_string).collect();
     format!("{} {}", if output.is_error { "error" } else { "ok" }, text.join("|"))
 }
 
-/// A scope that tells how it ended.
+/// A scope that records its end.
 struct Watched {
     name: String,
     world: World,
@@ -618,7 +618,7 @@ impl Drop for Watched {
     }
 }
 
-/// A strategy that waits, and counts its calls.
+/// A strategy that waits and counts its calls.
 pub(crate) struct Counting {
     strategy: Strategy,
     world: World,
@@ -657,7 +657,7 @@ impl ContextStrategy for Counting {
     }
 }
 
-/// Says something every so many turns.
+/// An injector that adds a text in every n-th turn.
 struct Every(usize);
 
 impl Injector for Every {
@@ -666,24 +666,24 @@ impl Injector for Every {
     }
 }
 
-/// What an injector says in a turn.
+/// Returns the texts of an injector in a turn.
 pub(crate) fn reminders(every: usize, turn: usize) -> Vec<String> {
     if turn.is_multiple_of(every) { vec![format!("every {every}")] } else { Vec::new() }
 }
 
-/// A durable context that keeps nothing: the engine's place in the loop is what is tried here.
+/// A durable context without a journal. These tests cover the engine's place in the loop, and not replay.
 struct InMemory {
     engine: Engine,
     provider: Mock,
     tools: ToolRegistry,
     answers: Vec<Answering>,
     world: World,
-    /// What was asked under each name of a conversation.
+    /// The earlier requests, by the key of their history.
     histories: Mutex<HashMap<HistoryKey, Vec<Message>>>,
 }
 
 impl InMemory {
-    /// Under its name, a conversation only grows.
+    /// Checks that the history of a key only grows.
     fn check_history(&self, request: RequestRef<'_>) {
         let Some(key) = request.history_key() else {
             return;
@@ -802,7 +802,7 @@ impl DurableContext for InMemory {
         _: std::time::Duration,
     ) -> Result<Option<ApprovalDecisions>, DurableError> {
         self.world.wait(Place::Engine, 1).await;
-        // After wrong decisions the same is asked again.
+        // After invalid decisions, the same pending calls are reported again.
         if !self.world.counters().signals.1 {
             self.world.note(|journal| journal.asked.push(pending.clone()));
         }

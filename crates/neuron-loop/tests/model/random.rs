@@ -1,6 +1,6 @@
-//! A small generator of numbers (SplitMix64): a case depends on its seed and on nothing else.
+//! A small random number generator (SplitMix64). A case depends only on its seed.
 
-/// Numbers that look random; the same for the same seed, everywhere.
+/// Pseudo-random numbers. The same seed gives the same numbers on every platform.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -16,12 +16,12 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 
-    /// True so often in a hundred.
+    /// Returns `true` with a probability of `chance` percent.
     pub(crate) fn percent(&mut self, chance: usize) -> bool {
         self.below(100) < chance
     }
@@ -30,7 +30,7 @@ impl Random {
         choices[self.below(choices.len())].clone()
     }
 
-    /// One of the choices, each as often as its number says.
+    /// Returns one of the choices. The number of a choice is its weight.
     pub(crate) fn weighted<T: Clone>(&mut self, choices: &[(usize, T)]) -> T {
         let mut at = self.below(choices.iter().map(|(weight, _)| weight).sum());
         for (weight, choice) in choices {
@@ -42,7 +42,7 @@ impl Random {
         unreachable!("a number below the sum of the weights is within one of them")
     }
 
-    /// A value so often in a hundred.
+    /// Returns a value with a probability in percent, and `None` otherwise.
     pub(crate) fn maybe<T>(
         &mut self,
         chance: usize,

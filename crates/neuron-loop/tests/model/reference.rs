@@ -1,7 +1,7 @@
-//! What must come of a run that nobody interrupts: written from the rules in the documentation, one
-//! after another and without waiting, not from the engine's source.
+//! Computes the expected outcome of a run without an interruption. The rules come from the documentation and not from
+//! the engine's source. They are applied one after another, without waiting.
 //!
-//! Time is a number here. Only parallel tools need it: it says which of them ends first.
+//! Time is a number here. Only parallel tools need it, to determine which of them ends first.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -19,31 +19,31 @@ use crate::parts::{
 };
 use crate::world::Counters;
 
-/// How often in a row a paused turn is continued.
+/// Maximum number of times in a row that a paused turn is continued.
 const MAX_PAUSES: usize = 16;
 
-/// What an agent keeps between two runs.
+/// The state that an agent keeps between two runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Memory {
     pub(crate) history: Vec<Message>,
-    /// Answered calls of the model, over all runs.
+    /// Number of model calls of all runs that returned a response.
     pub(crate) turns: usize,
     pub(crate) counters: Counters,
-    /// How many messages the hooks let pass to the model.
+    /// Number of messages that the hooks allowed to be sent to the model.
     pub(crate) passed: usize,
     pub(crate) budget: ContextBudget,
-    /// What was said to the model in the middle of the conversation.
+    /// Texts of the system messages that the loop added.
     pub(crate) said: BTreeSet<String>,
-    /// How many runs there have been.
+    /// Number of runs.
     pub(crate) runs: usize,
-    /// The run that waits for an approval.
+    /// The run that waits for an approval, if any.
     pub(crate) waiting: Option<Waiting>,
 }
 
 /// A run that waits for an approval.
 #[derive(Debug, Clone)]
 pub(crate) struct Waiting {
-    /// All calls of its last answer.
+    /// All calls of its last response.
     calls: Vec<ToolCall>,
     pub(crate) pending: Vec<PendingCall>,
     turn: usize,
@@ -57,29 +57,29 @@ pub(crate) struct Waiting {
     stop_reason: StopReason,
 }
 
-/// In how many turns in a row the calls of a tool failed; of unknown ones under no name.
+/// Number of turns in a row in which the calls of a tool failed. Unknown tools count under the empty name.
 #[derive(Debug, Clone, Default)]
 struct Failing {
     turns: BTreeMap<String, usize>,
-    /// The tools that failed and those that succeeded in this turn, which may be cut by a pause.
+    /// The tools that failed and the tools that succeeded in this turn. A pause may split the turn.
     failed: BTreeSet<String>,
     succeeded: BTreeSet<String>,
 }
 
-/// What came of the compactions so far, where they miss the strategy's budget.
+/// The outcomes of the compactions that missed the strategy's budget.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ContextBudget {
-    /// How often in a row a compaction changed nothing.
+    /// Number of compactions in a row that changed nothing.
     futile: usize,
-    /// Up to this size none is tried.
+    /// Size up to which no compaction is tried.
     compact_above: Option<usize>,
-    /// In how many runs in a row the budget was missed, and whether in this one.
+    /// Number of runs in a row that missed the budget, and whether the current run did.
     missed_runs: usize,
     missed: bool,
 }
 
 impl ContextBudget {
-    /// The conversation grows by an eighth before the next compaction.
+    /// Records a missed budget. The conversation must grow by an eighth before the next compaction.
     fn miss(&mut self, tokens: usize) {
         self.compact_above = Some(tokens + tokens / 8);
         self.missed_runs += usize::from(!std::mem::replace(&mut self.missed, true));
@@ -103,7 +103,7 @@ impl Memory {
         }
     }
 
-    /// The messages that neither the model answered nor the hooks let pass.
+    /// Returns the messages after the last response that the hooks have not allowed yet.
     fn new_messages(&self, messages: usize) -> &[Message] {
         let history = &self.history[..messages];
         let is_answer = |message: &Message| message.role == Role::Assistant;
@@ -112,7 +112,7 @@ impl Memory {
         &history[until_last.max(self.passed).min(messages)..]
     }
 
-    /// What a new agent knows that is restored from the state of a run that waits.
+    /// Restores the state of a new agent from the state of a waiting run.
     pub(crate) fn restore(&mut self, state: &PendingApproval) {
         self.turns = 0;
         self.passed = 0;
@@ -122,7 +122,7 @@ impl Memory {
         self.wait_for(state);
     }
 
-    /// A run waits of which nothing but its state is known.
+    /// Makes a run wait of which only the state is known.
     pub(crate) fn wait_for(&mut self, state: &PendingApproval) {
         let calls = match &self.history[..] {
             [.., answer, _] => calls(answer),
@@ -143,7 +143,7 @@ impl Memory {
         });
     }
 
-    /// The state of the run that waits.
+    /// Returns the state of the waiting run, or `None` if no run waits.
     pub(crate) fn state(&self) -> Option<PendingApproval> {
         let waiting = self.waiting.as_ref()?;
         let mut state = PendingApproval::new("run", waiting.pending.clone());
@@ -159,37 +159,37 @@ impl Memory {
     }
 }
 
-/// What must be seen of a run.
+/// The expected observations of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Expected {
-    /// How the run ended, as a durable engine hears it.
+    /// The outcome of the run as a durable engine receives it.
     pub(crate) ends: Vec<String>,
     pub(crate) outcome: String,
     pub(crate) usage: TokenUsage,
-    /// The part of it that tools took.
+    /// The part of the usage that tools used.
     pub(crate) tool_usage: TokenUsage,
     pub(crate) turns: usize,
     pub(crate) events: Vec<String>,
-    /// What the guards judge.
+    /// The texts that the guards check.
     pub(crate) guards: Vec<String>,
-    /// Sorted: parallel tools end in an order that the events tell already.
+    /// Sorted, because the events already show the order in which parallel tools end.
     pub(crate) scopes: Vec<String>,
     pub(crate) requests: Vec<Vec<Message>>,
     pub(crate) begun: Vec<u64>,
     pub(crate) contexts: Vec<String>,
     pub(crate) finished: Vec<u64>,
     pub(crate) lines: Vec<String>,
-    /// The history as it was before each compaction, and at the end. In between it only grows.
+    /// The history before each compaction and at the end. Between these points it only grows.
     pub(crate) histories: Vec<Vec<Message>>,
-    /// The turns and the usage, after each change.
+    /// The turns and the usage after each change.
     pub(crate) counts: Vec<(usize, TokenUsage)>,
-    /// The budget at first, and after each compaction that came to its end.
+    /// The compaction state at the start and after each finished compaction.
     pub(crate) budgets: Vec<ContextBudget>,
-    /// What the case was an example of.
+    /// The situations that the case covered.
     pub(crate) seen: Vec<String>,
 }
 
-/// Why a run ends without an answer.
+/// The reason for which a run ends without a response.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
     kind: &'static str,
@@ -215,7 +215,7 @@ impl Failure {
         Self { kind: error.kind(), detail, text: error.to_string() }
     }
 
-    /// Why the calls that were not executed were not.
+    /// Returns the reason in the results of calls that were not executed.
     fn reason(&self) -> String {
         match self.kind {
             "Tool" => "another tool call of the same answer failed".into(),
@@ -230,34 +230,34 @@ impl From<LoopError> for Failure {
     }
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Debug, Clone)]
 enum Fate {
     NotBegun,
     Begun,
-    /// It ran to a result.
+    /// The call ran and has a result.
     Output(ToolOutput),
-    /// It has a result without having run.
+    /// The call has a result but did not run.
     Answered(ToolOutput),
     Failed(String),
-    /// It waits for an approval.
+    /// The call waits for an approval.
     Held(PendingCall),
-    /// It has a result since before a pause.
+    /// The call had a result before the pause.
     Earlier(ToolOutput),
 }
 
 type Ran = Result<ToolOutput, Failure>;
 
-/// What happens with a call.
+/// The decision on a call.
 enum Verdict {
     Run,
     Answer(ToolOutput),
-    /// The tool refuses it, or is hidden.
+    /// The tool rejects the call, or was not offered.
     Refuse,
     Wait(PendingCall),
 }
 
-/// Says what must come of a run, and changes the memory as the agent must change its own.
+/// Returns the expected observations of a run, and changes the memory as the agent must change its own.
 pub(crate) fn expect(case: &Case, way: Way, memory: &mut Memory, begin: Begin) -> Expected {
     let mut run = Run {
         config: &case.config,
@@ -306,27 +306,27 @@ struct Run<'a> {
     pauses: usize,
     announced: bool,
     failing: Failing,
-    /// The limit that the run has reached, where one last call follows.
+    /// The limit that the run has reached, if one last call follows.
     limit: Option<Failure>,
-    /// Whether room was made for the last call, which did not fit into the window.
+    /// Set if a compaction made room for the last call, which did not fit into the context window.
     overflowed: bool,
-    /// Whether a turn was announced and its call not made.
+    /// Set if a turn was announced and its model call was not made yet.
     is_turn_open: bool,
-    /// Whether the tool `look` is not offered in this turn.
+    /// Set if the tool `look` is not offered in this turn.
     hides_look: bool,
-    /// What was decided on the calls that wait.
+    /// The decisions on the pending calls.
     decisions: Option<ApprovalDecisions>,
-    /// The results of calls that must not run, by their ids.
+    /// The results of calls that must not run, by call id.
     answers: BTreeMap<String, ToolOutput>,
-    /// Messages that were sent to the run, and that it has not taken.
+    /// Messages that were sent to the run and not added yet.
     sent: Vec<Message>,
-    /// What the reader is not shown yet.
+    /// Events that are not shown to the reader yet.
     held: Vec<StreamEvent>,
-    /// What the last answer of the model took.
+    /// The tokens of the last response.
     paid: Option<TokenUsage>,
-    /// Whether the calls of this part were decided on by a person.
+    /// Set if the calls of this part had approval decisions.
     is_decided: bool,
-    /// The text of the last answer.
+    /// The text of the last response.
     answer: String,
 }
 
@@ -340,14 +340,15 @@ impl Run<'_> {
             memory.history = transcript::repair(std::mem::take(&mut memory.history));
             memory.passed = 0;
         }
-        // Another run has another goal; but where two missed the budget, the next waits as well.
+        // A new run has new messages, so it tries again. After two runs that missed the budget, the delay applies to
+        // the next run too.
         memory.budget.missed = false;
         if memory.budget.missed_runs < 2 {
             memory.budget.compact_above = None;
         }
     }
 
-    /// All counters go on where they were.
+    /// Continues the run with all its counters.
     fn begin_again(&mut self, decisions: ApprovalDecisions) {
         let waiting = self.memory.waiting.as_ref().expect("a run waits");
         self.turn = waiting.turn;
@@ -361,7 +362,7 @@ impl Run<'_> {
         let results = self.memory.history.pop().expect("the results of the calls");
         self.answer = self.said_before().unwrap_or_default();
         self.memory.history.push(results);
-        // So it is until the first of the calls begins.
+        // The decisions are kept until the first of the calls begins.
         self.seen.histories.push(self.memory.history.clone());
         self.decisions = Some(decisions);
     }
@@ -424,7 +425,7 @@ impl Run<'_> {
                 turn => turn?,
             };
             if let Some(stop) = stop {
-                // A message that came after the last call makes the run go on, unless a limit ended it.
+                // A message that arrived after the last call makes the run continue, unless a limit ended it.
                 if self.limit.is_some() || !self.steer("after the last call") {
                     return Ok((stop, self.answer.clone()));
                 }
@@ -434,7 +435,7 @@ impl Run<'_> {
 
     fn one_turn(&mut self) -> Result<Option<StopReason>, Failure> {
         if !std::mem::take(&mut self.is_turn_open) {
-            // A turn that the provider paused goes on first.
+            // A turn that the provider paused continues first.
             if self.said_before().is_none() {
                 self.steer("before a turn");
             }
@@ -445,7 +446,7 @@ impl Run<'_> {
         let answered = self.call_model(self.memory.history.len());
         let overflows = match &answered {
             Err(failure) => failure.detail == "ContextWindowExceeded",
-            // What it calls is done first.
+            // The calls of the paused response run first.
             Ok(response) => {
                 response.stop_reason == StopReason::ContextWindowExceeded
                     && response.message.tool_uses().next().is_none()
@@ -453,7 +454,7 @@ impl Run<'_> {
         };
         if overflows && !std::mem::replace(&mut self.overflowed, true) {
             if let Some((old, new)) = self.make_room()? {
-                // An answer that was cut off is discarded; a call that was refused was no turn.
+                // A response that was cut off is discarded but counts as a turn. A rejected call does not.
                 self.is_turn_open = answered.is_err();
                 let cut = "provider error: context window exceeded: the answer was cut off";
                 let why = answered.map_or_else(|failure| failure.text, |_| cut.to_owned());
@@ -472,7 +473,7 @@ impl Run<'_> {
         self.take(answered?)
     }
 
-    /// Takes the messages that were sent to the run. Returns whether there are any.
+    /// Adds the messages that were sent to the run. Returns `true` if any were added.
     fn steer(&mut self, when: &str) -> bool {
         if self.sent.is_empty() {
             return false;
@@ -497,14 +498,15 @@ impl Run<'_> {
         self.compact_if_due()
     }
 
-    /// Another turn begins.
+    /// Opens another turn.
     fn open(&mut self) {
         self.turn = self.seen.turns;
         self.failing.failed.clear();
         self.failing.succeeded.clear();
     }
 
-    /// Compacts, due or not. A strategy that fails does not matter: the call failed already.
+    /// Compacts even if the strategy would not do so by itself. A failing strategy is ignored, because the call has
+    /// already failed.
     fn make_room(&mut self) -> Result<Option<(usize, usize)>, Failure> {
         let old = Strategy::estimate(&self.memory.history);
         match self.compact(old) {
@@ -514,7 +516,8 @@ impl Run<'_> {
         }
     }
 
-    /// Whether one last call follows a failure: a limit, the first, which is not zero.
+    /// Returns `true` if one last call follows the failure. The failure must be the first limit of the run, and the
+    /// limit must not be zero.
     fn lands_on(&self, failure: &Failure) -> bool {
         let requests = self.config.limits.as_ref().and_then(|limits| limits.request_limit);
         let allows_calls = self.config.max_turns != Some(0) && requests != Some(0);
@@ -522,8 +525,8 @@ impl Run<'_> {
         self.config.finalizes && is_limit && allows_calls && self.limit.is_none()
     }
 
-    /// The last call: the model is told why, and no tool runs. What it was told is taken back if it
-    /// does not answer.
+    /// Makes the last call of a run. The notice names the limit, and no tool runs. If the model does not answer, the
+    /// notice is removed.
     fn last_call(&mut self, limit: Failure) -> Result<StopReason, Failure> {
         self.note(format!("last call: {}", limit.kind));
         let notice = format!(
@@ -537,7 +540,7 @@ impl Run<'_> {
             self.ask(format!("Turn {0} {0}", self.turn))?;
         }
         self.remind();
-        // A turn that the provider paused is continued.
+        // A turn that the provider paused continues without a notice.
         let is_told = self.said_before().is_none();
         let before = self.memory.history.len();
         if is_told {
@@ -545,7 +548,7 @@ impl Run<'_> {
         }
         let response = self.call_model(before);
         if response.is_err() && is_told {
-            // What was told stands in the request alone, unless it is answered.
+            // The notice is only in the request until the model answers.
             let notice = Message::system(notice.clone());
             let place = self.memory.history.iter().rposition(|message| *message == notice);
             place.filter(|place| *place >= before).map(|place| self.memory.history.remove(place));
@@ -573,7 +576,7 @@ impl Run<'_> {
         }
     }
 
-    // Limits: n allows exactly n.
+    // Limits. A limit of n allows exactly n.
 
     fn limits_before_call(&mut self) -> Result<(), Failure> {
         if let Some(max) = self.config.max_turns
@@ -631,14 +634,14 @@ impl Run<'_> {
         messages.len() > self.config.strategy.above
     }
 
-    /// The budget is as it is from the last compaction that came to its end.
+    /// Records the compaction state after the last finished compaction.
     fn note_budget(&mut self) {
         if let Some(last) = self.seen.budgets.last_mut() {
             *last = self.memory.budget.clone();
         }
     }
 
-    /// Goes on with a compacted history. Returns its size.
+    /// Replaces the history by the compacted one. Returns its size.
     fn adopt(&mut self, old: usize, compacted: Vec<Message>) -> Result<usize, Failure> {
         let new = Strategy::estimate(&compacted);
         self.note("compaction: shorter".into());
@@ -649,7 +652,7 @@ impl Run<'_> {
             self.memory.budget = ContextBudget::default();
         }
         self.note_budget();
-        // What is new is so as long as it is there, word for word.
+        // New messages stay new if the compaction kept them unchanged.
         let fresh = self.memory.new_messages(self.memory.history.len());
         self.memory.passed = match compacted.ends_with(fresh) {
             true => compacted.len() - fresh.len(),
@@ -660,7 +663,7 @@ impl Run<'_> {
         Ok(new)
     }
 
-    /// Lets the strategy work on a copy. Returns its history, if that is shorter.
+    /// Runs the strategy on a copy. Returns the new history if it is shorter.
     fn compact(&mut self, old: usize) -> Result<Option<Vec<Message>>, Failure> {
         let strategy = &self.config.strategy;
         let scope = format!("compaction {old}");
@@ -669,7 +672,7 @@ impl Run<'_> {
             && at == nth
         {
             let failure = Failure::of(match fault {
-                // What the durable engine met within the strategy's own call of a model.
+                // The durable engine failed within the strategy's own model call.
                 StrategyFault::Durable => {
                     LoopError::Durable(neuron_types::DurableError::SignalTimeout)
                 }
@@ -703,7 +706,7 @@ impl Run<'_> {
         Ok(Some(compacted))
     }
 
-    /// Of equal reminders the newest stays.
+    /// Keeps only the newest of equal reminders.
     fn newest_reminders(&self, mut messages: Vec<Message>) -> Vec<Message> {
         let is_one = |message: &Message| {
             message.role == Role::System && self.memory.said.contains(&message.text())
@@ -719,7 +722,7 @@ impl Run<'_> {
     }
 
     fn remind(&mut self) {
-        // A turn that the provider paused goes on where it stopped.
+        // A turn that the provider paused continues without reminders.
         if self.memory.history.last().is_some_and(|last| last.role == Role::Assistant) {
             return;
         }
@@ -739,7 +742,8 @@ impl Run<'_> {
 
     // The model.
 
-    /// Calls the model through the guards. `messages` are those of the conversation: what a limit adds is none.
+    /// Calls the model through the guards. `messages` is the number of messages of the conversation, without the notice
+    /// of a limit.
     fn call_model(&mut self, messages: usize) -> Result<CompletionResponse, Failure> {
         self.hides_look =
             self.config.hides_every.is_some_and(|every| hides(every, self.seen.turns));
@@ -760,7 +764,7 @@ impl Run<'_> {
         Ok(response)
     }
 
-    /// The first guard is outermost: it judges input first, and answers last.
+    /// The first guard is the outermost. It checks the input first and the response last.
     fn guarded(
         &mut self,
         messages: usize,
@@ -795,7 +799,7 @@ impl Run<'_> {
         Ok(response)
     }
 
-    /// Lets a guard judge. Returns why it rejects.
+    /// Makes a guard check a text. Returns the reason if the guard rejects it.
     fn judged(&mut self, index: usize, line: String) -> Option<String> {
         let kind = kind(&line);
         self.seen.guards.push(format!("{index}: {line}"));
@@ -804,7 +808,7 @@ impl Run<'_> {
         (deed == Deed::Terminate).then(|| reason(index, kind, nth))
     }
 
-    /// Calls the model again after what may pass, so often.
+    /// Calls the model, and retries after transient errors.
     fn tried(&mut self, messages: usize) -> Result<CompletionResponse, Failure> {
         let mut attempt = 1;
         loop {
@@ -869,8 +873,7 @@ impl Run<'_> {
         }
     }
 
-    /// New messages of the user's are not kept, nor what the model was to be reminded of after them;
-    /// of results, at the most their place.
+    /// Removes new user messages and the reminders after them. Tool results are replaced by a text.
     fn reject_input(&mut self, guard: Guard, messages: usize) {
         self.memory.history.truncate(messages);
         self.seen.histories.push(self.memory.history.clone());
@@ -906,7 +909,7 @@ impl Run<'_> {
         }
     }
 
-    /// The beginning of a rejected answer, which the provider paused, leaves with its end.
+    /// Removes the paused beginning of a rejected response together with its end.
     fn reject_paused_answer(&mut self, messages: usize) {
         if self.said_before().is_some() {
             self.note("rejected: a paused answer".into());
@@ -919,7 +922,7 @@ impl Run<'_> {
         }
     }
 
-    /// The error of a guard that rejects says what ran before.
+    /// Returns the error of a rejection, and records which calls ran before.
     fn rejection(
         &mut self,
         side: &str,
@@ -942,7 +945,7 @@ impl Run<'_> {
         LoopError::HookTerminated(reason).into()
     }
 
-    /// What an answer took: as the provider says, or an estimate if it says nothing.
+    /// Returns the tokens of a response as reported, or an estimate if none are reported.
     fn taken(&self, response: &CompletionResponse) -> TokenUsage {
         let reported = &response.usage;
         if reported.input_tokens > 0 || reported.output_tokens > 0 {
@@ -980,7 +983,7 @@ impl Run<'_> {
                 self.note(format!("broken: {how:?}"));
                 return Err(LoopError::Provider(how.error()).into());
             }
-            // What was paid for counts, also if a hook rejects it: nothing of that is shown.
+            // The tokens of a response count even if a hook rejects it. Its events are not shown.
             self.ask("FirstChunk".into()).inspect_err(|_| self.spend(&answer.usage))?;
             if self.way == Way::Stream {
                 message_events(&answer.message).for_each(|event| self.show(event));
@@ -1001,7 +1004,7 @@ impl Run<'_> {
                 Err(LoopError::Provider(how.error()).into())
             }
             None => {
-                // A cancellation may come between what it took and its end.
+                // A cancellation may come between the counting of the tokens and the end of the call.
                 let mut usage = self.seen.usage.clone();
                 usage += &answer.usage;
                 self.seen.counts.push((self.seen.turns, usage));
@@ -1010,7 +1013,7 @@ impl Run<'_> {
         }
     }
 
-    // What an answer means.
+    // The handling of a response.
 
     fn take(&mut self, response: CompletionResponse) -> Result<Option<StopReason>, Failure> {
         let CompletionResponse { mut message, stop_reason, .. } = response;
@@ -1029,7 +1032,7 @@ impl Run<'_> {
             if paused {
                 self.note("paused too often".into());
             } else {
-                // A message that was sent to the run may make it go on.
+                // A message that was sent to the run may make it continue.
                 self.pauses = 0;
             }
             return Ok(Some(stop_reason));
@@ -1037,7 +1040,7 @@ impl Run<'_> {
         self.pauses = 0;
         let mut fates = vec![Fate::NotBegun; calls.len()];
         let invalid = calls.iter().position(|call| {
-            // A tool that takes an argument of that name is not meant.
+            // A tool with an argument of the marker's name is excluded.
             ToolCall::invalid_json(&call.input).is_some() && call.name != "raw"
         });
         let is_cut = matches!(
@@ -1070,7 +1073,7 @@ impl Run<'_> {
         self.close(calls.clone(), calls, fates, &BTreeMap::new(), ran, stop_reason)
     }
 
-    /// What the policy says of a call that the model has just made.
+    /// Returns the policy's decision on a new call.
     fn decide(&mut self, call: &ToolCall) -> Verdict {
         let denied = |why: &str| ToolOutput::error(format!("permission denied: {why}"));
         if self.hides(call) {
@@ -1080,7 +1083,7 @@ impl Run<'_> {
             Judgement::Deny => Verdict::Answer(denied("not this one")),
             Judgement::Panic => Verdict::Answer(denied("the permission policy failed")),
             Judgement::Ask if !self.config.pauses => Verdict::Answer(denied("really?")),
-            // Arguments that the tool refuses anyway are not worth a question.
+            // No approval is requested for arguments that the tool would reject.
             Judgement::Ask if !fits(&call.input) => {
                 self.note("approval: not worth it".into());
                 Verdict::Refuse
@@ -1107,7 +1110,7 @@ impl Run<'_> {
         self.answers.insert(call.id.clone(), denied);
     }
 
-    /// Carries out what was decided on the calls that wait.
+    /// Carries out the decisions on the pending calls.
     fn run_decided(
         &mut self,
         decisions: &ApprovalDecisions,
@@ -1116,7 +1119,7 @@ impl Run<'_> {
         let pending = &waiting.pending;
         let is_decided = pending.iter().any(|pending| decisions.get(&pending.call.id).is_some());
         let batch = pending.len();
-        // Calls that wait on need no room.
+        // Calls that keep waiting need no room in the limits.
         let room = if is_decided { self.limits_before_tools(batch) } else { Ok(()) };
         if let Err(failure) = room {
             if self.lands_on(&failure) {
@@ -1166,7 +1169,7 @@ impl Run<'_> {
         self.close(waiting.calls, calls, fates, &notes, ran, waiting.stop_reason)
     }
 
-    /// The calls that wait never run, because one last call of the model follows.
+    /// Closes the pending calls, because one last model call follows.
     fn give_up_waiting(&mut self, limit: &Failure) {
         self.note("last call: instead of calls that wait".into());
         let waiting = self.memory.waiting.take().expect("a run waits");
@@ -1182,7 +1185,7 @@ impl Run<'_> {
         }
     }
 
-    /// The policy has the last word.
+    /// Applies the policy to an approved call, which it may still deny.
     fn approve(&mut self, call: &ToolCall, how: &str) {
         match self.judge(call) {
             Judgement::Deny => {
@@ -1194,7 +1197,7 @@ impl Run<'_> {
         }
     }
 
-    /// The calls have ended, as far as they can: the run goes on, ends, or waits.
+    /// Ends the batch after its calls have ended. The run then continues, ends, or waits.
     fn close(
         &mut self,
         made: Vec<ToolCall>,
@@ -1237,7 +1240,7 @@ impl Run<'_> {
         Ok(None)
     }
 
-    /// Stops the run until a person has decided.
+    /// Pauses the run until its calls are decided.
     fn pause(
         &mut self,
         calls: Vec<ToolCall>,
@@ -1262,7 +1265,7 @@ impl Run<'_> {
         LoopError::ApprovalRequired(Box::new(state)).into()
     }
 
-    /// Notes which tools failed and succeeded in a turn, which a pause may cut.
+    /// Records the tools that failed and succeeded in a turn. A pause may split the turn.
     fn note_failing(&mut self, calls: &[ToolCall], fates: &[Fate]) {
         for (call, fate) in calls.iter().zip(fates) {
             let name = if self.is_known(call) { call.name.clone() } else { String::new() };
@@ -1274,7 +1277,7 @@ impl Run<'_> {
         }
     }
 
-    /// A tool whose calls fail in too many turns in a row ends the run. One success starts anew.
+    /// Ends the run if the calls of a tool failed in too many turns in a row. One success resets the counter.
     fn count_failing(&mut self) -> Result<(), Failure> {
         let Failing { turns, failed, succeeded } = &mut self.failing;
         turns.retain(|name, _| !succeeded.contains(name));
@@ -1293,12 +1296,12 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Whether there is such a tool, in this turn.
+    /// Returns `true` if the tool exists and is offered in this turn.
     fn is_known(&self, call: &ToolCall) -> bool {
         TOOLS.contains(&&*call.name) && !self.hides(call)
     }
 
-    /// One result for each call, in the order of the calls, in one message.
+    /// Adds one message with one result for each call, in the order of the calls.
     fn add_results(
         &mut self,
         calls: &[ToolCall],
@@ -1322,7 +1325,7 @@ impl Run<'_> {
             })
             .collect();
         let result = |(index, (call, output)): (usize, (&ToolCall, &ToolOutput))| {
-            // What a person changed is told with what came of it.
+            // The result names the arguments that a person changed.
             let note = notes.get(&index).filter(|_| ran[index]);
             let note = note.map(|note| ContentItem::Text(note.clone()));
             ContentBlock::ToolResult {
@@ -1336,7 +1339,7 @@ impl Run<'_> {
         outputs
     }
 
-    /// The text of the turn that the model goes on with.
+    /// Returns the text of the paused turn that the model continues, if any.
     fn said_before(&self) -> Option<String> {
         let history = self.memory.history.iter().rev();
         let parts = history.take_while(|message| message.role == Role::Assistant);
@@ -1353,7 +1356,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The calls in groups that may run at the same time. An engine gets no more than may.
+    /// Splits the calls into groups that may run concurrently. A group for an engine is not larger than the maximum.
     fn groups(&self, calls: &[ToolCall], fates: &[Fate]) -> Vec<Vec<usize>> {
         let is_alone =
             |call: &ToolCall| !self.config.parallel || (call.name == "solo" && self.is_known(call));
@@ -1375,7 +1378,7 @@ impl Run<'_> {
         self.config.most_at_once.map_or(usize::MAX, |most| most.max(1))
     }
 
-    /// Asks about all, and then runs those that may run: at the same time, or in the durable engine.
+    /// Decides on all calls of a group, and then runs the allowed calls, concurrently or in the durable engine.
     fn run_group(
         &mut self,
         calls: &[ToolCall],
@@ -1444,8 +1447,8 @@ impl Run<'_> {
         Err(failure)
     }
 
-    /// Runs calls at the same time. After an error none begins, patient ones stop, and the others
-    /// have until the grace period ends.
+    /// Runs calls concurrently. After an error no call begins, patient calls stop, and the others may end within the
+    /// grace period.
     fn run_here(
         &mut self,
         calls: &[ToolCall],
@@ -1500,7 +1503,7 @@ impl Run<'_> {
         Some(failure)
     }
 
-    /// All are handed to the engine at once and told of in the order of the calls.
+    /// Passes all calls to the engine together. The results are reported in the order of the calls.
     fn run_durably(
         &mut self,
         engine: &Engine,
@@ -1534,7 +1537,7 @@ impl Run<'_> {
         self.end(call)
     }
 
-    /// A call begins; returns how long it takes.
+    /// Begins a call. Returns its duration.
     fn begin(&mut self, call: &ToolCall) -> u64 {
         if !self.is_known(call) {
             return 0;
@@ -1572,7 +1575,7 @@ impl Run<'_> {
         self.settled(done(&order))
     }
 
-    /// A hint for the model is a result, and so is every failure if the model is to see them.
+    /// Converts hints for the model into results, and all failures too if the policy says so.
     fn settled(&mut self, ran: Result<ToolOutput, ToolError>) -> Ran {
         match ran {
             Err(ToolError::ModelRetry(hint)) => Ok(ToolOutput::error(hint)),
@@ -1604,7 +1607,7 @@ impl Run<'_> {
         }
     }
 
-    /// Asks the hooks, and then the policy.
+    /// Asks the hooks and then the policy.
     fn ask_before(&mut self, call: &ToolCall) -> Result<Verdict, Failure> {
         let skip = self.wishes(format!("PreTool {} {} {}", call.id, call.name, call.input))?;
         if let Some(reason) = skip {
@@ -1641,7 +1644,7 @@ impl Run<'_> {
 
     // Hooks, scopes and readers.
 
-    /// All hooks see an event. Terminate wins over skip, and of equal wishes the first.
+    /// Sends an event to all hooks. Terminate is stronger than skip. Of equal actions the first one counts.
     fn wishes(&mut self, line: String) -> Result<Option<String>, Failure> {
         let kind = kind(&line);
         self.seen.events.push(line);
@@ -1670,7 +1673,7 @@ impl Run<'_> {
         self.wishes(line).map(drop)
     }
 
-    /// An event that tells of an end: nobody can change it.
+    /// Sends an end event. Actions of the hooks are ignored.
     fn tell(&mut self, line: String) {
         self.wishes(line).ok();
     }
@@ -1689,7 +1692,7 @@ impl Run<'_> {
         );
     }
 
-    /// Shows a part of an answer, or keeps it until the answer is judged.
+    /// Shows an event of a response, or buffers it until the response is checked.
     fn show(&mut self, event: StreamEvent) {
         if self.config.guards.iter().any(|guard| guard.holds_back) {
             self.seen.seen.push("held back".into());
@@ -1732,7 +1735,7 @@ impl Run<'_> {
     }
 }
 
-/// The calls that an answer makes.
+/// Returns the calls of a response.
 fn calls(answer: &Message) -> Vec<ToolCall> {
     let call = |call: neuron_types::ToolUseRef<'_>| ToolCall {
         id: call.id.into(),
@@ -1742,7 +1745,7 @@ fn calls(answer: &Message) -> Vec<ToolCall> {
     answer.tool_uses().map(call).collect()
 }
 
-/// Counts on, and returns what there was before.
+/// Increments the counter. Returns its previous value.
 fn next(count: &mut usize) -> usize {
     *count += 1;
     *count - 1
@@ -1767,7 +1770,7 @@ fn is_patient(call: &ToolCall) -> bool {
     call.name != "lost" && Order::read(&call.input).deed == "patient"
 }
 
-/// What the model is told of a failure of a call: without the words for the caller of the loop.
+/// Returns the text of a failure for the model, without the prefix of the loop's error.
 fn failure_text(failure: &Failure) -> String {
     failure.text.strip_prefix("tool error: ").unwrap_or(&failure.text).to_owned()
 }
@@ -1779,7 +1782,7 @@ fn malformed_arguments(call: &ToolCall) -> Failure {
     LoopError::Tool(ToolError::InvalidInput(text)).into()
 }
 
-/// An answer with which no history would be valid is none.
+/// Checks a response. A response that would make every history invalid is an error.
 fn check_answer(message: &Message) -> Result<(), Failure> {
     let malformed = |fault: String| {
         let text = format!("the model's answer is malformed: {fault}; its tools do not run");
@@ -1801,7 +1804,7 @@ fn check_answer(message: &Message) -> Result<(), Failure> {
     }
 }
 
-/// The text of a result, if it is one that the loop wrote itself.
+/// Returns the text of a result if the loop wrote it itself.
 pub(crate) fn written_by_loop(block: &ContentBlock) -> Option<&str> {
     match block {
         ContentBlock::ToolResult { content, is_error: true, .. } => match &content[..] {

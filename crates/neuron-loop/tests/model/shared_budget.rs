@@ -1,5 +1,5 @@
-//! Two agents that share a budget, one after the other or at once, one of them interrupted: what was
-//! reserved is given back, what was used is counted, and no limit on calls is exceeded.
+//! Two agents that share a budget, sequentially or concurrently. One of them is interrupted. Reserved tokens are
+//! returned, used tokens are counted, and no limit on calls is exceeded.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::drive::{self, Ended, Stop};
 use crate::parts::{self, Agent};
 use crate::world::{Journal, World};
 
-/// What two agents share.
+/// The budget that two agents share.
 #[derive(Debug, Clone)]
 pub(crate) struct Shared {
     pub(crate) limits: neuron_types::UsageLimits,
@@ -67,7 +67,7 @@ pub(crate) async fn check(case: &Case, shared: &Shared, seen: &mut BTreeSet<Stri
         return Err(format!("{begun} calls, but the budget says {}", budget.tool_calls()));
     }
     let used = budget.usage();
-    // Tools settle theirs themselves.
+    // Tools settle their tokens themselves.
     let taken: usize = runs.iter().map(|ran| ran.agent.tool_usage().input_tokens).sum();
     usage.input_tokens -= taken;
     let tokens = |usage: &TokenUsage| (usage.input_tokens, usage.output_tokens);
@@ -91,7 +91,7 @@ pub(crate) async fn check(case: &Case, shared: &Shared, seen: &mut BTreeSet<Stri
     Ok(())
 }
 
-/// What came of one agent.
+/// The outcome of one agent.
 struct Ran {
     journal: Journal,
     agent: Agent,

@@ -1,4 +1,4 @@
-//! What the parts of an agent share: what happened so far, and what is planned to happen.
+//! State that the parts of an agent share, with the events so far and the planned interruption.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -16,85 +16,86 @@ use tokio_util::sync::CancellationToken;
 
 use crate::case::Place;
 
-/// What a planned panic says.
+/// The message of a planned panic.
 pub(crate) const PLANNED: &str = "a planned panic";
 
-/// The id of the session in which a case stores its conversation.
+/// Id of the session in which a case stores its conversation.
 const SESSION: &str = "model";
 
-/// How often the parts of an agent were used. The reference counts the same way.
+/// Number of uses of each part of the agent. The reference counts in the same way.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Counters {
-    /// Calls of the provider.
+    /// Number of calls of the provider.
     pub(crate) replies: usize,
     pub(crate) compactions: usize,
-    /// Compactions that came to their end.
+    /// Number of finished compactions.
     pub(crate) compacted: usize,
-    /// Events that each hook saw, by kind.
+    /// Number of events that each hook received, by kind.
     pub(crate) events: Vec<BTreeMap<&'static str, usize>>,
     pub(crate) engine_calls: usize,
     pub(crate) engine_batches: usize,
     pub(crate) engine_asked: usize,
-    /// The decisions that were brought by a signal, and whether wrong ones were before the next.
+    /// Number of decisions that arrived through a signal, and whether invalid decisions came before the next one.
     pub(crate) signals: (usize, bool),
 }
 
-/// What happened during one run.
+/// The observations of one run.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
-    /// What each hook saw.
+    /// Events that each hook received.
     pub(crate) events: Vec<Vec<String>>,
-    /// How each scope ended.
+    /// Ends of the scopes.
     pub(crate) scopes: Vec<String>,
-    /// How many scopes are open.
+    /// Number of open scopes.
     pub(crate) open_scopes: usize,
-    /// The conversation with each request.
+    /// The conversation of each request.
     pub(crate) requests: Vec<Vec<Message>>,
-    /// The calls that began, and those that ended by themselves, by number.
+    /// Numbers of the calls that began, and of the calls that ended by themselves.
     pub(crate) begun: Vec<u64>,
     pub(crate) finished: Vec<u64>,
-    /// Whether an answer streams that is not whole yet, and the calls that began meanwhile.
+    /// Set while an incomplete response is streaming. `early` has the calls that began during a stream.
     pub(crate) is_streaming: bool,
     pub(crate) early: Vec<u64>,
-    /// The tools that run now, by name.
+    /// Names of the running tools.
     pub(crate) running: Vec<&'static str>,
-    /// The contexts of those that began.
+    /// Contexts of the calls that began.
     pub(crate) contexts: Vec<String>,
-    /// The idempotency keys of those that began.
+    /// Idempotency keys of the calls that began.
     pub(crate) keys: Vec<String>,
-    /// What the reader of the stream, or the caller of the steps, got.
+    /// Lines that the reader of the stream or the caller of the steps received.
     pub(crate) lines: Vec<String>,
-    /// What the run waits for at its end.
+    /// The pending state at the end of the run.
     pub(crate) pending: Option<PendingApproval>,
-    /// How the run ended, as the engine hears it.
+    /// Outcomes of the run that the engine received.
     pub(crate) ends: Vec<String>,
-    /// What a new execution starts from.
+    /// The state from which a new execution starts.
     pub(crate) state: Option<Value>,
-    /// What persons were asked.
+    /// Pending approvals that were reported.
     pub(crate) asked: Vec<PendingApproval>,
-    /// What must never be.
+    /// Violated invariants.
     pub(crate) faults: Vec<String>,
-    /// Where the run waited last.
+    /// The place at which the run waited last.
     pub(crate) place: Option<Place>,
-    /// Where a step was dropped.
+    /// The place at which a step was dropped.
     pub(crate) dropped_in: Option<Place>,
-    /// What the guards judged.
+    /// Texts that the guards checked.
     pub(crate) guards: Vec<String>,
-    /// How often each place was passed.
+    /// Number of times that each place was passed.
     pub(crate) passed: BTreeMap<Place, usize>,
     pub(crate) when_cancelled: Option<Cancelled>,
 }
 
-/// How things stood when the run was cancelled.
+/// The state of the run at its cancellation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cancelled {
     pub(crate) at: Instant,
     pub(crate) place: Option<Place>,
-    /// How many requests there had been, and how many calls had begun.
+    /// Number of requests so far, and number of calls that had begun.
     pub(crate) requests: usize,
     pub(crate) begun: usize,
 }
 
+/// The planned action at a place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Plan {
     Panic,
@@ -104,7 +105,7 @@ pub(crate) enum Plan {
 #[derive(Default)]
 struct State {
     journal: Journal,
-    /// How many messages all hooks let pass when they were asked last.
+    /// Number of messages that all hooks allowed at the last check.
     passed: usize,
     counters: Counters,
     plan: Option<(Place, usize, Plan)>,
@@ -114,6 +115,7 @@ struct State {
     session: Option<SessionHandle<'static>>,
 }
 
+/// The shared state of the parts of an agent. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct World(Arc<Mutex<State>>);
 
@@ -125,26 +127,27 @@ impl World {
         world
     }
 
-    /// Where the handle of the run is.
+    /// Returns the place for the handle of the run.
     pub(crate) fn handle(&self) -> Arc<Mutex<Option<RunHandle>>> {
         self.state().handle.clone()
     }
 
-    /// The session of all runs, as those store it.
+    /// Returns the session of all runs that store their conversation.
     pub(crate) fn session(&self) -> SessionHandle<'static> {
         let mut state = self.state();
         let storage = state.storage.clone();
         state.session.get_or_insert_with(|| SessionHandle::new(storage, SESSION)).clone()
     }
 
-    /// The conversation in the storage, as another process finds it. `None` before one is stored.
+    /// Returns the conversation in the storage, as another process would read it. Returns `None` before the first
+    /// write.
     pub(crate) fn stored(&self) -> Option<Conversation> {
         let storage = self.state().storage.clone();
         let session = storage.load(SESSION).now_or_never().expect("memory is never busy");
         session.ok().map(Conversation::from_session)
     }
 
-    /// Sends the run a message.
+    /// Sends a message to the run.
     pub(crate) fn steer(&self, message: Message) {
         let handle = self.handle();
         if let Some(handle) = &*handle.lock().unwrap() {
@@ -173,17 +176,17 @@ impl World {
         self.state().counters.clone()
     }
 
-    /// Notes that so many messages go to the model.
+    /// Records the number of messages that are sent to the model.
     pub(crate) fn sent(&self, messages: usize) {
         self.state().passed = messages;
     }
 
-    /// How many messages the hooks let pass.
+    /// Returns the number of messages that the hooks allowed.
     pub(crate) fn passed(&self) -> usize {
         self.state().passed
     }
 
-    /// Forgets that, for another agent.
+    /// Resets the number of allowed messages for another agent.
     pub(crate) fn forget_passed(&self) {
         self.state().passed = 0;
     }
@@ -203,7 +206,7 @@ impl World {
         token.cancel();
     }
 
-    /// Something happens here: what is planned for it happens too.
+    /// Records that a place is passed, and performs the planned action there.
     pub(crate) fn pass(&self, place: Place) {
         let plan = {
             let mut state = self.state();
@@ -220,7 +223,7 @@ impl World {
         }
     }
 
-    /// Takes a request: no provider would accept one whose conversation is not valid.
+    /// Records a request. An invalid conversation is a fault, because no provider would accept it.
     pub(crate) fn request(&self, messages: &[Message]) {
         self.note(|journal| {
             if let Err(violation) = transcript::validate(messages) {
@@ -233,12 +236,12 @@ impl World {
         });
     }
 
-    /// Waits so often, at a place.
+    /// Waits a number of times at a place.
     pub(crate) fn wait(&self, place: Place, times: usize) -> Wait {
         Wait { world: self.clone(), place, times }
     }
 
-    /// Waits so many milliseconds, at a place.
+    /// Waits a number of milliseconds at a place.
     pub(crate) async fn sleep(&self, place: Place, milliseconds: u64) {
         if milliseconds > 0 {
             self.note(|journal| journal.place = Some(place));
@@ -251,7 +254,7 @@ impl World {
     }
 }
 
-/// Pending so often.
+/// A future that is pending a number of times.
 pub(crate) struct Wait {
     world: World,
     place: Place,

@@ -1,4 +1,4 @@
-//! Approvals: who decides on the calls of an agent, and how its pause passes through the runs around it.
+//! Decisions on the calls of an agent, and the way of its pause through the parent runs.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ fn pending(ended: Result<RunResult, LoopError>) -> PendingApproval {
     }
 }
 
-/// Through a store, as another process would.
+/// Serialises and deserialises the state, as for another process.
 fn stored(pending: PendingApproval) -> PendingApproval {
     serde_json::from_str(&serde_json::to_string(&pending).unwrap()).unwrap()
 }
 
-/// Two agents, each of which calls `act` beside `other`, and another that calls one of them.
+/// Two agents that each call `act` and `other` in one response, and a third agent that calls one of them.
 fn scripts() -> Scripts {
     let worker = |text_: &str| {
         vec![
@@ -43,13 +43,13 @@ fn agents() -> [(&'static str, SubAgentConfig); 3] {
     [("a", with_tools("a", &["act", "other"])), ("b", with_tools("b", &["c"])), ("c", c)]
 }
 
-/// An agent `main` that waits where a tool of these names is called.
+/// Builds an agent `main` that requires an approval for calls of these tools.
 fn asking(scripts: &Scripts, log: &Log, about: &'static [&'static str]) -> AgentBuilder {
     pausing(parent(scripts, log, agents()).permission_policy(AsksAbout(about)))
 }
 
 #[tokio::test]
-async fn agents_that_wait_in_one_answer_surface_and_go_on_where_they_stopped() {
+async fn waiting_agents_of_one_response_pause_and_resume() {
     for way in WAYS {
         for parallel in [false, true] {
             for in_another_process in [false, true] {
@@ -61,7 +61,7 @@ async fn agents_that_wait_in_one_answer_surface_and_go_on_where_they_stopped() {
                 let (mut agent, ctx) = (build(), ToolContext::default());
                 let waiting = pending(run(way, &mut agent, &ctx).await);
                 let waiting = stored(waiting);
-                // Of `a` its own call; of `b` that of the agent inside it.
+                // Agent `a` waits for its own call, agent `b` for a call of the agent inside it.
                 let (a, b) = (&waiting.calls[0], &waiting.calls[1]);
                 assert_eq!(a.nested.as_ref().unwrap().calls[0].reason, "act?");
                 let c = b.nested.as_ref().unwrap().calls[0].nested.as_ref().unwrap();
@@ -74,7 +74,7 @@ async fn agents_that_wait_in_one_answer_surface_and_go_on_where_they_stopped() {
                     agent = build();
                     agent.conversation = waiting.clone().try_into().unwrap();
                 }
-                // One at a time: the other waits on.
+                // The agents are decided one at a time. The other keeps waiting.
                 let first = ApprovalDecisions::new()
                     .nested("c0", ApprovalDecisions::approve_all(a.nested.as_ref().unwrap()))
                     .partial();
@@ -94,7 +94,7 @@ async fn agents_that_wait_in_one_answer_surface_and_go_on_where_they_stopped() {
 }
 
 #[tokio::test]
-async fn a_call_inside_an_agent_is_denied_edited_or_answered_as_any_other() {
+async fn inner_call_can_be_denied_edited_or_supplied() {
     let (scripts, log) = (scripts(), Log::default());
     let mut agent = Chat::new(asking(&scripts, &log, &["act", "other"]));
     let ctx = ToolContext::default();
@@ -112,7 +112,7 @@ async fn a_call_inside_an_agent_is_denied_edited_or_answered_as_any_other() {
 }
 
 #[tokio::test]
-async fn a_decision_that_does_not_fit_leaves_the_agent_waiting() {
+async fn invalid_decision_leaves_the_agent_waiting() {
     let (scripts, log) = (scripts(), Log::default());
     let mut agent = Chat::new(asking(&scripts, &log, &["act"]));
     let ctx = ToolContext::default();
@@ -128,7 +128,7 @@ async fn a_decision_that_does_not_fit_leaves_the_agent_waiting() {
 }
 
 #[tokio::test]
-async fn without_pausing_an_agents_question_is_a_denial_that_it_sees() {
+async fn inner_ask_is_a_denial_without_pausing() {
     for way in WAYS {
         let (scripts, log) = (scripts(), Log::default());
         let builder = parent(&scripts, &log, agents()).permission_policy(AsksAbout(&["act"]));
@@ -142,7 +142,7 @@ async fn without_pausing_an_agents_question_is_a_denial_that_it_sees() {
 }
 
 #[tokio::test]
-async fn an_agent_may_have_a_policy_of_its_own() {
+async fn agent_can_have_its_own_policy() {
     let own: Arc<dyn PermissionPolicy> = Arc::new(AsksAbout(&["other"]));
     let scripts = || {
         Scripts::new([
@@ -163,7 +163,7 @@ async fn an_agent_may_have_a_policy_of_its_own() {
 }
 
 #[tokio::test]
-async fn another_run_gives_up_an_agent_that_waits() {
+async fn new_run_abandons_a_waiting_agent() {
     let (scripts, log) = (scripts(), Log::default());
     let mut agent = Chat::new(asking(&scripts, &log, &["act"]));
     let ctx = ToolContext::default();
@@ -175,7 +175,7 @@ async fn another_run_gives_up_an_agent_that_waits() {
 }
 
 #[tokio::test]
-async fn a_run_that_signs_its_questions_signs_those_of_agents_inside_it() {
+async fn signing_run_signs_the_calls_of_inner_agents() {
     use neuron_loop::ToolErrorPolicy;
     use neuron_runtime::ApprovalKey;
 

@@ -1,4 +1,4 @@
-//! The hooks of a run watch the agents inside it, and may end them and it.
+//! The hooks of a run receive the events of the agents inside it, and may end both.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// Writes down what it sees, and of whom; ends a run in which an agent calls a tool.
+/// Logs each event with its agent. Ends a run in which an agent calls a tool.
 #[derive(Clone, Default)]
 struct Watch {
     log: Log,
@@ -61,7 +61,7 @@ impl ObservabilityHook for Watch {
             _ => return None,
         };
         let name = format!("{name} {}", whose(&operation.scope));
-        // What is current where it is opened is what it is inside of.
+        // The span that is current when a scope opens is its parent.
         let around = self.open.lock().unwrap().last().cloned().unwrap_or_default();
         self.log.push(format!("scope {name} inside [{around}]"));
         Some(Box::new(Span { name, open: self.open.clone() }))
@@ -95,7 +95,7 @@ fn context() -> ToolContext {
 }
 
 #[tokio::test]
-async fn hooks_see_the_events_of_agents_and_are_told_whose_they_are() {
+async fn hooks_receive_events_of_agents_with_their_names() {
     for way in WAYS {
         let (scripts, watch) = (scripts(), Watch::default());
         let builder = parent(&scripts, &Log::default(), [("a", with_tools("a", &["act"]))]);
@@ -125,7 +125,7 @@ async fn hooks_see_the_events_of_agents_and_are_told_whose_they_are() {
 }
 
 #[tokio::test]
-async fn deeper_agents_are_told_apart_and_hooks_can_be_left_out() {
+async fn hooks_distinguish_deeper_agents_and_can_be_left_out() {
     for inherits in [true, false] {
         let scripts = Scripts::new([
             ("main", vec![asks(&["a"]), text("done")]),
@@ -145,10 +145,10 @@ async fn deeper_agents_are_told_apart_and_hooks_can_be_left_out() {
         assert_eq!(watch.log.count("start b"), usize::from(inherits));
         assert_eq!(watch.log.count("start a"), usize::from(inherits));
         assert_eq!(watch.log.count("start -:r"), 1);
-        // Its own hooks watch what is inside it.
+        // The agent's own hooks receive the events of agents inside it.
         assert_eq!(own.log.count(deepest), 1, "{:#?}", own.log.lines());
         assert_eq!((own.log.count("start a"), own.log.count("start -")), (1, 0));
-        // The next run begins on top again.
+        // The next run starts at the top level again.
         scripts.of("main").push(text("more"));
         agent.run("more", &context()).await.unwrap();
         assert_eq!(watch.log.count("start -:r"), 2);
@@ -156,7 +156,7 @@ async fn deeper_agents_are_told_apart_and_hooks_can_be_left_out() {
 }
 
 #[tokio::test]
-async fn a_hook_that_ends_an_agent_ends_the_run_around_it_too() {
+async fn hook_that_ends_an_agent_ends_the_parent_run() {
     for way in WAYS {
         for policy in [ToolErrorPolicy::EndRun, ToolErrorPolicy::ReturnToModel] {
             for parallel in [false, true] {
@@ -192,7 +192,7 @@ async fn a_hook_that_ends_an_agent_ends_the_run_around_it_too() {
 }
 
 #[tokio::test]
-async fn a_hook_that_skips_a_call_of_an_agent_skips_that_call_alone() {
+async fn hook_that_skips_a_call_of_an_agent_skips_only_that_call() {
     let (scripts, log) = (scripts(), Log::default());
     let action = HookAction::Skip { reason: "not now".into() };
     let watch = Watch { ends: Some(("call act", action)), ..Default::default() };

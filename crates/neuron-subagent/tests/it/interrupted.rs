@@ -1,5 +1,5 @@
-//! Cancelled or dropped at any point, a run with agents inside it leaves a valid history, counts what was
-//! taken once, and goes on.
+//! Runs with agents inside that are cancelled or dropped at any point. The history stays valid, all tokens count once,
+//! and the run can continue.
 
 use std::pin::pin;
 
@@ -27,7 +27,7 @@ fn built(scripts: &Scripts, log: &Log, parallel: bool, budget: &Budget) -> Chat 
     Chat::new(builder.config(|config| config.parallel_tool_execution = parallel))
 }
 
-/// Every answer took 10 and 1: so many were told, and all of them count.
+/// Checks the usage. Every response used 10 input and 1 output tokens, and each reported response must count.
 #[track_caller]
 fn check(agent: &Chat, ctx: &ToolContext, budget: &Budget, at: &str) {
     assert_eq!(transcript::validate(agent.messages()), Ok(()), "{at}");
@@ -36,12 +36,12 @@ fn check(agent: &Chat, ctx: &ToolContext, budget: &Budget, at: &str) {
     assert_eq!(agent.conversation.total_usage(), sum, "{at}");
     assert_eq!(&ctx.usage.total(), sum, "{at}");
     assert_eq!(budget.reserved_tokens(), 0, "{at}");
-    // A call that was under way counts there as it was estimated.
+    // A call that was still running counts with its estimate.
     assert!(budget.usage().total_tokens() >= sum.total_tokens(), "{at}");
 }
 
 #[test]
-fn interrupted_at_any_point_nothing_is_lost_or_counted_twice() {
+fn interrupted_at_any_point_counts_everything_once() {
     for parallel in [false, true] {
         for cancels in [false, true] {
             let mut most = 0;
@@ -57,7 +57,7 @@ fn interrupted_at_any_point_nothing_is_lost_or_counted_twice() {
                     if ended.is_none() && cancels {
                         ctx.cancellation_token.cancel();
                         ended = poll_times(whole.as_mut(), 50);
-                        // Work that is done counts, also where a cancellation comes at once.
+                        // Finished work counts, even if a cancellation comes immediately after it.
                         let is_cancelled = matches!(ended, Some(Err(LoopError::Cancelled)));
                         assert!(is_cancelled || matches!(ended, Some(Ok(_))), "{at}: {ended:?}");
                         ended = ended.filter(Result::is_ok);
@@ -75,7 +75,7 @@ fn interrupted_at_any_point_nothing_is_lost_or_counted_twice() {
                     assert!(polls > 5, "there was something to interrupt");
                     break;
                 }
-                // What has not been answered is answered now; the agents begin anew.
+                // The run continues, and unfinished agents start again.
                 for (name, script) in [("main", "done"), ("a", "done"), ("b", "done")] {
                     scripts.of(name).push(text(script));
                 }
@@ -91,9 +91,9 @@ fn interrupted_at_any_point_nothing_is_lost_or_counted_twice() {
     }
 }
 
-/// A resumed run that is dropped has used its decisions up, and no call runs twice.
+/// A dropped resumed run has used its decisions, and no call runs twice.
 #[test]
-fn interrupted_while_agents_go_on_after_an_approval_nothing_runs_twice() {
+fn interrupted_after_an_approval_runs_no_call_twice() {
     for parallel in [false, true] {
         for polls in 0.. {
             let at = format!("parallel: {parallel}, after {polls} polls");

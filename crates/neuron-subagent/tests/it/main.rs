@@ -1,4 +1,4 @@
-//! Sub-agents: what they do, and what passes between them and the run around them.
+//! Tests of sub-agents and of the data that passes between them and their parent runs.
 
 mod approvals;
 mod hooks;

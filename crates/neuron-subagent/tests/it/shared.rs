@@ -1,4 +1,4 @@
-//! What agents share with the run around them: usage, limits, budgets.
+//! Usage, limits and budgets that agents share with the parent run.
 
 use neuron_loop::{Budget, LoopError, OnLimit};
 use neuron_testing::Reply;
@@ -8,12 +8,12 @@ use serde_json::json;
 use crate::support::*;
 
 #[tokio::test]
-async fn what_agents_take_counts_in_the_runs_around_them_once() {
+async fn agent_tokens_count_once_in_all_parent_runs() {
     for way in WAYS {
         for parallel in [false, true] {
             let scripts = Scripts::new([
                 ("main", vec![asks(&["a", "b"]), text("done")]),
-                // One that calls another, and one that fails after it has taken something.
+                // One agent calls another, and one agent fails after it has used tokens.
                 ("a", vec![asks(&["c"]), text("a")]),
                 (
                     "b",
@@ -33,7 +33,7 @@ async fn what_agents_take_counts_in_the_runs_around_them_once() {
                 Chat::new(builder.config(|config| config.parallel_tool_execution = parallel));
             let ctx = ToolContext::default();
             let result = run(way, &mut agent, &ctx).await.unwrap();
-            // `main` and `a` twice, `b` once, and `c`.
+            // `main` and `a` answer twice, `b` and `c` once.
             assert_eq!(result.usage, usage(1_050, 105), "{way:?} {parallel}");
             assert_eq!(agent.conversation.tool_usage(), &usage(1_030, 103));
             assert_eq!(agent.conversation.total_usage(), &result.usage);
@@ -43,7 +43,7 @@ async fn what_agents_take_counts_in_the_runs_around_them_once() {
 }
 
 #[tokio::test]
-async fn the_token_limits_of_a_run_hold_with_what_agents_took() {
+async fn token_limits_of_a_run_include_agent_tokens() {
     for way in WAYS {
         let scripts = Scripts::new([
             ("main", vec![asks(&["a"]), text("landed")]),
@@ -76,9 +76,10 @@ async fn the_token_limits_of_a_run_hold_with_what_agents_took() {
     }
 }
 
-/// The estimate counted what a model says and not what tools say, which is most of what an agent takes.
+/// Regression test. Before the fix, the estimate counted the model's text but not the tool results, which are most of
+/// an agent's tokens.
 #[tokio::test]
-async fn what_agents_take_counts_where_the_provider_reports_no_usage_too() {
+async fn agent_tokens_are_estimated_without_reported_usage() {
     let long = "long ".repeat(2_000);
     let none = TokenUsage::default;
     let scripts = Scripts::new([
@@ -97,7 +98,7 @@ async fn what_agents_take_counts_where_the_provider_reports_no_usage_too() {
     let ended = run(Way::Run, &mut agent, &ToolContext::default()).await;
     let error = ended.unwrap_err().to_string();
     assert!(error.contains("token limit exceeded"), "{error}");
-    // The call, the call sent back, and its result.
+    // The call, the call in the next request, and its result.
     assert!(
         agent.conversation.tool_usage().total_tokens() > 7_500,
         "{:?}",
@@ -107,7 +108,7 @@ async fn what_agents_take_counts_where_the_provider_reports_no_usage_too() {
 }
 
 #[tokio::test]
-async fn agents_share_the_budget_of_the_run_around_them() {
+async fn agents_share_the_budget_of_the_parent_run() {
     for way in WAYS {
         for parallel in [false, true] {
             let scripts = Scripts::new([
@@ -116,7 +117,7 @@ async fn agents_share_the_budget_of_the_run_around_them() {
                 ("b", vec![calls([("x", "act", json!({}))]), text("b")]),
             ]);
             let agents = ["a", "b"].map(|name| (name, with_tools(name, &["act"])));
-            // `main` once and three more: one of the agents finds no room.
+            // The budget allows one request of `main` and three more, so one agent has no room.
             let budget = Budget::new(UsageLimits::default().with_request_limit(4));
             let builder = parent(&scripts, &Log::default(), agents).budget(budget.clone());
             let mut agent =
@@ -134,7 +135,7 @@ async fn agents_share_the_budget_of_the_run_around_them() {
                 ]
             );
             assert_eq!((budget.requests(), budget.reserved_tokens()), (4, 0));
-            // What the agents take, they take of it themselves; the run around them does not again.
+            // The agents charge their tokens themselves, so the parent run does not charge them again.
             assert_eq!(budget.usage(), usage(40, 4));
             assert_eq!(agent.conversation.usage(), &usage(40, 4));
             assert_eq!(budget.tool_calls(), 4);
@@ -143,7 +144,7 @@ async fn agents_share_the_budget_of_the_run_around_them() {
 }
 
 #[tokio::test]
-async fn an_agents_own_limits_are_its_own() {
+async fn own_limits_of_an_agent_apply_only_to_it() {
     let scripts = Scripts::new([
         ("main", vec![asks(&["a"]), asks(&["a"]), text("done")]),
         ("a", vec![text("one"), text("two")]),

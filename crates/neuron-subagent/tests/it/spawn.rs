@@ -1,4 +1,4 @@
-//! Running agents from code: one, several at a time, and what keeps one from running.
+//! Agents that run from code, singly and concurrently, and errors that prevent a run.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn agents(configs: impl IntoIterator<Item = (&'static str, SubAgentConfig)>) -> 
 }
 
 #[tokio::test]
-async fn an_agent_is_what_its_configuration_says() {
+async fn agent_follows_its_configuration() {
     let provider = ScriptedProvider::new([
         calls([("a", "other", json!({})), ("b", "act", json!({}))]),
         text("done"),
@@ -34,7 +34,7 @@ async fn an_agent_is_what_its_configuration_says() {
         "worker",
         SubAgentConfig {
             system_prompt: "You work.".into(),
-            // In another order than the registry's.
+            // In another order than in the registry.
             tools: vec!["other".into(), "act".into()],
             model: Some("small".into()),
             max_turns: Some(2),
@@ -59,7 +59,7 @@ async fn an_agent_is_what_its_configuration_says() {
 }
 
 #[tokio::test]
-async fn an_agent_has_no_tool_that_it_was_not_given() {
+async fn agent_has_only_the_tools_it_was_given() {
     let provider = ScriptedProvider::new([calls([("a", "act", json!({}))])]);
     let log = Log::default();
     let agents = agents([("worker", with_tools("", &["other"]))]);
@@ -73,7 +73,7 @@ async fn an_agent_has_no_tool_that_it_was_not_given() {
 }
 
 #[tokio::test]
-async fn what_keeps_an_agent_from_running_says_so_before_anything_is_asked() {
+async fn configuration_errors_are_reported_before_any_model_call() {
     let provider = ScriptedProvider::default();
     let tools = ToolRegistry::new();
     let agents = agents([
@@ -101,7 +101,7 @@ async fn what_keeps_an_agent_from_running_says_so_before_anything_is_asked() {
 }
 
 #[tokio::test]
-async fn a_name_that_a_tool_has_is_refused_and_the_registry_is_as_before() {
+async fn name_of_an_existing_tool_is_rejected_and_the_registry_unchanged() {
     let mut tools = acting(&Log::default());
     let agents = agents([("fine", with_tools("", &[])), ("act", with_tools("", &[]))]);
     let error = agents.add_to(&mut tools, ScriptedProvider::default()).unwrap_err();
@@ -109,9 +109,9 @@ async fn a_name_that_a_tool_has_is_refused_and_the_registry_is_as_before() {
     assert_eq!(tools.names().collect::<Vec<_>>(), ["act", "other"]);
 }
 
-/// It was found out by the vendor, with the first request.
+/// Regression test. Before the fix, only the vendor rejected the name, at the first request.
 #[test]
-fn a_name_that_no_tool_may_have_is_refused() {
+fn invalid_tool_name_is_rejected() {
     for name in ["", "two words", "naïve", "a.b", &"x".repeat(65)] {
         let mut agents = SubAgentManager::new();
         agents.register("fine", with_tools("", &[])).register(name, with_tools("", &[]));
@@ -123,9 +123,9 @@ fn a_name_that_no_tool_may_have_is_refused() {
     }
 }
 
-/// From code, too: the agents that an agent may call are tools that it is given.
+/// Also from code, agents that an agent may call are tools that it is given.
 #[tokio::test]
-async fn an_agent_that_is_run_from_code_calls_the_agents_it_is_given() {
+async fn spawned_agent_calls_the_agents_it_is_given() {
     let scripts =
         Scripts::new([("lead", vec![asks(&["w"]), text("led")]), ("w", vec![text("done")])]);
     let w = SubAgentConfig { max_depth: 2, ..with_tools("w", &[]) };
@@ -140,7 +140,7 @@ async fn an_agent_that_is_run_from_code_calls_the_agents_it_is_given() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_run_at_the_same_time_and_their_results_are_in_the_order_of_the_tasks() {
+async fn parallel_agents_return_results_in_task_order() {
     let slow = |seconds| text("answer").delay(Duration::from_secs(seconds));
     let scripts = Scripts::new([
         ("a", vec![slow(9)]),
@@ -163,9 +163,9 @@ async fn several_run_at_the_same_time_and_their_results_are_in_the_order_of_the_
 }
 
 #[tokio::test]
-async fn agents_that_run_in_one_call_have_runs_and_keys_of_their_own() {
+async fn parallel_agents_in_one_call_have_distinct_keys() {
     let call = || calls([("same", "act", json!({}))]);
-    // Both runs of `w` ask once before one asks again.
+    // Both runs of `w` make their first call before one of them makes its second.
     let twice = vec![call(), call(), text("done"), text("done")];
     let scripts = Scripts::new([("w", twice), ("v", vec![call(), text("done")])]);
     let agents = agents([("w", with_tools("w", &["act"])), ("v", with_tools("v", &["act"]))]);
@@ -193,7 +193,7 @@ async fn agents_that_run_in_one_call_have_runs_and_keys_of_their_own() {
 }
 
 #[tokio::test]
-async fn outside_of_a_call_the_runs_of_one_context_are_told_apart_too() {
+async fn spawned_run_outside_of_a_call_extends_the_run_id() {
     let scripts = Scripts::new([("w", vec![calls([("same", "act", json!({}))]), text("done")])]);
     let agents = agents([("w", with_tools("w", &["act"]))]);
     let log = Log::default();
@@ -203,7 +203,7 @@ async fn outside_of_a_call_the_runs_of_one_context_are_told_apart_too() {
 }
 
 #[tokio::test]
-async fn several_keep_to_one_budget_and_one_that_has_no_room_takes_nothing_from_the_others() {
+async fn parallel_agents_share_a_budget_and_fail_independently() {
     let scripts = Scripts::new([("w", (0..3).map(|_| text("done")).collect())]);
     let agents = agents([("w", with_tools("w", &[]))]);
     let budget = Budget::new(UsageLimits::default().with_request_limit(2));
@@ -220,7 +220,7 @@ async fn several_keep_to_one_budget_and_one_that_has_no_room_takes_nothing_from_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_context_ends_all_of_them_at_once_and_dropping_stops_them() {
+async fn cancelled_context_ends_all_agents_immediately() {
     let scripts = Scripts::new([("w", vec![Reply::hang(), Reply::hang(), Reply::hang()])]);
     let agents = agents([("w", with_tools("w", &[]))]);
     let (tools, ctx) = (ToolRegistry::new(), ToolContext::default());
@@ -245,7 +245,7 @@ async fn a_cancelled_context_ends_all_of_them_at_once_and_dropping_stops_them() 
 }
 
 #[tokio::test]
-async fn an_agent_without_a_run_around_it_pauses_and_resumes_by_itself() {
+async fn top_level_agent_pauses_and_resumes() {
     let scripts = Scripts::new([("w", vec![calls([("x", "act", json!({}))]), text("done")])]);
     let settings = LoopConfig { pause_for_approval: true, ..Default::default() };
     let policy: std::sync::Arc<dyn neuron_types::PermissionPolicy> =
@@ -259,7 +259,7 @@ async fn an_agent_without_a_run_around_it_pauses_and_resumes_by_itself() {
         panic!("{error:?}");
     };
     assert!(log.lines().is_empty());
-    // Of several that find the state of one run, none goes on with it.
+    // In a parallel run, an agent ignores a resumed approval in the context.
     let mut resumed = ctx.clone();
     let decisions = ApprovalDecisions::approve_all(pending);
     resumed.extensions.insert(ResumedApproval::new((**pending).clone(), decisions.clone()));
@@ -282,7 +282,7 @@ async fn an_agent_without_a_run_around_it_pauses_and_resumes_by_itself() {
 }
 
 #[tokio::test]
-async fn the_strategy_can_be_chosen_and_keeps_all_by_default() {
+async fn default_strategy_keeps_everything_and_can_be_replaced() {
     let long = "long ".repeat(100);
     let call = |id| calls([(id, "act", json!({ "text": long }))]);
     let script = || vec![call("x"), call("y"), text("done")];
@@ -304,9 +304,9 @@ async fn the_strategy_can_be_chosen_and_keeps_all_by_default() {
     assert_eq!(neuron_subagent::NoCompaction.token_estimate(&kept), 2);
 }
 
-/// Compiles only if the futures can be sent to another thread.
+/// Compiles only if the futures are `Send`.
 #[test]
-fn the_futures_can_be_spawned() {
+fn futures_can_be_spawned() {
     fn can_be_sent<T: Send>(value: T) -> T {
         value
     }

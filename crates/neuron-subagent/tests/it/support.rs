@@ -21,7 +21,7 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
-/// A shared list of what happened, in order.
+/// A shared log of events, in order.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -39,7 +39,7 @@ impl Log {
     }
 }
 
-/// Answers each agent, which is told by its model, from a script of its own.
+/// A provider with one script per agent. The model name identifies the agent.
 #[derive(Clone, Default)]
 pub(crate) struct Scripts(Arc<BTreeMap<String, ScriptedProvider>>);
 
@@ -78,7 +78,7 @@ impl Provider for Scripts {
     }
 }
 
-/// Pending so often.
+/// A future that is pending a number of times.
 pub(crate) struct Yields(pub(crate) usize);
 
 impl Future for Yields {
@@ -94,7 +94,7 @@ impl Future for Yields {
     }
 }
 
-/// A tool that logs its agent's run and its key, and does what its arguments say.
+/// A tool that logs its agent's run and its key, and acts as its arguments say.
 pub(crate) struct Act {
     pub(crate) name: &'static str,
     pub(crate) log: Log,
@@ -154,7 +154,7 @@ pub(crate) fn acting(log: &Log) -> ToolRegistry {
     tools
 }
 
-/// An agent that may use the tools of these names.
+/// Returns the configuration of an agent that may use these tools.
 pub(crate) fn with_tools(name: &str, tools: &[&str]) -> SubAgentConfig {
     SubAgentConfig {
         model: Some(name.into()),
@@ -171,12 +171,12 @@ pub(crate) fn text(text: &str) -> Reply {
     Reply::text(text).usage(usage(10, 1))
 }
 
-/// An answer that calls tools: their ids, names and arguments.
+/// Returns a response that calls tools, given as id, name and arguments.
 pub(crate) fn calls<const N: usize>(calls: [(&str, &str, Value); N]) -> Reply {
     Reply::tool_calls(calls).usage(usage(10, 1))
 }
 
-/// An answer that gives each of these agents the task `go`, as `c0`, `c1`, ….
+/// Returns a response that gives each of these agents the task `go`. The ids are `c0`, `c1`, ….
 pub(crate) fn asks(agents: &[&str]) -> Reply {
     let task = || json!({ "prompt": "go" });
     let names = agents.iter().enumerate();
@@ -184,7 +184,7 @@ pub(crate) fn asks(agents: &[&str]) -> Reply {
         .usage(usage(10, 1))
 }
 
-/// Starts an agent `main`, without the defaults for production.
+/// Starts building an agent `main` without the production defaults.
 pub(crate) fn main_agent(scripts: &Scripts, tools: ToolRegistry) -> AgentBuilder {
     Agent::builder(scripts.clone())
         .context(SlidingWindowStrategy::new(100, 1_000_000))
@@ -193,7 +193,7 @@ pub(crate) fn main_agent(scripts: &Scripts, tools: ToolRegistry) -> AgentBuilder
         .tools(tools)
 }
 
-/// An agent `main` that has the tools and the agents.
+/// Builds an agent `main` with the tools and the agents.
 pub(crate) fn parent(
     scripts: &Scripts,
     log: &Log,
@@ -237,7 +237,7 @@ pub(crate) enum Way {
 
 pub(crate) const WAYS: [Way; 3] = [Way::Run, Way::Stream, Way::Step];
 
-/// Runs in one of the three ways, from the message `start`.
+/// Runs in one of the three ways, with the message `start`.
 pub(crate) async fn run(
     way: Way,
     agent: &mut Chat,
@@ -246,7 +246,7 @@ pub(crate) async fn run(
     run_from(way, agent, "start", ctx).await
 }
 
-/// Runs in one of the three ways.
+/// Runs in one of the three ways from this start.
 pub(crate) async fn run_from(
     way: Way,
     agent: &mut Chat,
@@ -275,7 +275,7 @@ pub(crate) async fn run_from(
     }
 }
 
-/// The results of the last tools, with `!` before errors.
+/// Returns the results of the last tools. Errors start with `!`.
 #[track_caller]
 pub(crate) fn last_results(messages: &[Message]) -> Vec<String> {
     assert_eq!(transcript::validate(messages), Ok(()));
@@ -290,7 +290,7 @@ pub(crate) fn last_results(messages: &[Message]) -> Vec<String> {
     message.expect("tool results").content.iter().map(text).collect()
 }
 
-/// Asks about the calls of some tools, and lets all others run.
+/// A policy that requires an approval for calls of these tools, and allows all others.
 pub(crate) struct AsksAbout(pub(crate) &'static [&'static str]);
 
 impl PermissionPolicy for AsksAbout {
@@ -302,12 +302,12 @@ impl PermissionPolicy for AsksAbout {
     }
 }
 
-/// Lets an agent wait for approvals.
+/// Makes an agent wait for approvals.
 pub(crate) fn pausing(builder: AgentBuilder) -> AgentBuilder {
     builder.config(|config| config.pause_for_approval = true)
 }
 
-/// Polls so often, whether woken or not.
+/// Polls a number of times, whether woken or not.
 pub(crate) fn poll_times<F: Future>(mut future: Pin<&mut F>, times: usize) -> Option<F::Output> {
     let mut cx = Context::from_waker(Waker::noop());
     (0..times).find_map(|_| match future.as_mut().poll(&mut cx) {

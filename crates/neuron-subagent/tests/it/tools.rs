@@ -1,4 +1,4 @@
-//! An agent as a tool: what a model is told of it and gets from it, and how deep agents may go.
+//! Definition, results and maximum depth of agents as tools.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::support::*;
 
 #[tokio::test]
-async fn a_model_gives_an_agent_a_task_and_gets_its_answer() {
+async fn model_gives_an_agent_a_task_and_gets_its_answer() {
     for way in WAYS {
         let scripts = Scripts::new([
             ("main", vec![asks(&["finder"]), text("all done")]),
@@ -29,7 +29,7 @@ async fn a_model_gives_an_agent_a_task_and_gets_its_answer() {
         assert_eq!(result.response, "all done");
         assert_eq!(last_results(agent.messages()), ["c0: found it"]);
         assert_eq!(log.lines().len(), 1);
-        // Its own conversation: the prompt, and nothing else.
+        // The agent has its own conversation, which begins with the prompt.
         assert_eq!(scripts.of("finder").requests()[0].messages, [Message::user("go")]);
         assert_eq!(agent.messages().len(), 4);
         let told = &scripts.of("main").requests()[0].tools;
@@ -39,7 +39,7 @@ async fn a_model_gives_an_agent_a_task_and_gets_its_answer() {
 }
 
 #[test]
-fn the_model_is_told_what_the_agent_is_for() {
+fn tool_definition_describes_the_agent() {
     let mut agents = SubAgentManager::new();
     agents.register("plain", SubAgentConfig::default());
     agents.register(
@@ -64,7 +64,7 @@ fn the_model_is_told_what_the_agent_is_for() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_is_empty_is_a_hint_and_none_is_invalid() {
+async fn empty_prompt_is_a_hint_and_missing_prompt_is_invalid() {
     let scripts = Scripts::new([
         (
             "main",
@@ -79,7 +79,7 @@ async fn a_prompt_that_is_empty_is_a_hint_and_none_is_invalid() {
     assert_eq!(results, ["e: !the prompt is empty; describe the task"]);
 }
 
-/// What comes of an agent with this script, as the model around it sees it.
+/// Returns the result of an agent with this script, as the calling model sees it.
 async fn result_of(script: Vec<Reply>, config: SubAgentConfig) -> String {
     let scripts = Scripts::new([("main", vec![asks(&["a"]), text("done")]), ("a", script)]);
     let mut agent = Chat::new(parent(&scripts, &Log::default(), [("a", config)]));
@@ -88,7 +88,7 @@ async fn result_of(script: Vec<Reply>, config: SubAgentConfig) -> String {
 }
 
 #[tokio::test]
-async fn an_agent_that_fails_is_an_error_result_that_the_model_can_act_on() {
+async fn failure_of_an_agent_is_an_error_result() {
     let config = || with_tools("a", &["act"]);
     let call = || calls([("x", "act", json!({}))]);
     let limits = UsageLimits::default().with_total_tokens_limit(5);
@@ -138,7 +138,7 @@ async fn an_agent_that_fails_is_an_error_result_that_the_model_can_act_on() {
 }
 
 #[tokio::test]
-async fn middleware_of_the_tools_stays_around_them_inside_an_agent() {
+async fn middleware_stays_around_the_tools_of_an_agent() {
     let scripts = Scripts::new([
         ("main", vec![asks(&["a"]), text("done")]),
         ("a", vec![calls([("x", "act", json!({})), ("y", "other", json!({}))]), text("done")]),
@@ -169,10 +169,10 @@ async fn middleware_of_the_tools_stays_around_them_inside_an_agent() {
 }
 
 #[tokio::test]
-async fn agents_call_each_other_as_deep_as_they_may() {
+async fn agents_call_each_other_up_to_their_maximum_depth() {
     let depth =
         |tools: &[&str], name, max_depth| SubAgentConfig { max_depth, ..with_tools(name, tools) };
-    // `self` may be inside itself twice; `deep` may be where it is called, `flat` only on top.
+    // `self` may run inside itself twice. `deep` may run where it is called. `flat` may run only at the top level.
     let scripts = Scripts::new([
         ("main", vec![asks(&["self"]), text("done")]),
         ("self", vec![asks(&["self"]), asks(&["deep"]), text("inner"), text("outer")]),
@@ -190,17 +190,17 @@ async fn agents_call_each_other_as_deep_as_they_may() {
         let tools = &scripts.of(script).requests()[request].tools;
         tools.iter().map(|tool| tool.name.clone()).collect()
     };
-    // At depth 1 both others could be below; `flat` may not be at depth 2.
+    // At depth 1 both other agents may run below. `flat` may not run at depth 2.
     assert_eq!(offered("self", 0), ["act", "self", "deep"]);
     assert_eq!(offered("self", 1), ["act", "deep"]);
     assert_eq!(offered("deep", 0), Vec::<String>::new());
     assert_eq!(scripts.of("main").requests()[0].tools.len(), 5);
 }
 
-/// An agent of another manager that a registry holds is refused when it is called too deep.
-/// Each agent took 300 KB of the stack in a build without optimisation: seven ended the process.
+/// Regression test. Before the fix, each agent used 300 KB of the stack in a build without optimisation, and seven
+/// agents ended the process.
 #[tokio::test]
-async fn ten_agents_inside_each_other_find_room_on_the_stack() {
+async fn ten_nested_agents_fit_on_the_stack() {
     for way in WAYS {
         let mut script: Vec<_> = (1..10).map(|_| asks(&["w"])).collect();
         script.extend((0..10).map(|_| text("w")));
@@ -213,8 +213,9 @@ async fn ten_agents_inside_each_other_find_room_on_the_stack() {
     }
 }
 
+/// An agent of another manager in the registry also respects its maximum depth.
 #[tokio::test]
-async fn an_agent_that_is_called_too_deep_is_an_error_result() {
+async fn agent_beyond_the_maximum_depth_is_an_error_result() {
     let scripts = Scripts::new([
         ("main", vec![asks(&["outer"]), text("done")]),
         ("outer", vec![asks(&["inner"]), text("so be it")]),
@@ -234,7 +235,7 @@ async fn an_agent_that_is_called_too_deep_is_an_error_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn agents_of_one_answer_run_side_by_side() {
+async fn agents_of_one_response_run_concurrently() {
     let worker = || {
         vec![
             calls([("x", "act", json!({ "sleep": 5 }))]),
@@ -264,7 +265,7 @@ async fn agents_of_one_answer_run_side_by_side() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_run_ends_with_the_agents_inside_it() {
+async fn cancelled_run_ends_with_its_agents() {
     for way in WAYS {
         for parallel in [false, true] {
             let scripts = Scripts::new([
@@ -292,9 +293,9 @@ async fn a_cancelled_run_ends_with_the_agents_inside_it() {
     }
 }
 
-/// A typed run's agents are as any other's.
+/// The agents of a typed run work as in any other run.
 #[tokio::test]
-async fn a_typed_run_may_give_tasks_too() {
+async fn typed_run_can_give_tasks_to_agents() {
     #[derive(Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
     struct Total {
         sum: u64,
@@ -310,7 +311,7 @@ async fn a_typed_run_may_give_tasks_too() {
 }
 
 #[test]
-fn a_tool_of_an_agent_goes_where_tools_go() {
+fn agent_tool_works_as_a_dyn_tool() {
     let mut agents = SubAgentManager::new();
     agents.register("a", SubAgentConfig::default());
     let tools = agents.into_tools(&Default::default(), ScriptedProvider::default()).unwrap();
