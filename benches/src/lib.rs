@@ -1,6 +1,7 @@
 //! The common code of the benchmarks, which is the measured work and its floor. A floor is the same work in minimal
 //! hand-written code.
 
+pub mod first_token;
 pub mod floor;
 pub mod middleware;
 pub mod parallel;
@@ -8,6 +9,7 @@ pub mod telemetry;
 pub mod turn;
 
 pub mod agents;
+pub mod bridge;
 
 pub mod request;
 pub mod stream;
