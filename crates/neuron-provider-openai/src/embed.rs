@@ -1,4 +1,4 @@
-//! Embeddings.
+//! Requests and responses of the Embeddings API.
 //!
 //! <https://platform.openai.com/docs/api-reference/embeddings>
 
@@ -11,11 +11,11 @@ use serde::Deserialize;
 use crate::error::{self, ApiError};
 use crate::lenient;
 
-/// Serialises a request.
+/// Serialises a request. Fields in `left_out` are omitted, because the server rejects them.
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] if it cannot be serialised.
+/// [`ProviderError::InvalidRequest`] if the request cannot be serialised.
 pub(crate) fn write(
     request: &EmbeddingRequest,
     default_model: &str,
@@ -35,11 +35,12 @@ pub(crate) fn write(
     })
 }
 
-/// Parses a response with one vector for each of `count` texts.
+/// Parses a response that must contain one vector for each of the `count` texts in the request. The secret is removed
+/// from errors that quote the body.
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] if the body is not a list of `count` vectors.
+/// [`ProviderError::Other`] if the body is not a list of `count` vectors, or the error that the server sent instead.
 pub(crate) fn read(
     body: &[u8],
     count: usize,
@@ -61,7 +62,7 @@ pub(crate) fn read(
         let text = format!("{count} texts were sent, and {} vectors came back", data.len());
         return Err(ProviderError::Other(text.into()));
     }
-    // Servers without indices send vectors in order, which a stable sort keeps.
+    // Servers without indices send the vectors in the order of the texts. A stable sort keeps this order.
     data.sort_by_key(|item| item.index);
     let is_repeated = data.windows(2).any(|pair| match pair {
         [first, second] => first.index.is_some() && first.index == second.index,
@@ -107,16 +108,17 @@ struct WireUsage {
     total_tokens: Option<usize>,
 }
 
-/// A vector in either encoding. Some servers ignore the requested encoding.
+/// A vector in either of the API's encodings. Some servers send another encoding than the requested one.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum WireVector {
     Numbers(Vec<f32>),
-    /// Little-endian `f32` numbers.
+    /// Base64 of little-endian `f32` numbers.
     Base64(String),
 }
 
 impl WireVector {
+    /// Decodes the vector. The error says why the text is invalid.
     fn into_vector(self) -> Result<Vec<f32>, String> {
         let text = match self {
             Self::Numbers(numbers) => return Ok(numbers),

@@ -1,4 +1,4 @@
-//! Metadata of a response, as compatible servers report it.
+//! Metadata of a response, parsed from the fields of OpenAI and of compatible servers.
 
 use neuron_types::{AnswerMetadata, Message};
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use crate::message_fields::own_fields;
 use crate::request::PROVIDER;
 use crate::usage::WireUsage;
 
-/// Metadata fields of a whole response, and of the chunks of a stream.
+/// The metadata fields of a response, which a stream repeats in its chunks.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct WireMetadata {
@@ -24,7 +24,8 @@ pub(crate) struct WireMetadata {
 }
 
 impl WireMetadata {
-    /// Merges the metadata of a later chunk.
+    /// Merges the metadata of a later chunk. Later values replace earlier values, except that a shorter list never
+    /// replaces a longer list.
     pub(crate) fn update(&mut self, later: Self) {
         self.service_tier = later.service_tier.or(self.service_tier.take());
         for (list, later) in [
@@ -37,6 +38,7 @@ impl WireMetadata {
         }
     }
 
+    /// Combines these fields with the cost in `usage`, the log probabilities, and the citations in `message`.
     pub(crate) fn into_metadata(
         self,
         usage: &WireUsage,
@@ -45,7 +47,7 @@ impl WireMetadata {
     ) -> AnswerMetadata {
         let mut metadata = AnswerMetadata::default();
         metadata.service_tier = self.service_tier;
-        // Search results contain the URLs of the citations and more, so they are preferred.
+        // Search results contain the URLs of the citations and more, so the first list that is not empty is used.
         let lists = [self.search_results, self.citations, annotations(message)];
         metadata.sources = lists.into_iter().find(|list| !list.is_empty()).unwrap_or_default();
         metadata.cost = usage.cost();
@@ -55,14 +57,14 @@ impl WireMetadata {
     }
 }
 
-/// Returns the citations that OpenAI's search models send beside the text.
+/// Returns the citations that OpenAI's search models send in the message field `annotations`.
 fn annotations(message: &Message) -> Vec<Value> {
     let lists =
         message.content.iter().filter_map(|block| own_fields(block, PROVIDER)?.get("annotations"));
     lists.filter_map(Value::as_array).flatten().cloned().collect()
 }
 
-/// Appends the log probabilities of a chunk.
+/// Appends the log probabilities of a chunk to the log probabilities of all earlier chunks.
 pub(crate) fn add_logprobs(all: &mut Value, more: Value) {
     match (all, more) {
         (all @ Value::Null, more @ Value::Object(_)) => *all = more,
