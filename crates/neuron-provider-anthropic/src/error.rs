@@ -1,18 +1,19 @@
-//! Conversion of the API's errors.
+//! Conversion of errors that a server sends with a successful status.
 //!
 //! <https://platform.claude.com/docs/en/api/errors>
 //!
-//! [`neuron_http`] parses and classifies the errors of all compatible servers.
+//! [`neuron_http`] converts rejected requests, whose status is not a success.
 
 pub(crate) use neuron_http::VendorError as ApiError;
 use neuron_types::ProviderError;
 
-/// Converts an `error` event within a stream, whose status was a success.
+/// Converts an `error` event of a stream. The event arrives after a successful status.
 pub(crate) fn from_event(error: &ApiError, request_id: Option<&str>) -> ProviderError {
     error.within("the stream", request_id, ProviderError::StreamError)
 }
 
-/// Finds an error in the place of a response. Proxies send errors with a successful status.
+/// Returns the error in the body of a response whose status was a success, as some proxies send it. Returns `None` if
+/// the body is not an error.
 pub(crate) fn find_in(body: &[u8]) -> Option<ProviderError> {
     let error = ApiError::find_in(body)?;
     Some(error.within("the answer", error.request_id(), ProviderError::StreamError))
