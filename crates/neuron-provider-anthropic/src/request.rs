@@ -40,7 +40,8 @@ pub(crate) struct Settings<'a> {
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] if the request has content or a setting that the API cannot express.
+/// [`ProviderError::InvalidRequest`] if the request has content or a setting that the API cannot express, or if its
+/// `extra` is not an object or sets `stream`.
 pub(crate) fn write(
     request: RequestRef<'_>,
     settings: Settings<'_>,

@@ -274,7 +274,7 @@ impl MessageDecoder {
     /// Ends all open blocks and emits the complete response. Returns an error if `message_start` is missing.
     fn finish(&mut self, out: &mut VecDeque<StreamEvent>) -> Result<(), ProviderError> {
         if !self.begun {
-            let text = "the stream ends an answer that it did not begin";
+            let text = "the stream ended a message without a `message_start` event";
             return Err(ProviderError::StreamError(text.into()));
         }
         // Some servers end the stream without `content_block_stop` events.

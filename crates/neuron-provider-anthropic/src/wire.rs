@@ -19,7 +19,8 @@ use crate::stream::MessageDecoder;
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] if the request has content or a setting that the API cannot express.
+/// [`ProviderError::InvalidRequest`] if the request has content or a setting that the API cannot express, or if its
+/// `extra` is not an object or sets `stream`.
 ///
 /// # Example
 ///

@@ -388,7 +388,7 @@ impl OpenAi {
 
 fn header_name(name: &str) -> Result<HeaderName, ProviderError> {
     HeaderName::from_bytes(name.as_bytes())
-        .map_err(|_| ProviderError::InvalidRequest(format!("`{name}` is no name of a header")))
+        .map_err(|_| ProviderError::InvalidRequest(format!("`{name}` is not a valid header name")))
 }
 
 impl Provider for OpenAi {

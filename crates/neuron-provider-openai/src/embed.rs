@@ -59,7 +59,7 @@ pub(crate) fn read(
     }
     let mut data = wire.data.ok_or_else(|| foreign(&"missing field `data`"))?;
     if data.len() != count {
-        let text = format!("{count} texts were sent, and {} vectors came back", data.len());
+        let text = format!("the response has {} vectors for {count} texts", data.len());
         return Err(ProviderError::Other(text.into()));
     }
     // Servers without indices send the vectors in the order of the texts. A stable sort keeps this order.
@@ -127,7 +127,7 @@ impl WireVector {
         let bytes = STANDARD.decode(text).map_err(|error| format!("base64: {error}"))?;
         let (numbers, rest) = bytes.as_chunks::<4>();
         if !rest.is_empty() {
-            return Err(format!("{} bytes are no list of numbers", bytes.len()));
+            return Err(format!("{} bytes are not a list of 4-byte numbers", bytes.len()));
         }
         Ok(numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
     }
@@ -200,7 +200,7 @@ mod tests {
     fn wrong_number_of_vectors_is_an_error() {
         let json = json!({"data": [{"index": 0, "embedding": [1]}]});
         for count in [0, 2] {
-            let text = format!("{count} texts were sent, and 1 vectors came back");
+            let text = format!("the response has 1 vectors for {count} texts");
             assert_eq!(vectors(json.clone(), count).unwrap_err(), text);
         }
         let json =
@@ -213,7 +213,7 @@ mod tests {
     fn invalid_vector_is_an_error() {
         for (embedding, why) in [
             (json!("!"), "base64: "),
-            (json!("AAAA"), "3 bytes are no list of numbers"),
+            (json!("AAAA"), "3 bytes are not a list of 4-byte numbers"),
             (json!(null), "data did not match any variant"),
             (json!({}), "data did not match any variant"),
         ] {

@@ -44,7 +44,8 @@ impl Default for Settings<'_> {
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] if the request has content or a setting that the API cannot express.
+/// [`ProviderError::InvalidRequest`] if the request has content or a setting that the API cannot express, or if its
+/// `extra` is not an object or sets `stream`.
 pub(crate) fn write(
     request: RequestRef<'_>,
     model: &str,
@@ -191,7 +192,7 @@ impl Serialize for Tools<'_> {
     }
 }
 
-/// Returns the vendor fields of a tool that are meant for OpenAI's APIs, except the fields that this crate writes itself.
+/// Returns the vendor fields of a tool that are meant for OpenAI's APIs. Omits the fields that this crate writes itself.
 pub(crate) fn vendor_fields(tool: &ToolDefinition) -> VendorFields<'_> {
     const WRITTEN: [&str; 5] = ["type", "name", "description", "parameters", "strict"];
     VendorFields { tool, provider: PROVIDER, written: &WRITTEN }

@@ -742,7 +742,10 @@ fn response_end_collects_the_response() {
 fn message_stop_without_message_start_is_an_error() {
     let events = read_bytes(&sse(&[json!({"type": "message_stop"})]));
     let [StreamEvent::Error(error)] = &events[..] else { panic!("{events:?}") };
-    assert_eq!(error.to_string(), "stream error: the stream ends an answer that it did not begin");
+    assert_eq!(
+        error.to_string(),
+        "stream error: the stream ended a message without a `message_start` event"
+    );
 }
 
 /// LiteLLM and vLLM omit unknown fields.

@@ -415,7 +415,7 @@ fn inexpressible_content_error_names_the_fix() {
     };
     check_error(
         manage(edits).view(),
-        "Ollama does not edit conversations: use a ContextStrategy, which does it here",
+        "Ollama does not edit conversations: use a ContextStrategy, which runs on the client",
     );
     check(manage(vec![]).view(), json!({}));
     let request = CompletionRequest { extra: Some(json!([1])), ..Default::default() };

@@ -249,21 +249,21 @@ fn check_malformed(body: &str, expected: &str) {
 fn invalid_body_is_shown_without_the_key() {
     check_malformed(
         "",
-        "the response is not an answer (EOF while parsing a value at line 1 column 0); it begins with: ",
+        "the body is not a chat response (EOF while parsing a value at line 1 column 0); it begins with: ",
     );
     check_malformed(
         "<html>sk-secret</html>",
-        "the response is not an answer (expected value at line 1 column 1); it begins with: <html>[redacted]</html>",
+        "the body is not a chat response (expected value at line 1 column 1); it begins with: <html>[redacted]</html>",
     );
     check_malformed(
         r#"{"models":[]}"#,
-        r#"the response is not an answer (missing field `message`); it begins with: {"models":[]}"#,
+        r#"the body is not a chat response (missing field `message`); it begins with: {"models":[]}"#,
     );
     let error = read(br#"{"error":"server busy"}"#).unwrap_err();
     assert_eq!(error.to_string(), "service unavailable: in the answer: server busy");
     check_malformed(
         r#"{"message":{"content":"a"},"done":false}"#,
-        r#"the response is not an answer (it is not done); it begins with: {"message":{"content":"a"},"done":false}"#,
+        r#"the body is not a chat response (`done` is false); it begins with: {"message":{"content":"a"},"done":false}"#,
     );
     let error = read(br#"{"message":{"content":7}}"#).unwrap_err().to_string();
     assert!(error.contains("invalid type: integer `7`"), "{error}");

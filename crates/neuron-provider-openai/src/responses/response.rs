@@ -25,7 +25,9 @@ use crate::response::{CompletionDetails, PromptDetails};
 pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
     let mut wire: WireResponse = serde_json::from_slice(body).map_err(|error| {
         let shown = secret.excerpt(body);
-        let text = format!("the response is not a response ({error}); it begins with: {shown}");
+        let text = format!(
+            "the body is not a response of the Responses API ({error}); it begins with: {shown}"
+        );
         ProviderError::Other(text.into())
     })?;
     if let Some(error) = wire.error() {

@@ -305,7 +305,7 @@ async fn custom_dialect_and_headers_are_sent() {
     let body = request.json.as_ref().unwrap();
     assert_eq!((&body["max_tokens"], body.get("max_completion_tokens")), (&json!(64), None));
     let error = provider.header("a b", "c").complete(ask("hi")).await.unwrap_err();
-    assert_eq!(error.to_string(), "invalid request: `a b` is no name of a header");
+    assert_eq!(error.to_string(), "invalid request: `a b` is not a valid header name");
 }
 
 #[tokio::test]

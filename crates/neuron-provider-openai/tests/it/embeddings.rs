@@ -104,7 +104,7 @@ async fn wrong_vector_count_is_an_error() {
     let mut fewer = vectors();
     fewer.embeddings.pop();
     let error = fails(fewer, texts()).await;
-    assert_eq!(error.to_string(), "3 texts were sent, and 2 vectors came back");
+    assert_eq!(error.to_string(), "the response has 2 vectors for 3 texts");
     assert!(matches!(error, EmbeddingError::Other(_)));
 }
 
