@@ -192,7 +192,8 @@ impl Serialize for Tools<'_> {
     }
 }
 
-/// Returns the vendor fields of a tool that are meant for OpenAI's APIs. Omits the fields that this crate writes itself.
+/// Returns the vendor fields of a tool that are meant for OpenAI's APIs, except the fields that this crate itself
+/// writes.
 pub(crate) fn vendor_fields(tool: &ToolDefinition) -> VendorFields<'_> {
     const WRITTEN: [&str; 5] = ["type", "name", "description", "parameters", "strict"];
     VendorFields { tool, provider: PROVIDER, written: &WRITTEN }
