@@ -311,8 +311,8 @@ fn arguments_text<'a>(text: Option<&'a str>, input: &Value) -> Cow<'a, str> {
 mod tests {
     use super::*;
 
-    /// Other vendors reject ids with more than 40 characters or with other characters, and conversations may move to
-    /// them.
+    /// A conversation may move to another vendor, and other vendors reject ids with more than 40 characters or with
+    /// other characters.
     #[test]
     fn generated_id_is_accepted_by_every_vendor() {
         let generate_id = |index, seed| generate_id(index, seed, |_| false);

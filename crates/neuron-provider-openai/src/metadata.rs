@@ -15,10 +15,10 @@ use crate::usage::WireUsage;
 pub(crate) struct WireMetadata {
     #[serde(deserialize_with = "lenient::or_default")]
     service_tier: Option<String>,
-    /// Perplexity. Cumulative in streams.
+    /// URLs that Perplexity cites. In a stream, each chunk contains all citations so far.
     #[serde(deserialize_with = "lenient::or_default")]
     citations: Vec<Value>,
-    /// Perplexity. Cumulative in streams.
+    /// Search results of Perplexity. In a stream, each chunk contains all results so far.
     #[serde(deserialize_with = "lenient::or_default")]
     search_results: Vec<Value>,
 }
@@ -91,7 +91,8 @@ mod tests {
     use super::*;
     use crate::wire;
 
-    /// Parses a whole response, and the same response as a stream that is split at every byte.
+    /// Checks the metadata of a response that is parsed as a whole, and as a stream that is split at every byte. `top`
+    /// contains fields of the body, and `expected` the metadata without the log probabilities.
     #[track_caller]
     fn check(top: &Value, usage: &Value, expected: &Value) {
         let (first, second) = (logprob("Hel"), logprob("lo"));
@@ -141,7 +142,7 @@ mod tests {
         json!({ "token": token, "logprob": -0.5, "bytes": [1], "top_logprobs": [] })
     }
 
-    /// <https://platform.openai.com/docs/api-reference/chat/object>
+    /// The response follows <https://platform.openai.com/docs/api-reference/chat/object>.
     #[test]
     fn metadata_of_openai_is_parsed() {
         check(
@@ -151,7 +152,7 @@ mod tests {
         );
     }
 
-    /// <https://openrouter.ai/docs/use-cases/usage-accounting>
+    /// The response follows <https://openrouter.ai/docs/use-cases/usage-accounting>.
     #[test]
     fn metadata_of_openrouter_is_parsed() {
         check(
@@ -166,7 +167,7 @@ mod tests {
         );
     }
 
-    /// <https://docs.perplexity.ai/api-reference/chat-completions-post>
+    /// The response follows <https://docs.perplexity.ai/api-reference/chat-completions-post>.
     #[test]
     fn metadata_of_perplexity_is_parsed() {
         let result = json!({ "title": "T", "url": "https://example.com", "date": null });
@@ -182,7 +183,7 @@ mod tests {
         );
     }
 
-    /// <https://docs.x.ai/docs/key-information/usage-explorer>. 10^10 ticks are a dollar.
+    /// The response follows <https://docs.x.ai/docs/key-information/usage-explorer>. A US dollar has 10^10 ticks.
     #[test]
     fn metadata_of_xai_is_parsed() {
         check(
@@ -198,7 +199,7 @@ mod tests {
         );
     }
 
-    /// <https://platform.openai.com/docs/guides/tools-web-search?api-mode=chat>
+    /// The response follows <https://platform.openai.com/docs/guides/tools-web-search?api-mode=chat>.
     #[test]
     fn citations_of_search_model_become_sources() {
         let citation =

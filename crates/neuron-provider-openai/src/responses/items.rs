@@ -296,7 +296,7 @@ impl DoneItem {
             && content(&self.json) == content(item)
     }
 
-    /// Returns `true` if `item` has the same item id or the same `call_id`.
+    /// Returns `true` if `item` has the same `id` or the same `call_id` as this item.
     fn has_id_of(&self, item: &Value) -> bool {
         let Key { id, call_id, .. } = Key::of(None, item);
         (!id.is_empty() && self.id == id) || (!call_id.is_empty() && self.call_id == call_id)

@@ -1,4 +1,4 @@
-//! Embeddings over HTTP, in both encodings, in any order, and with invalid responses.
+//! Tests of embeddings over HTTP, in both encodings, in any order, and with invalid responses.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -124,7 +124,7 @@ async fn embedding_errors_are_classified() {
     assert!(!unpaid.is_retryable(), "{unpaid:?}");
 }
 
-/// Only rate limits once had a delay.
+/// Regression test. Only the errors of rate limits had a retry delay.
 #[tokio::test]
 async fn busy_server_error_has_retry_after() {
     for status in [429, 500, 503] {
