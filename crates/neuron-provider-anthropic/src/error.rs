@@ -86,14 +86,14 @@ mod tests {
             let error = from_event(&serde_json::from_str(&json).unwrap(), None);
             assert_eq!(error.kind(), "ContextWindowExceeded");
         }
-        // The name of a tool in another error.
+        // An error about a tool's name contains similar words, but is not an overflow.
         let other =
             r#"{"error":{"type":"invalid_request_error","message":"tools.0: name is too long"}}"#;
         let text = "invalid request: 400 invalid_request_error: tools.0: name is too long (request id req_h)";
         check(400, other, "InvalidRequest", text);
     }
 
-    /// Servers with this API in front of other models use other formats and other words.
+    /// Servers that offer this API for other models send errors in other formats and with other words.
     #[test]
     fn error_formats_of_compatible_servers_are_parsed() {
         for (vendor, status, body, class) in [

@@ -82,7 +82,8 @@ mod tests {
     use super::*;
     use crate::wire;
 
-    /// A text block with a citation, as in <https://platform.claude.com/docs/en/build-with-claude/citations>.
+    /// Returns a text block with a citation. Its format is documented in
+    /// <https://platform.claude.com/docs/en/build-with-claude/citations>.
     fn cited() -> Value {
         json!({ "type": "text", "text": "Yes.", "citations": [source()] })
     }
@@ -91,7 +92,7 @@ mod tests {
         json!({ "type": "web_search_result_location", "url": "https://example.com", "title": "T" })
     }
 
-    /// A container, as in
+    /// Returns a container with this expiry. Its format is documented in
     /// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/code-execution-tool#container-reuse>.
     fn own_container(expiry: &str) -> Value {
         json!({ "id": "container_1", "expires_at": expiry })
@@ -170,7 +171,8 @@ mod tests {
         }
     }
 
-    /// Returns the container that is sent after a response with a container.
+    /// Returns the field `container` of the request after a response with `container`. `own` is the caller's field
+    /// `container` in `extra`.
     fn sent(container: Value, own: Option<Value>) -> Value {
         let mut extra =
             json!({ "tools": [{ "type": "code_execution_20260521", "name": "code_execution" }] });

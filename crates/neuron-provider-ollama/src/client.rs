@@ -332,7 +332,7 @@ mod tests {
         ] {
             assert_eq!(keep_alive(duration), Some(expected));
         }
-        // A variable that is not set.
+        // A variable that is not set is read as an empty text.
         assert_eq!(keep_alive(" "), None);
     }
 

@@ -131,7 +131,8 @@ mod tests {
         );
     }
 
-    /// `EmbedRequest` in Ollama's `api/types.go` has fewer fields than `ChatRequest`.
+    /// An embedding request has fewer top-level fields than a chat request. Source: `EmbedRequest` in Ollama's
+    /// `api/types.go`.
     #[test]
     fn unknown_top_level_fields_in_extra_become_options() {
         let extra = [("seed", json!(7)), ("keep_alive", json!(0)), ("shift", json!(true))];
@@ -171,7 +172,8 @@ mod tests {
         assert_eq!((error.kind(), error.to_string().as_str()), ("Other", expected));
     }
 
-    /// The error was once reported as an invalid response, without the fix.
+    /// Regression test. The server's error was reported as an invalid response, without the command that pulls the
+    /// model.
     #[test]
     fn error_in_place_of_vectors_keeps_its_class() {
         let body = br#"{"error":"model 'm' not found"}"#;

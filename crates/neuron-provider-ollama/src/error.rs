@@ -220,7 +220,8 @@ mod tests {
         );
     }
 
-    /// The server quotes the model's output, which once decided the class of the error.
+    /// The server's error quotes the output of the model. Regression test. Words in this output decided the class of
+    /// the error.
     #[test]
     fn quoted_model_output_does_not_affect_error_class() {
         let message = "error parsing tool call: raw='{\"q\":\"model not found, out of memory\"', err=unexpected end of JSON input";
@@ -266,7 +267,7 @@ mod tests {
         }
     }
 
-    /// The same request always fails, although the status suggests a retry.
+    /// The same request always fails with these errors, although their status suggests a retry.
     #[test]
     fn permanent_error_with_server_status_is_invalid_request() {
         for message in [

@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(serde_json::to_value(&parameters).unwrap(), expected);
     }
 
-    /// The server dropped `$ref`, so models once did not receive the schema of nested arguments.
+    /// Regression test. The server dropped `$ref`, so models did not receive the schema of nested arguments.
     #[test]
     fn references_are_replaced_with_definitions() {
         let address = json!({"type": "object", "properties": {"city": {"type": "string"}}});
@@ -228,8 +228,8 @@ mod tests {
         );
     }
 
-    /// Each definition refers to the next one twice. Fully expanded, the schema would have 2^40 objects, and the
-    /// request once was never sent.
+    /// Each definition refers to the next definition twice. With all references replaced, the schema would have 2^40
+    /// objects. Regression test. Such a request was never sent.
     #[test]
     fn multiplying_references_stay_below_the_limit() {
         let mut definitions = Map::new();
@@ -251,7 +251,8 @@ mod tests {
         assert!(text.len() < 1_000_000, "{}", text.len());
     }
 
-    /// A foreign tool may have a chain of any length, so the stack must not grow with it.
+    /// A tool of a foreign server may have a chain of references of any length, so the stack must not grow with the
+    /// chain.
     #[test]
     fn long_chain_of_references_does_not_overflow_the_stack() {
         let link = |number| {
@@ -264,7 +265,7 @@ mod tests {
         assert_eq!(text.matches("next").count(), 32);
     }
 
-    /// A property may have the name of the field with the definitions.
+    /// A property of the tool may have the same name as the field with the definitions.
     #[test]
     fn property_named_definitions_is_kept() {
         check(

@@ -1,4 +1,4 @@
-//! Every mapping of a whole response, and invalid bodies.
+//! Tests that parse responses that are not streamed, with every field, and invalid bodies.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ fn read_message(message: Value) -> CompletionResponse {
     read(body.to_string().as_bytes()).unwrap()
 }
 
-/// Checks the blocks of a message with these fields.
+/// Checks the blocks that the JSON of a message is parsed into.
 #[track_caller]
 fn check(message: Value, expected: &[ContentBlock]) {
     assert_eq!(read_message(message).message.content, expected);
@@ -97,7 +97,7 @@ fn call_with_unknown_fields_is_kept_and_still_a_call() {
     let mut more = wire_call("c1", json!({"a": 1}));
     more["function"]["signature"] = json!("s");
     check(json!({"tool_calls": [more]}), &[raw(more.clone(), Some(call("c1", json!({"a": 1}))))]);
-    // The tool result refers to the id, so the raw block must contain it.
+    // The tool result refers to the generated id, so the raw block must contain it.
     let more = json!({"function": {"name": "look", "arguments": {}}, "extra": {"x": 1}});
     let response = read_message(json!({"tool_calls": [more]}));
     let id = response.message.tool_uses().next().unwrap().id.to_owned();
@@ -131,7 +131,7 @@ fn null_in_tool_calls_is_dropped() {
     check(json!({"tool_calls": [null]}), &[]);
 }
 
-/// OpenAI's streams have the index beside the id, and proxies copy it.
+/// In OpenAI's streams the index of a call is next to its id, and some proxies send the same format.
 #[test]
 fn index_beside_id_is_a_known_field() {
     let mut json = wire_call("c1", json!({}));
@@ -212,8 +212,8 @@ fn whole_response_is_parsed() {
     assert_eq!((least.model.as_str(), least.usage), ("", TokenUsage::default()));
 }
 
-/// `Metrics` in Ollama's `api/types.go`. `prompt_eval_count` includes the cached tokens, and older servers do not count
-/// them separately.
+/// `prompt_eval_count` includes the cached tokens, and older servers do not count them separately. Source: `Metrics` in
+/// Ollama's `api/types.go`.
 #[test]
 fn input_tokens_include_cached_tokens() {
     let usage = |counts: &str| {
@@ -281,7 +281,7 @@ fn truncated_response_is_an_error() {
     }
 }
 
-/// The format is documented in <https://github.com/ollama/ollama/blob/main/docs/api.md>.
+/// Ollama documents the format in <https://github.com/ollama/ollama/blob/main/docs/api.md>.
 #[test]
 fn log_probabilities_become_metadata() {
     use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! Embeddings over HTTP.
+//! Tests of embeddings over HTTP.
 
 use neuron_provider_ollama::DEFAULT_EMBEDDING_MODEL;
 use neuron_testing::{OllamaServer, RawServer, Reply, ServerReply};
