@@ -102,7 +102,7 @@ mod tests {
         assert!(read(Some(&many), None).latest);
     }
 
-    /// Collects log lines.
+    /// A layer that collects log messages.
     #[derive(Clone, Default)]
     struct Logged(Arc<Mutex<Vec<String>>>);
 
@@ -120,9 +120,10 @@ mod tests {
         }
     }
 
-    /// Returns the setting for a value, and the log lines.
+    /// Returns the setting that a value of the variable selects, and the log messages.
     fn captured(value: &str) -> (ContentCapture, Vec<String>) {
-        // With a single subscriber, the first thread that reaches a callsite decides its interest for all threads.
+        // If only one subscriber exists, the first thread that reaches a callsite decides for all threads whether it is
+        // enabled. A second subscriber prevents this.
         let _another = tracing::Dispatch::new(tracing_subscriber::registry());
         let logged = Logged::default();
         let subscriber = tracing_subscriber::registry().with(logged.clone());

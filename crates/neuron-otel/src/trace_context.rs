@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(span_context.span_id().to_string(), SPAN);
         assert!(span_context.is_sampled() && span_context.is_remote());
         assert!(!parsed(&format!("00-{TRACE}-{SPAN}-00")).unwrap().is_sampled());
-        // Unknown flags.
+        // Unknown flags are ignored.
         assert!(parsed(&format!("00-{TRACE}-{SPAN}-ff")).unwrap().is_sampled());
         // Later versions may append fields.
         assert!(parsed(&format!("01-{TRACE}-{SPAN}-01-more")).is_some());
