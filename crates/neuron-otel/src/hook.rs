@@ -27,8 +27,8 @@ use crate::{ContentCapture, ContentKind, OtelEmbeddings, OtelProvider, SemanticC
 /// See the crate's page for the [recorded telemetry](crate#telemetry), for [privacy](crate#privacy), and for the
 /// [setup](crate#setup).
 ///
-/// Clones share their settings and instruments. An agent inside a tool inherits the hooks of the outer agent, and the
-/// span of its run is a child of the tool call's span.
+/// Clones share their settings and instruments. An agent inside a tool may inherit the hooks of the parent run
+/// (`AgentBuilder::inherit_hooks`). The span of its run is then a child of the tool call's span.
 #[derive(Debug, Clone)]
 pub struct OtelHook {
     pub(crate) config: Arc<Config>,
@@ -165,6 +165,7 @@ impl ObservabilityHook for OtelHook {
     ) -> Result<HookAction, HookError> {
         match event {
             HookEvent::FirstChunk => Activity::record_first_chunk(),
+            // Only the book's conventions have spans of turns.
             HookEvent::LoopIteration { turn } if self.config.conventions.is_book() => {
                 self.begin_turn(turn, scope);
             }

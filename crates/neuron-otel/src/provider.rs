@@ -48,7 +48,7 @@ impl<P> OtelProvider<P> {
         Self { provider, hook }
     }
 
-    /// Returns the provider without telemetry.
+    /// Returns the wrapped provider. Its calls have no spans and metrics.
     pub fn into_inner(self) -> P {
         self.provider
     }
@@ -170,6 +170,7 @@ impl futures_core::Stream for ScopedStream {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
         let this = &mut *self;
         let events = &mut this.events;
+        // After the last event the scopes have ended, and the stream is polled without them.
         let Some(scopes) = &mut this.scopes else {
             return Pin::new(events).poll_next(cx);
         };

@@ -38,6 +38,7 @@ impl<'a> Record<'a> {
     }
 
     pub(crate) fn count(&self, name: &'static str, value: usize) {
+        // Integer attributes of OpenTelemetry are signed.
         self.span.record(name, i64::try_from(value).unwrap_or(i64::MAX));
     }
 
@@ -110,8 +111,8 @@ impl<'a> Record<'a> {
 pub(crate) enum UsageDetails {
     /// Only the numbers of input and output tokens.
     None,
-    /// Also the numbers of cached tokens.
+    /// The numbers of input, output and cached tokens.
     Cache,
-    /// Also the numbers of cached tokens and of reasoning tokens.
+    /// The numbers of input, output, cached and reasoning tokens.
     All,
 }

@@ -9,8 +9,8 @@ use tracing::Span;
 use crate::config::Config;
 use crate::run_state::RunState;
 
-/// Creates the span of an operation with the right parent. Returns a disabled span if the trace is not sampled. `run`
-/// is `None` for an operation outside of runs.
+/// Creates the span of an operation as a child of the enclosing operation, or else of the run. Returns a disabled span
+/// if the trace is not sampled. `run` is `None` for an operation outside of runs.
 pub(crate) fn of_run(
     config: &Config,
     run: Option<&Arc<RunState>>,

@@ -216,6 +216,7 @@ impl Anthropic {
     /// Sends a request and returns the stream of its response.
     async fn streamed(&self, request: RequestRef<'_>) -> Result<StreamHandle, ProviderError> {
         let body = self.post(request, true).await?;
+        // Some proxies send a JSON error with a successful status instead of a stream.
         let body = body.stream(&["text/event-stream"], error::find_in).await?;
         let secret = self.endpoint.secret().clone();
         Ok(AnswerStream::new(body, MessageDecoder::default(), secret).into())

@@ -65,7 +65,8 @@ fn kind(block: &ContentBlock) -> Option<&str> {
     text(block, "type")
 }
 
-/// Returns the text of a field of a raw block of this API, or `None` if there is none.
+/// Returns the text of the field `key` in a raw block of this API. Returns `None` for any other block, and if the field
+/// is missing or is not a text.
 fn text<'b>(block: &'b ContentBlock, key: &str) -> Option<&'b str> {
     match block {
         ContentBlock::Raw { provider, json, .. } if provider == PROVIDER => json.get(key)?.as_str(),

@@ -57,7 +57,7 @@ impl<'a> Ids<'a> {
         }
     }
 
-    /// Returns the id in the request for the id `id` in the conversation.
+    /// Returns the id that the request contains instead of `id`, or `id` itself if it is not replaced.
     pub(crate) fn of<'i>(&'i self, id: &'i str) -> &'i str {
         self.renamed.get(id).map_or(id, String::as_str)
     }

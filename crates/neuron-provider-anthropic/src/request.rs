@@ -74,6 +74,7 @@ fn write_fields(
     };
     fields.entry("model", model)?;
     fields.entry("max_tokens", &max_tokens(request, settings))?;
+    // False is the API's default, so `stream` is omitted unless it is true.
     fields.some("stream", stream.then_some(true))?;
     fields.some("temperature", request.temperature.map(Shortest))?;
     fields.some("top_p", request.top_p.map(Shortest))?;
@@ -89,6 +90,8 @@ fn write_fields(
             fields.entry("context_management", &edits)?;
         }
     }
+    // The breakpoint is a top-level field. A mark on the last block would change the bytes of this message in the next
+    // turn.
     fields
         .some("cache_control", conversation_cache(request, settings).as_ref().map(Cache::from))?;
     fields.some("tools", (!request.tools.is_empty()).then_some(Tools(request.tools)))?;
@@ -97,6 +100,7 @@ fn write_fields(
     let (leading, messages) = split_leading_system(request.messages);
     let system = System { prompt: request.system, leading };
     fields.some("system", (!system.is_empty()).then_some(system))?;
+    // The other fields of `extra` come before the messages, which must be last.
     fields.rest_but("messages")?;
     fields.entry("messages", &Messages(messages))
 }

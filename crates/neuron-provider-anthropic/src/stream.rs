@@ -315,7 +315,7 @@ struct OpenBlock {
 }
 
 impl OpenBlock {
-    /// Begins a block with the fields of its first event.
+    /// Begins a block with the fields of its first event, and emits the events for it.
     fn start(fields: Map<String, Value>, out: &mut VecDeque<StreamEvent>) -> Self {
         let field = |key: &str| fields.get(key).and_then(Value::as_str).unwrap_or_default();
         let call_id = (field("type") == "tool_use").then(|| field("id").to_owned());
@@ -345,7 +345,7 @@ impl OpenBlock {
         }
     }
 
-    /// Adds a delta.
+    /// Adds a delta to the block, and emits the events for it.
     fn extend(&mut self, delta: WireDelta, out: &mut VecDeque<StreamEvent>) {
         if let Some(text) = delta.text {
             self.extend_text(text, out);

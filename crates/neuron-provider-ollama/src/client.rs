@@ -212,6 +212,7 @@ impl Ollama {
 
     /// Sends a request and returns the stream of its response.
     async fn streamed(&self, request: RequestRef<'_>) -> Result<StreamHandle, ProviderError> {
+        // An error with a successful status is a line of JSON, so the decoder reports it.
         let body = self.chat(request, true).await?.stream(&CONTENT_TYPES, |_| None).await?;
         let secret = self.endpoint.secret().clone();
         Ok(AnswerStream::new(body, ChatDecoder::default(), secret).into())

@@ -38,6 +38,7 @@ pub(crate) fn write(
         fields.some("dimensions", request.dimensions)?;
         fields.some("keep_alive", settings.keep_alive)?;
         fields.some("options", (!options.is_empty()).then_some(&options))?;
+        // The other fields of `extra` come before the input, which must be last.
         fields.rest_but("input")?;
         fields.entry("input", &request.input)
     })

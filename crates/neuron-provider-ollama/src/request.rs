@@ -59,6 +59,7 @@ pub(crate) fn write(
 ) -> Result<Vec<u8>, ProviderError> {
     check(request)?;
     let options = options(request, settings)?;
+    // The API has no tool choice, so the tools are omitted if the model must not call any.
     let may_call = request.tool_choice != Some(&ToolChoice::None);
     let tools = (may_call && !request.tools.is_empty()).then_some(Tools(request.tools));
     let mut extra = request.extra.map(|extra| with_options(extra, &CHAT_FIELDS)).transpose()?;
@@ -83,6 +84,7 @@ pub(crate) fn write(
         fields.some("keep_alive", settings.keep_alive)?;
         fields.some("options", (!options.is_empty()).then_some(&options))?;
         fields.some("tools", tools)?;
+        // The other fields of `extra` come before the messages, which must be last.
         fields.rest_but("messages")?;
         let (system, messages) = (request.system, request.messages);
         fields.entry("messages", &Messages { system, messages })

@@ -66,7 +66,7 @@ impl Decoder for ChatDecoder {
 }
 
 impl ChatDecoder {
-    /// Adds a delta of reasoning and of text. Either may be empty.
+    /// Adds a delta of reasoning and a delta of text to the response, and emits them. Either may be empty.
     fn extend(&mut self, thinking: String, text: String, out: &mut VecDeque<StreamEvent>) {
         if !thinking.is_empty() {
             self.collected.thinking.push_str(&thinking);

@@ -63,7 +63,8 @@ pub struct OpenAi {
     project: Option<String>,
     api: Api,
     dialect: Dialect,
-    /// Text between the base URL and the path of a request. Empty for compatible servers, whose base URL is complete.
+    /// Text between the base URL and the path of a request. This is `v1/` for OpenAI. It is empty for compatible
+    /// servers, whose base URL contains the version.
     prefix: &'static str,
     /// Set if the model may make only one tool call per response.
     disables_parallel_calls: bool,
@@ -315,6 +316,7 @@ impl OpenAi {
             Api::Responses => responses::response::read(body, secret),
         };
         let mut response = reply.answer(read).await?;
+        // Raw blocks are sent back only to the vendor whose name they have.
         Vendor(self.dialect.name).sign(&mut response.message);
         Ok(response)
     }
@@ -322,12 +324,14 @@ impl OpenAi {
     /// Sends a request and returns the stream of its response.
     async fn streamed(&self, request: RequestRef<'_>) -> Result<StreamHandle, ProviderError> {
         let reply = self.send(request, true).await?;
+        // Some servers send a JSON error with a successful status instead of a stream.
         let explain = |body: &[u8]| ApiError::find_in(body).map(|error| error::from_answer(&error));
         let body = reply.stream(&["text/event-stream"], explain).await?;
         let secret = self.endpoint.secret().clone();
         let vendor = Vendor(self.dialect.name);
         Ok(match self.api {
             Api::ChatCompletions => {
+                // The decoder rejects a stream without `[DONE]` if a requested usage is missing.
                 let requests_usage = request::requests_usage(request, &self.dialect);
                 AnswerStream::new(body, ChatDecoder::new(requests_usage, vendor), secret).into()
             }
@@ -339,8 +343,8 @@ impl OpenAi {
         Settings { dialect: &self.dialect, disables_parallel_calls: self.disables_parallel_calls }
     }
 
-    /// Returns the client with the key that the key source returns now. Returns `self` unchanged if there is no key
-    /// source.
+    /// Returns a client with the key that the key source returns for this call, or `self` if there is no key source.
+    /// Returns the error of the key source if it fails.
     async fn with_current_key(&self) -> Result<Cow<'_, Self>, ProviderError> {
         let Some(source) = &self.key_source else {
             return Ok(Cow::Borrowed(self));
@@ -379,6 +383,7 @@ impl OpenAi {
         // Custom headers come last, so that they replace the dialect's headers of the same name.
         for (name, value) in self.dialect.headers.iter().copied().chain(own) {
             let mut value = header_value(name, value)?;
+            // A sensitive value is not shown in debug output.
             value.set_sensitive(true);
             headers.insert(header_name(name)?, value);
         }

@@ -259,6 +259,7 @@ impl Dialect {
 
 impl fmt::Debug for Dialect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The values of headers may be secrets, so only the names are shown.
         let headers: Vec<&str> = self.headers.iter().map(|(name, _)| *name).collect();
         f.debug_struct("Dialect")
             .field("name", &self.name)

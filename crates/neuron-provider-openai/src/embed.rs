@@ -30,6 +30,7 @@ pub(crate) fn write(
         fields.entry("model", model)?;
         fields.leave_out(left_out);
         fields.some("dimensions", request.dimensions)?;
+        // The other fields of `extra` come before the input, which must be last.
         fields.rest_but("input")?;
         fields.entry("input", &request.input)
     })

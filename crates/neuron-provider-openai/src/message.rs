@@ -115,7 +115,7 @@ impl<'a> DataUrl<'a> {
     }
 }
 
-/// Name of each document, because the API requires a file name.
+/// File name of each document. The API requires a name, but documents have none.
 pub(crate) const FILE_NAME: &str = "document.pdf";
 
 /// Converts a block to a content part. Returns `None` for a block that is sent elsewhere or not at all.

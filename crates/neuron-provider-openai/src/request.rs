@@ -76,6 +76,7 @@ fn write_fields(
     // False is the API's default, so `stream` is omitted unless it is true.
     if stream {
         fields.entry("stream", &true)?;
+        // By default, OpenAI sends no token counts in streams.
         fields.entry(STREAM_OPTIONS, &StreamOptions { include_usage: true })?;
     }
     fields.some(dialect.token_limit.field(), request.max_tokens)?;
@@ -91,6 +92,7 @@ fn write_fields(
     // The API rejects `parallel_tool_calls` without tools.
     let one_call = disables_parallel_calls && has_tools(request);
     fields.some("parallel_tool_calls", one_call.then_some(false))?;
+    // The other fields of `extra` come before the messages, which must be last.
     fields.rest_but("messages")?;
     fields.entry("messages", &Messages { request, settings })
 }
@@ -247,7 +249,7 @@ struct Name<'a> {
 
 fn tool_choice(request: RequestRef<'_>) -> Option<Choice<'_>> {
     Some(match request.tool_choice? {
-        // The API rejects `tool_choice` without tools. Both values are then the same as the default.
+        // The API rejects `tool_choice` without tools. Without tools, `auto` and `none` have no effect and are omitted.
         ToolChoice::Auto | ToolChoice::None if !has_tools(request) => return None,
         ToolChoice::Auto => Choice::Word("auto"),
         ToolChoice::None => Choice::Word("none"),

@@ -28,9 +28,11 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
         ProviderError::Other(text.into())
     };
     let wire: WireCompletion = serde_json::from_slice(body).map_err(|error| foreign(&error))?;
+    // Some servers send an error with a successful status.
     if let Some(error) = ApiError::read(wire.error) {
         return Err(error::from_answer(&error));
     }
+    // Requests ask for one choice, so any other choice is ignored.
     let Some(mut choice) = wire.choices.and_then(|choices| choices.into_iter().next()) else {
         return Err(match ApiError::find_in(body) {
             Some(error) => error::from_answer(&error),
@@ -157,6 +159,7 @@ fn message(mut fields: Map<String, Value>, seed: &str) -> Message {
     calls.extend(take_function_call(&mut fields));
     generate_missing_ids(&mut calls, seed);
     parts.calls.extend(calls.into_iter().map(CallFields::into_block));
+    // The role is always `assistant`, so it need not be kept among the unknown fields.
     fields.remove("role");
     parts.more = fields;
     parts.into_message()
@@ -224,6 +227,7 @@ impl ContentParts {
     fn take(&mut self, piece: Value) {
         let field = |key: &str| piece.get(key).and_then(Value::as_str);
         let is_kept = |(key, value): (&String, &Value)| {
+            // These fields only identify the part. Any other field is kept.
             let is_place = ["type", "text", "index", "id"].contains(&key.as_str());
             !is_place && !lenient::is_blank(value)
         };

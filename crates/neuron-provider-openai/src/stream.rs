@@ -148,7 +148,7 @@ impl ChatDecoder {
         }
     }
 
-    /// Adds the choice of a chunk.
+    /// Adds the choice of a chunk to the response, and emits the events for it.
     fn extend_by(&mut self, choice: WireChoice, events: &mut VecDeque<StreamEvent>) {
         // Some proxies stream a complete response as one message, without deltas. Perplexity sends a delta and, beside
         // it, the whole message received so far. A message is therefore used only if nothing else has arrived.
@@ -161,7 +161,7 @@ impl ChatDecoder {
         }
     }
 
-    /// Adds a delta.
+    /// Adds a delta to the response, and emits the events for it.
     fn extend(&mut self, delta: WireDelta, events: &mut VecDeque<StreamEvent>) {
         self.extend_thinking(delta.thinking, events);
         self.extend_text(delta.text, events);

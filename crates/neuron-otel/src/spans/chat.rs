@@ -91,9 +91,11 @@ pub(crate) fn open(
     streaming: bool,
 ) -> Option<SpanScope<ChatRecorder>> {
     if let Some(run) = run {
+        // The call is counted even without a span, because the number is in the metrics of the run.
         run.count_inference_call();
     }
     let target = CallTarget { model: known(request.model).unwrap_or(target.model), ..*target };
+    // Only the first model call after a compaction has the attribute `gen_ai.conversation.compacted`.
     let is_compacted =
         run.is_some_and(|run| run.take_compacted()) && config.conventions.is_latest();
     let make = || begin(config, &target, streaming);
@@ -114,6 +116,7 @@ pub(crate) fn open(
         request_attributes::content(&record, run.map(|run| &**run), request, config);
     }
     let attributes = config.instruments.is_enabled().then(|| target.attributes("chat"));
+    // The content is serialised now, because the request is not available when the call ends.
     let sent = config
         .content
         .capture

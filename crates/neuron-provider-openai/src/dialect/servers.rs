@@ -81,6 +81,7 @@ impl Dialect {
             token_limit: TokenLimit::MaxTokens,
             reasoning: ReasoningBack::WithCalls,
             strict_tools: false,
+            // DeepSeek rejects a forced tool call while the model thinks. The listed models think by default.
             forced_calls: ForcedCalls::NotWhileThinking {
                 thinking_models: &["deepseek-reasoner", "deepseek-v4"],
             },

@@ -69,6 +69,7 @@ fn write_fields(
     let one_call = settings.disables_parallel_calls && has_tools(request);
     fields.some("parallel_tool_calls", one_call.then_some(false))?;
     fields.some("instructions", request.system.and_then(instructions))?;
+    // The other fields of `extra` come before the input, which must be last.
     fields.rest_but("input")?;
     fields.entry("input", &Input { request, settings })
 }
@@ -164,7 +165,7 @@ enum Choice<'a> {
 
 fn tool_choice(request: RequestRef<'_>) -> Option<Choice<'_>> {
     Some(match request.tool_choice? {
-        // The API rejects `tool_choice` without tools. Both values are then the same as the default.
+        // The API rejects `tool_choice` without tools. Without tools, `auto` and `none` have no effect and are omitted.
         ToolChoice::Auto | ToolChoice::None if !has_tools(request) => return None,
         ToolChoice::Auto => Choice::Word("auto"),
         ToolChoice::None => Choice::Word("none"),

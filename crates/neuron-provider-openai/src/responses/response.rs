@@ -91,6 +91,7 @@ impl WireResponse {
     pub(crate) fn into_response(self, mut items: Vec<Value>) -> CompletionResponse {
         let mut ids = CallIds::default();
         for item in &mut items {
+            // Ids are completed first, because the blocks below are created from the items.
             ids.complete(item, &self.id);
             set_content(item);
         }

@@ -154,7 +154,7 @@ impl ResponsesDecoder {
         index
     }
 
-    /// Adds a delta of text.
+    /// Adds a delta of text to its item, and emits it.
     fn extend_text(&mut self, key: Key<'_>, text: String, events: &mut VecDeque<StreamEvent>) {
         if !text.is_empty() {
             self.extend_item(Kind::Message, key, &text);
@@ -162,7 +162,8 @@ impl ResponsesDecoder {
         }
     }
 
-    /// Adds a delta of reasoning. `is_summary` and `part` identify the part of the item's reasoning.
+    /// Adds a delta of reasoning to its item, and emits it. `is_summary` and `part` identify the part of the item's
+    /// reasoning.
     fn extend_reasoning(
         &mut self,
         key: Key<'_>,

@@ -159,6 +159,7 @@ impl<'de> Deserialize<'de> for WireDelta {
                 f.write_str("a delta")
             }
 
+            // Azure sends chunks with a null delta, which contain results of its content filter.
             fn visit_unit<E>(self) -> Result<WireDelta, E> {
                 Ok(WireDelta::default())
             }

@@ -15,7 +15,7 @@ use super::telemetry::Exported;
 #[derive(Debug)]
 pub(crate) struct Checker {
     conventions: Conventions,
-    /// Set if attributes with content are allowed, which are opt-in.
+    /// Set if the telemetry may contain content. Attributes with content are opt-in.
     content: bool,
 }
 
