@@ -69,7 +69,7 @@ pub(crate) struct Polls {
 }
 
 impl Polls {
-    /// Runs one poll.
+    /// Runs one poll of the operation, and stores when the poll returned.
     pub(crate) fn around(&mut self, poll: impl FnOnce()) {
         // If `poll` panics, the flag remains set.
         self.is_inside = true;

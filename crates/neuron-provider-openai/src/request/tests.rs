@@ -606,7 +606,7 @@ mod conversations {
     }
 }
 
-/// Regression test. `strict` was sent to every server.
+/// Regression test. `strict` was sent to every server, even to servers that reject it.
 #[test]
 fn strict_is_omitted_for_servers_that_reject_it() {
     let tool = tool("act").strict();

@@ -66,7 +66,7 @@ pub(super) struct WireChunk {
     pub(super) choices: Option<FirstChoice>,
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub(super) usage: Option<WireUsage>,
-    /// Token counts of Groq, which sends them here if the request did not ask for them.
+    /// Object in which Groq sends the token counts if the request did not ask for them.
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub(super) x_groq: UsageHolder,
     #[serde(default)]
@@ -86,7 +86,7 @@ pub(super) struct WireChoice {
     pub(super) message: Option<WireDelta>,
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub(super) finish_reason: Option<String>,
-    /// Token counts of Moonshot.
+    /// Token counts, which Moonshot sends in the choice.
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub(super) usage: Option<WireUsage>,
     #[serde(default)]
