@@ -142,7 +142,7 @@ mod tests {
         json!({ "token": token, "logprob": -0.5, "bytes": [1], "top_logprobs": [] })
     }
 
-    /// The response has the format that is documented at <https://platform.openai.com/docs/api-reference/chat/object>.
+    /// The response format is documented at <https://platform.openai.com/docs/api-reference/chat/object>.
     #[test]
     fn metadata_of_openai_is_parsed() {
         check(
@@ -152,7 +152,7 @@ mod tests {
         );
     }
 
-    /// The response has the format that is documented at <https://openrouter.ai/docs/use-cases/usage-accounting>.
+    /// The response format is documented at <https://openrouter.ai/docs/use-cases/usage-accounting>.
     #[test]
     fn metadata_of_openrouter_is_parsed() {
         check(
@@ -167,7 +167,7 @@ mod tests {
         );
     }
 
-    /// The response has the format that is documented at <https://docs.perplexity.ai/api-reference/chat-completions-post>.
+    /// The response format is documented at <https://docs.perplexity.ai/api-reference/chat-completions-post>.
     #[test]
     fn metadata_of_perplexity_is_parsed() {
         let result = json!({ "title": "T", "url": "https://example.com", "date": null });
@@ -183,7 +183,8 @@ mod tests {
         );
     }
 
-    /// The response has the format that is documented at <https://docs.x.ai/docs/key-information/usage-explorer>. A US dollar has 10^10 ticks.
+    /// The response format is documented at <https://docs.x.ai/docs/key-information/usage-explorer>. A US dollar has
+    /// 10^10 ticks.
     #[test]
     fn metadata_of_xai_is_parsed() {
         check(
@@ -199,7 +200,7 @@ mod tests {
         );
     }
 
-    /// The response has the format that is documented at <https://platform.openai.com/docs/guides/tools-web-search?api-mode=chat>.
+    /// The response format is documented at <https://platform.openai.com/docs/guides/tools-web-search?api-mode=chat>.
     #[test]
     fn citations_of_search_model_become_sources() {
         let citation =
