@@ -1,12 +1,12 @@
-//! The telemetry of a service, with traces and metrics by OTLP over HTTP to a collector, and a log.
+//! Exports the traces and metrics of a service to a collector with OTLP over HTTP, and writes a log.
 //!
 //! ```sh
 //! cargo run -p neuron-otel --example telemetry
 //! ```
 //!
-//! The data is sent to `OTEL_EXPORTER_OTLP_ENDPOINT`, or to `http://localhost:4318`, the default of collectors. A trace
-//! viewer such as Jaeger accepts the traces at the same URL, but no metrics. The example prints what was accepted.
-//! `RUST_LOG` controls the log, and does not affect the exported data.
+//! The data is sent to the URL in `OTEL_EXPORTER_OTLP_ENDPOINT`. The default is `http://localhost:4318`, the default
+//! URL of collectors. A trace viewer such as Jaeger accepts the traces at the same URL, but no metrics. The example
+//! prints whether the collector accepted the data. `RUST_LOG` controls the log, and does not affect the exported data.
 //!
 //! With `ANTHROPIC_API_KEY` the agent uses Anthropic. Without it, a server in this process acts as the model.
 
@@ -41,10 +41,10 @@ struct Telemetry {
 }
 
 impl Telemetry {
-    /// Installs the telemetry of the process. Call it once, before anything is traced.
+    /// Installs the telemetry of the process. Call this function once, before the first span.
     fn install() -> Result<Self, Box<dyn Error>> {
-        // The providers of neuron use rustls without a default crypto provider, because a library should not choose one
-        // for the process. The exporter's HTTP client requires a default.
+        // neuron's providers use rustls without a default crypto provider, because a library should not choose one for
+        // the process. The exporter's HTTP client requires a default.
         rustls::crypto::ring::default_provider().install_default().ok();
 
         // The name of the service. OTEL_RESOURCE_ATTRIBUTES may add attributes.
@@ -60,11 +60,11 @@ impl Telemetry {
             .build();
         opentelemetry::global::set_meter_provider(metrics.clone());
 
-        // Each layer has a filter of its own. A quieter log does not reduce the traces, and log lines do not repeat the
+        // Each layer has its own filter, so a less detailed log does not reduce the traces. The log does not repeat the
         // attributes of the agent's spans.
         let spans = tracing_opentelemetry::layer()
             .with_tracer(traces.tracer(SERVICE))
-            // Removes five attributes from each span, the source location and the thread.
+            // Without this, each span has five more attributes for its source location and its thread.
             .with_location(false)
             .with_threads(false);
         let log = EnvFilter::try_from_default_env()
@@ -76,9 +76,10 @@ impl Telemetry {
         Ok(Self { traces, metrics })
     }
 
-    /// Sends the remaining data, first traces and then metrics. Blocks for at most some seconds.
+    /// Sends the remaining data, first traces and then metrics. Returns the result for each of them. May block for some
+    /// seconds.
     fn shut_down(self) -> [(&'static str, OTelSdkResult); 2] {
-        // Only a flush reports whether the traces were accepted.
+        // Only a flush reports whether the collector accepted the traces.
         let traces = self.traces.force_flush();
         let metrics = self.metrics.shutdown();
         self.traces.shutdown_with_timeout(Duration::from_secs(1)).ok();
@@ -89,7 +90,7 @@ impl Telemetry {
 /// Returns the current weather in a city
 #[neuron_tool]
 async fn get_weather(city: String) -> Result<String, ToolError> {
-    // Appears in the log, and as an event of the tool's span in the trace.
+    // This event appears in the log, and in the trace as an event of the tool's span.
     tracing::info!("asking the weather service");
     Ok(format!("{city}: 14 °C, dry"))
 }
@@ -99,7 +100,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let telemetry = Telemetry::install()?;
     let outcome = run().await;
 
-    // Runs after a failure too, because traces are most useful then.
+    // The data is also sent after a failure, because traces are most useful then.
     let collector = env::var("OTEL_EXPORTER_OTLP_ENDPOINT")
         .unwrap_or_else(|_| "http://localhost:4318".to_owned());
     for (what, sent) in tokio::task::spawn_blocking(|| telemetry.shut_down()).await? {
@@ -132,7 +133,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
         .hook(OtelHook::new())
         .build();
 
-    // The conversation id in traces.
+    // The session id is the conversation id in traces.
     let ctx = ToolContext { session_id: "chat-42".into(), ..Default::default() };
     let cancellation = ctx.cancellation_token.clone();
     tokio::spawn(async move {
@@ -146,7 +147,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The responses of the model.
+/// Returns the responses of the scripted model.
 fn script() -> [Reply; 2] {
     [
         Reply::tool_call("toolu_1", "get_weather", json!({ "city": "Oslo" })),

@@ -1,13 +1,13 @@
-//! A trace as a tree in the terminal, without a collector. Shows the operations of an agent with their durations and
-//! tokens.
+//! Prints a trace as a tree in the terminal, without a collector. The tree shows the operations of an agent with their
+//! durations and tokens.
 //!
 //! ```sh
 //! cargo run -p neuron-otel --example tree
 //! ```
 //!
-//! The agent calls two tools in parallel, one of which fails, and then another agent. Its conversation is compacted on
-//! the way. A server in this process acts as the model, so no key is needed, but the requests are real. [`Tree`] is a
-//! normal exporter. Copy it to inspect traces during development.
+//! The agent calls two tools in parallel, and one of them fails. Then it calls another agent. Its conversation is
+//! compacted during the run. A server in this process acts as the model, so no API key is needed, but the HTTP requests
+//! are real. [`Tree`] is a normal exporter. Copy it to inspect traces during development.
 
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,7 +29,7 @@ use tracing::Instrument;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::prelude::*;
 
-/// Collects the spans that have ended.
+/// An exporter that collects the spans that have ended.
 #[derive(Debug, Clone, Default)]
 struct Tree(Arc<Mutex<Vec<SpanData>>>);
 
@@ -63,7 +63,7 @@ fn print_within(span: &SpanData, depth: usize, spans: &[SpanData]) {
     }
 }
 
-/// Returns tokens and errors.
+/// Returns the token counts and the error of a span, as texts.
 fn details(span: &SpanData) -> Vec<String> {
     let attribute = |key: &str| {
         let found = span.attributes.iter().find(|attribute| attribute.key.as_str() == key);
@@ -88,7 +88,7 @@ fn details(span: &SpanData) -> Vec<String> {
 /// Returns tomorrow's weather in a city
 #[neuron_tool]
 async fn get_weather(city: String) -> Result<String, ToolError> {
-    // The tool's own spans are children of its call.
+    // The spans that a tool creates are children of its call.
     let request = async {
         tokio::time::sleep(Duration::from_millis(30)).await;
         format!("{city}: 14 °C, dry")
@@ -135,7 +135,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     );
     agents.add_to(&mut tools, provider.clone())?;
 
-    // A small window, so that the conversation is compacted.
+    // The context window is small, so that the conversation is compacted.
     let agent = Agent::builder(provider)
         .context(SlidingWindowStrategy::new(4, 440))
         .name("planner")
@@ -151,7 +151,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The responses of the model.
+/// Returns the responses of the scripted model.
 fn script() -> [Reply; 6] {
     let pace = Duration::from_millis(15);
     [
@@ -160,7 +160,7 @@ fn script() -> [Reply; 6] {
             ("toolu_2", "book_table", json!({ "restaurant": "Fjord" })),
         ]),
         Reply::tool_call("toolu_3", "guide", json!({ "prompt": "What is there to see in Oslo?" })),
-        // The guide's two turns.
+        // The next two responses are the turns of the guide agent.
         Reply::tool_call("toolu_4", "search_guide", json!({ "topic": "Oslo" })),
         Reply::text("The Viking ships, and the opera's roof."),
         Reply::tool_call("toolu_5", "book_table", json!({ "restaurant": "Skog" })),

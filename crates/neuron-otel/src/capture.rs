@@ -1,4 +1,4 @@
-//! The capture of message content, and its redaction.
+//! The settings that select, capture and redact content.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,11 +10,11 @@ use serde_json::Value;
 use crate::content;
 use crate::run_state::RunState;
 
-/// The telemetry that contains prompts, responses, arguments and results. Default: none, because content may be
-/// personal or secret.
+/// The telemetry that contains prompts, responses, arguments and results. By default no telemetry contains them,
+/// because they may be personal or secret.
 ///
-/// The variable `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` sets the default of new hooks. Its values are
-/// `NO_CONTENT` or `false`, `SPAN_ONLY` or `true`, `EVENT_ONLY`, and `SPAN_AND_EVENT`.
+/// The environment variable `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` sets the default of new hooks. Its
+/// values are `NO_CONTENT` or `false`, `SPAN_ONLY` or `true`, `EVENT_ONLY`, and `SPAN_AND_EVENT`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ContentCapture {
@@ -23,7 +23,7 @@ pub enum ContentCapture {
     None,
     /// Spans contain content in attributes.
     Spans,
-    /// Events named `gen_ai.client.inference.operation.details` contain content. Each model call has one event.
+    /// Events named `gen_ai.client.inference.operation.details` contain content. Each model call emits one event.
     Events,
     /// Spans and events contain content.
     SpansAndEvents,
@@ -45,23 +45,24 @@ impl ContentCapture {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ContentKind {
-    /// The system prompt, in `gen_ai.system_instructions`.
+    /// The system prompt, recorded in `gen_ai.system_instructions`.
     SystemInstructions,
-    /// The conversation that is sent to the model, in `gen_ai.input.messages`.
+    /// The conversation that is sent to the model, recorded in `gen_ai.input.messages`.
     InputMessages,
-    /// The response, in `gen_ai.output.messages`.
+    /// The response of the model, recorded in `gen_ai.output.messages`.
     OutputMessages,
-    /// The tools that the model may call, in `gen_ai.tool.definitions`.
+    /// The definitions of the tools that the model may call, recorded in `gen_ai.tool.definitions`.
     ToolDefinitions,
-    /// The arguments of a tool call, in `gen_ai.tool.call.arguments`.
+    /// The arguments of a tool call, recorded in `gen_ai.tool.call.arguments`.
     ToolArguments,
-    /// The result of a tool call, in `gen_ai.tool.call.result`.
+    /// The result of a tool call, recorded in `gen_ai.tool.call.result`.
     ToolResult,
 }
 
+/// The application's redaction function. It returns the content to record, or `None` to omit it.
 type Redact = dyn Fn(ContentKind, Value) -> Option<Value> + Send + Sync;
 
-/// The settings of content capture.
+/// The telemetry that contains content, and the function that redacts the content.
 #[derive(Clone, Default)]
 pub(crate) struct Content {
     pub(crate) capture: ContentCapture,
@@ -69,8 +70,9 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// Returns `gen_ai.input.messages` of a request, if the redaction permits it. Within a run each message is
-    /// serialised once, unless a redaction needs the whole conversation.
+    /// Returns the value of `gen_ai.input.messages` for a request, or `None` if the redaction omits it. Within a run
+    /// each message is serialised only once. With a redaction, every request serialises the whole conversation, because
+    /// the redaction receives all of it.
     pub(crate) fn input_messages(
         &self,
         run: Option<&RunState>,
@@ -85,10 +87,10 @@ impl Content {
         }
     }
 
-    /// Returns a piece of content as JSON text, if the redaction permits it.
+    /// Redacts a piece of content and returns it as JSON text. Returns `None` if the redaction omits it.
     pub(crate) fn captured(&self, kind: ContentKind, value: Value) -> Option<String> {
         let value = match &self.redact {
-            // A panic in the application's function removes the piece, and does not end the run.
+            // If the application's function panics, the content is omitted. Telemetry must not end the run.
             Some(redact) => {
                 catch_unwind(AssertUnwindSafe(|| redact(kind, value))).unwrap_or_default()?
             }

@@ -1,16 +1,16 @@
-//! The settings that a hook shares with its wrappers.
+//! The settings of an [`OtelHook`](crate::OtelHook).
 
 use crate::SemanticConventions;
 use crate::capture::Content;
 use crate::metrics::Instruments;
 
-/// The settings of a hook, shared by its clones and wrappers.
+/// The settings of a hook. The clones of the hook and its provider wrappers share them.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) conventions: SemanticConventions,
     pub(crate) content: Content,
     pub(crate) instruments: Instruments,
-    /// Creates spans in unsampled traces too.
+    /// Set if spans are also created in unsampled traces.
     pub(crate) unsampled: bool,
 }
 
@@ -20,8 +20,8 @@ impl Config {
         self.content.capture.in_spans()
     }
 
-    /// Returns `true` if spans contain the texts of errors that may quote content. A redaction cannot redact these
-    /// texts.
+    /// Returns `true` if spans may contain the text of an error that quotes content. Returns `false` if a redaction is
+    /// set, because the redaction does not receive error texts.
     pub(crate) fn captures_error_texts(&self) -> bool {
         self.captures_in_spans() && self.content.redact.is_none()
     }

@@ -1,6 +1,6 @@
-//! Content as JSON, in the format of the conventions' schemas (such as `gen-ai-input-messages.json`).
+//! Conversion of content to JSON, in the format of the conventions' schemas (such as `gen-ai-input-messages.json`).
 //!
-//! The functions are pure. `capture` decides whether content is captured.
+//! The functions of this module only convert. The module `capture` decides whether content is captured.
 
 use neuron_types::{
     CompletionResponse, ContentBlock, ContentItem, Message, Role, SystemPrompt, ToolDefinition,
@@ -16,7 +16,7 @@ pub(crate) use history::History;
 #[cfg(test)]
 mod tests;
 
-/// Returns `gen_ai.system_instructions`, with a text for each block of the prompt that is not empty.
+/// Returns the value of `gen_ai.system_instructions`, with one text for each block of the prompt that is not empty.
 pub(crate) fn system_instructions(prompt: &SystemPrompt) -> Value {
     let texts = match prompt {
         SystemPrompt::Text(text) => vec![text.as_str()],
@@ -25,7 +25,7 @@ pub(crate) fn system_instructions(prompt: &SystemPrompt) -> Value {
     texts.into_iter().filter(|text| !text.is_empty()).map(part::text).collect()
 }
 
-/// Returns `gen_ai.input.messages`, with the conversation in the order in which it is sent.
+/// Returns the value of `gen_ai.input.messages`, with all messages in the order in which they are sent.
 pub(crate) fn input_messages(messages: &[Message]) -> Value {
     messages.iter().map(message).collect()
 }
@@ -34,17 +34,19 @@ fn message(message: &Message) -> Value {
     json!({ "role": role(message), "parts": part::blocks(&message.content) })
 }
 
-/// Returns `gen_ai.output.messages` of a model call, with the conventions' finish reason.
+/// Returns the value of `gen_ai.output.messages` for the response of a model call. `finish_reason` is added if the
+/// conventions require it.
 pub(crate) fn output_messages(response: &CompletionResponse, finish_reason: Option<&str>) -> Value {
     assistant_message(part::blocks(&response.message.content), finish_reason)
 }
 
-/// Returns `gen_ai.output.messages` of a run, with its text and the conventions' finish reason.
+/// Returns the value of `gen_ai.output.messages` for the text that a run returned. `finish_reason` is added if the
+/// conventions require it.
 pub(crate) fn run_output(text: &str, finish_reason: Option<&str>) -> Value {
     assistant_message(json!([part::text(text)]), finish_reason)
 }
 
-/// Returns an assistant message.
+/// Returns a list with one assistant message.
 fn assistant_message(parts: impl Into<Value>, finish_reason: Option<&str>) -> Value {
     let mut message = json!({ "role": "assistant", "parts": parts.into() });
     if let (Some(reason), Some(fields)) = (finish_reason, message.as_object_mut()) {
@@ -53,7 +55,7 @@ fn assistant_message(parts: impl Into<Value>, finish_reason: Option<&str>) -> Va
     Value::Array(vec![message])
 }
 
-/// Returns `gen_ai.tool.definitions`.
+/// Returns the value of `gen_ai.tool.definitions`.
 pub(crate) fn tool_definitions(tools: &[ToolDefinition]) -> Value {
     let definition = |tool: &ToolDefinition| {
         json!({
@@ -66,12 +68,13 @@ pub(crate) fn tool_definitions(tools: &[ToolDefinition]) -> Value {
     tools.iter().map(definition).collect()
 }
 
-/// Returns `gen_ai.tool.call.result`. That is the structured result, or else the content for the model.
+/// Returns the value of `gen_ai.tool.call.result`. This is the structured result or, if there is none, the content for
+/// the model.
 pub(crate) fn tool_result(output: &ToolOutput) -> Value {
     output.structured_content.clone().unwrap_or_else(|| tool_response(&output.content))
 }
 
-/// Returns the items of a tool result as one text if all are texts, or else as parts.
+/// Returns the items of a tool result as one text if all of them are texts. Otherwise returns a list of parts.
 fn tool_response<'a>(content: &'a [ContentItem]) -> Value {
     let text = |item: &'a ContentItem| match item {
         ContentItem::Text(text) => Some(text.as_str()),
@@ -83,7 +86,8 @@ fn tool_response<'a>(content: &'a [ContentItem]) -> Value {
     }
 }
 
-/// Returns the role of a message. The conventions have a role for tool results, which neuron sends in user messages.
+/// Returns the role of a message in the conventions. A message that contains only tool results has the role `tool`,
+/// although neuron sends tool results in user messages.
 fn role(message: &Message) -> &'static str {
     let mut blocks = message.content.iter().filter(|block| !block.is_mark()).peekable();
     let has_blocks = blocks.peek().is_some();
@@ -95,11 +99,12 @@ fn role(message: &Message) -> &'static str {
     }
 }
 
+/// Returns `true` if the block is a tool result.
 fn is_result(block: &ContentBlock) -> bool {
     matches!(portable_block(block), ContentBlock::ToolResult { .. })
 }
 
-/// Returns the portable block of a provider's own block, or else the block itself.
+/// Returns the portable block of a raw block, or the block itself if it is not raw or has no portable block.
 fn portable_block(mut block: &ContentBlock) -> &ContentBlock {
     while let ContentBlock::Raw { portable: Some(portable), .. } = block {
         block = portable;

@@ -1,24 +1,26 @@
-//! The names of spans, attributes and metrics, by version of the conventions.
+//! The versions of the semantic conventions, and the names that differ between them.
 
 use neuron_types::StopReason;
 
-/// The version of the semantic conventions.
+/// The version of the semantic conventions, which defines the names of spans, attributes and metrics.
 ///
-/// OpenTelemetry's GenAI conventions are in development. They change, and backends adopt changes at different times.
+/// OpenTelemetry's GenAI conventions are in development. Their names change, and observability backends adopt changes
+/// at different times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SemanticConventions {
-    /// Version 1.41.0 of April 2026, the last numbered version.
+    /// Version 1.41.0 of April 2026, which is the last numbered version.
     #[default]
     V1_41,
-    /// The state of the repository `open-telemetry/semantic-conventions-genai` in October 2026 (schema 1.42.0-dev),
-    /// with other metrics and some renamed attributes. It will change with that repository.
+    /// The state of the repository `open-telemetry/semantic-conventions-genai` in October 2026 (schema 1.42.0-dev). It
+    /// has other metrics than 1.41 and some renamed attributes. The names of this variant will change with that
+    /// repository.
     ///
     /// The variable `OTEL_SEMCONV_STABILITY_OPT_IN` selects this version if it contains `gen_ai_latest_experimental`.
     Latest,
-    /// The names of neuron's book. These are `gen_ai.chat`, `gen_ai.execute_tool`, `gen_ai.loop.iteration`,
-    /// `gen_ai.context.compaction`, `gen_ai.system`, `gen_ai.response.stop_reason` and `gen_ai.tool.is_error`. The
-    /// metrics are the same as in 1.41.
+    /// The names in neuron's book. These are `gen_ai.chat`, `gen_ai.execute_tool`, `gen_ai.loop.iteration`,
+    /// `gen_ai.context.compaction`, `gen_ai.system`, `gen_ai.response.stop_reason` and `gen_ai.tool.is_error`. All
+    /// other names, including the metrics, are those of 1.41.
     Book,
 }
 
@@ -31,7 +33,7 @@ impl SemanticConventions {
         self == Self::Book
     }
 
-    /// Returns the name of a span, which consists of the operation and its target.
+    /// Returns the name of a span. It consists of the operation and, if known, the target, such as the name of a model.
     pub(crate) fn span_name(self, operation: &str, target: &str) -> String {
         match (self, operation) {
             (Self::Book, "chat" | "execute_tool") => format!("gen_ai.{operation}"),
@@ -40,13 +42,14 @@ impl SemanticConventions {
         }
     }
 
-    /// Returns the finish reason in captured responses. Since 1.41 only the span has it.
+    /// Returns the finish reason that a captured response contains. Returns `None` for the latest conventions, in which
+    /// only the span has the finish reason.
     pub(crate) fn finish_reason_in_response(self, reason: &StopReason) -> Option<&str> {
         (!self.is_latest()).then(|| finish_reason(reason))
     }
 }
 
-/// Returns the finish reason in the terms of the conventions.
+/// Returns the name of a stop reason in the conventions.
 pub(crate) fn finish_reason(reason: &StopReason) -> &str {
     match reason {
         StopReason::EndTurn | StopReason::StopSequence => "stop",
@@ -57,7 +60,7 @@ pub(crate) fn finish_reason(reason: &StopReason) -> &str {
     }
 }
 
-/// Returns the stop reason in neuron's terms.
+/// Returns neuron's name of a stop reason.
 pub(crate) fn stop_reason(reason: &StopReason) -> &str {
     match reason {
         StopReason::EndTurn => "end_turn",

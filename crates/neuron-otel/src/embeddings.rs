@@ -36,7 +36,7 @@ impl<E> OtelEmbeddings<E> {
         Self { provider, hook }
     }
 
-    /// Returns the provider without telemetry.
+    /// Returns the wrapped provider. Its calls have no spans and metrics.
     pub fn into_inner(self) -> E {
         self.provider
     }

@@ -1,4 +1,4 @@
-//! The environment variables of OpenTelemetry's GenAI instrumentations.
+//! Parsing of the environment variables for OpenTelemetry's GenAI instrumentations.
 
 use std::env;
 
@@ -7,26 +7,27 @@ use crate::ContentCapture;
 const OPT_IN: &str = "OTEL_SEMCONV_STABILITY_OPT_IN";
 const CAPTURE: &str = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
 
-/// The opt-in for the latest conventions.
+/// Value of `OTEL_SEMCONV_STABILITY_OPT_IN` that selects the latest conventions.
 const LATEST: &str = "gen_ai_latest_experimental";
 
-/// The settings in the environment.
+/// The settings from the environment variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Environment {
-    /// Set if the latest conventions are requested.
+    /// Set if the environment selects the latest conventions.
     pub(crate) latest: bool,
-    /// The telemetry that contains content.
+    /// Telemetry that contains content.
     pub(crate) capture: ContentCapture,
 }
 
 impl Environment {
-    /// Reads the variables of the process.
+    /// Reads the environment variables of the process.
     pub(crate) fn read() -> Self {
-        // A value that is not Unicode is handled like an unknown value, with a warning.
+        // A value that is not Unicode then causes a warning, like any other unknown value.
         Self::from(|name| env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
     }
 
-    /// Reads variables. An unknown value disables content capture and is logged as a warning.
+    /// Parses the values that `get` returns for the names of the variables. An unknown value disables content capture
+    /// and is logged as a warning.
     pub(crate) fn from(get: impl Fn(&str) -> Option<String>) -> Self {
         let opt_ins = get(OPT_IN).unwrap_or_default();
         let latest = opt_ins.split(',').any(|entry| entry.trim() == LATEST);
@@ -42,6 +43,7 @@ impl Environment {
     }
 }
 
+/// Parses the value of the variable for content capture. Returns `None` for an unknown value.
 fn capture(value: &str) -> Option<ContentCapture> {
     match value.trim().to_ascii_uppercase().as_str() {
         "" | "NO_CONTENT" | "FALSE" => Some(ContentCapture::None),
@@ -100,7 +102,7 @@ mod tests {
         assert!(read(Some(&many), None).latest);
     }
 
-    /// Collects log lines.
+    /// A layer that collects log messages.
     #[derive(Clone, Default)]
     struct Logged(Arc<Mutex<Vec<String>>>);
 
@@ -118,9 +120,10 @@ mod tests {
         }
     }
 
-    /// Returns the setting for a value, and the log lines.
+    /// Returns the setting that a value of the variable selects, and the log messages.
     fn captured(value: &str) -> (ContentCapture, Vec<String>) {
-        // With a single subscriber, the first thread that reaches a callsite decides its interest for all threads.
+        // If only one subscriber exists, the first thread that reaches a callsite decides for all threads whether it is
+        // enabled. A second subscriber prevents this.
         let _another = tracing::Dispatch::new(tracing_subscriber::registry());
         let logged = Logged::default();
         let subscriber = tracing_subscriber::registry().with(logged.clone());

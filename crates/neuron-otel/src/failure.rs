@@ -1,21 +1,21 @@
-//! The telemetry of an error.
+//! Conversion of errors to the error type and the description in telemetry.
 
 use std::error::Error;
 
 use neuron_types::{ContextError, DurableError, EmbeddingError, LoopError, ProviderError};
 
-/// The failure of an operation.
+/// The recorded failure of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// The value of `error.type`.
+    /// Value of `error.type`.
     pub(crate) kind: &'static str,
-    /// The description of the span's status. `None` if it may quote content.
+    /// Description of the span's status. `None` if the error text may quote content.
     pub(crate) description: Option<String>,
 }
 
 impl Failure {
-    /// Converts the error of an operation. `None` if the operation waits for an approval or continues elsewhere, which
-    /// is not a failure.
+    /// Converts the error of an operation. Returns `None` if the operation waits for an approval or continues as a new
+    /// run, because neither is a failure. `captures` permits a description that may quote content.
     pub(crate) fn of(error: &(dyn Error + 'static), captures: bool) -> Option<Self> {
         if let Some(error) = error.downcast_ref::<ProviderError>() {
             return Some(Self::new(error.kind(), error, captures || has_no_content(error)));
@@ -46,7 +46,7 @@ impl Failure {
             LoopError::MaxTurns(_) | LoopError::UsageLimitExceeded(_) | LoopError::Cancelled => {
                 true
             }
-            // Texts of tools, hooks, strategies and engines may quote content.
+            // Errors of tools, hooks, strategies and engines may quote content.
             _ => false,
         };
         Some(Self::new(error.innermost_kind(), error, captures || has_no_content))
@@ -56,24 +56,25 @@ impl Failure {
         Self { kind, description: may_be_recorded.then(|| error.to_string()) }
     }
 
-    /// The future was dropped, because the caller no longer needs the result.
+    /// Returns the failure of an operation whose future was dropped before it ended.
     pub(crate) fn dropped() -> Self {
         let description = "dropped before it ended".to_owned();
         Self { kind: LoopError::Cancelled.kind(), description: Some(description) }
     }
 
-    /// The operation panicked.
+    /// Returns the failure of an operation that panicked.
     pub(crate) fn panicked() -> Self {
         Self { kind: "panic", description: Some("panicked".to_owned()) }
     }
 
-    /// The tool returned a failed result. The conventions define this `error.type`.
+    /// Returns the failure of a tool call whose result is an error. The conventions define its `error.type`.
     pub(crate) fn of_tool_result() -> Self {
         Self { kind: "tool_error", description: None }
     }
 }
 
-/// Returns `true` if an error's text comes from neuron or the network. A vendor's text may quote the request.
+/// Returns `true` if the text of an error comes from neuron or the network and therefore cannot quote content. The text
+/// of a vendor may quote the request.
 fn has_no_content(error: &ProviderError) -> bool {
     matches!(
         error,

@@ -21,23 +21,25 @@ use crate::{ContentCapture, ContentKind, OtelEmbeddings, OtelProvider, SemanticC
 /// A hook that creates OpenTelemetry spans and metrics of agents. It observes runs and never changes them.
 ///
 /// Spans are [`tracing`] spans at INFO level with the target `neuron_otel`. A layer of `tracing_opentelemetry` in the
-/// application's subscriber exports them. Metrics are recorded by the global meter provider that is installed at the
-/// first measurement.
+/// application's subscriber exports them. Metrics are recorded by the global meter provider, so the application must
+/// install its meter provider before the first measurement.
 ///
 /// See the crate's page for the [recorded telemetry](crate#telemetry), for [privacy](crate#privacy), and for the
 /// [setup](crate#setup).
 ///
-/// Clones share their settings and instruments. An agent inside a tool inherits the hooks of the outer agent. The span
-/// of its run is a child of the tool call's span.
+/// Clones share their settings and instruments. An agent inside a tool may inherit the hooks of the parent run
+/// (`AgentBuilder::inherit_hooks`). The span of its run is then a child of the tool call's span.
 #[derive(Debug, Clone)]
 pub struct OtelHook {
     pub(crate) config: Arc<Config>,
 }
 
 impl OtelHook {
-    /// Creates a hook with the settings of the environment. `OTEL_SEMCONV_STABILITY_OPT_IN` selects the
-    /// [conventions](SemanticConventions), `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` the [captured
-    /// content](ContentCapture). Defaults: version 1.41, no content, and the global meter provider.
+    /// Creates a hook with the settings of the environment variables.
+    ///
+    /// `OTEL_SEMCONV_STABILITY_OPT_IN` selects the [conventions](SemanticConventions).
+    /// `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` selects the [captured content](ContentCapture). By default,
+    /// the hook uses version 1.41, captures no content, and records metrics with the global meter provider.
     #[must_use]
     pub fn new() -> Self {
         let environment = Environment::read();
@@ -55,23 +57,25 @@ impl OtelHook {
         }
     }
 
-    /// Sets the version of the conventions. Overrides the environment.
+    /// Sets the version of the conventions. Overrides `OTEL_SEMCONV_STABILITY_OPT_IN`.
     #[must_use]
     pub fn with_conventions(self, conventions: SemanticConventions) -> Self {
         self.with(|config| config.conventions = conventions)
     }
 
-    /// Sets the telemetry that contains content. Overrides the environment.
+    /// Sets the telemetry that contains content. Overrides `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`.
     #[must_use]
     pub fn with_content(self, capture: ContentCapture) -> Self {
         self.with(|config| config.content.capture = capture)
     }
 
-    /// Sets a function that receives each piece of content before it is recorded. It returns the piece, changed or
-    /// unchanged, or `None` to omit it. It is not called unless [content is captured](Self::with_content).
+    /// Sets a function that redacts content. It receives each piece of content before it is recorded, and returns the
+    /// content to record, or `None` to omit it. The function is called only if [content is
+    /// captured](Self::with_content).
     ///
-    /// The function runs on the agent's task and should be fast. If it panics, the piece is omitted. It does not
-    /// receive the texts of errors, so with a redaction error texts that may quote content are omitted.
+    /// The function runs on the agent's task and should be fast. If it panics, the piece of content is omitted. It does
+    /// not receive the texts of errors. With a redaction, an error text that may quote content is therefore never
+    /// recorded.
     ///
     /// # Example
     ///
@@ -94,7 +98,7 @@ impl OtelHook {
         self.with(|config| config.content.redact = Some(Arc::new(redact)))
     }
 
-    /// Records metrics with this provider instead of the global provider.
+    /// Records metrics with `provider` instead of the global meter provider.
     #[must_use]
     pub fn with_meter_provider(self, provider: &impl MeterProvider) -> Self {
         self.with(|config| config.instruments = Instruments::of(provider))
@@ -108,27 +112,28 @@ impl OtelHook {
 
     /// Creates spans in unsampled traces too.
     ///
-    /// By default a run creates no spans below an unsampled span. A sampler that follows the parent, such as the SDK's
-    /// default, would drop them, and each costs about a microsecond. Enable this if a sampler decides otherwise, or if
-    /// logs need the spans.
+    /// By default, no spans are created below an unsampled span. Each span costs about a microsecond, and a sampler
+    /// that follows the parent, such as the SDK's default, would drop it. Call this method if your sampler does not
+    /// follow the parent, or if logs need the spans.
     #[must_use]
     pub fn with_unsampled_spans(self) -> Self {
         self.with(|config| config.unsampled = true)
     }
 
-    /// Wraps an embedding provider, whose calls then have spans and metrics.
+    /// Wraps an embedding provider. The calls of the wrapper have spans and metrics.
     #[must_use]
     pub fn embeddings<E: EmbeddingProvider>(&self, provider: E) -> OtelEmbeddings<E> {
         OtelEmbeddings::new(provider, self.clone())
     }
 
-    /// Wraps a provider, whose calls then have spans and metrics. For model calls outside of an agent's loop.
+    /// Wraps a provider for model calls outside of an agent's loop. The calls of the wrapper have spans and metrics.
     #[must_use]
     pub fn provider<P: Provider>(&self, provider: P) -> OtelProvider<P> {
         OtelProvider::new(provider, self.clone())
     }
 
-    // Instruments are created again, because they depend on the conventions and on the source.
+    /// Returns a hook with changed settings. The instruments are created again, because they depend on the conventions
+    /// and on the meter provider.
     fn with(self, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config {
             conventions: self.config.conventions,
@@ -160,6 +165,7 @@ impl ObservabilityHook for OtelHook {
     ) -> Result<HookAction, HookError> {
         match event {
             HookEvent::FirstChunk => Activity::record_first_chunk(),
+            // Only the book's conventions have spans of turns.
             HookEvent::LoopIteration { turn } if self.config.conventions.is_book() => {
                 self.begin_turn(turn, scope);
             }
@@ -177,7 +183,7 @@ impl ObservabilityHook for OtelHook {
             OperationKind::ToolCall { call, offered } => {
                 let run = RunState::current(config);
                 let called = tool::CalledTool::new(call, offered);
-                // A durable context decides whether the call runs, so its span begins with the first poll.
+                // The durable context decides at the first poll whether the call really runs, so the span begins then.
                 if scope.replaying {
                     return Some(Box::new(tool::ReplayedCall::new(
                         config,
@@ -189,7 +195,7 @@ impl ObservabilityHook for OtelHook {
                 let run = run.as_ref();
                 Some(Box::new(tool::open(config, run, scope.provider, &called)?))
             }
-            // A replayed operation was recorded by an earlier attempt.
+            // An earlier attempt has recorded a replayed operation.
             _ if scope.replaying => None,
             OperationKind::ModelCall { request, streaming } => {
                 let run = RunState::current(config);
@@ -212,7 +218,7 @@ impl OtelHook {
             return;
         };
         run.end_turn();
-        // A replayed turn has no span. Its first new operation becomes a child of the run.
+        // A replayed turn has no span. Its first new operation becomes a child of the run's span.
         if !scope.replaying {
             let span = run.span();
             if !span.is_disabled() {

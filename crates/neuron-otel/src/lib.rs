@@ -20,20 +20,23 @@
 //! | an embedding call ([`OtelEmbeddings`]) | `embeddings {model}` | CLIENT |
 //! | an MCP request, at the client or at your server | by `neuron-mcp`, for example `tools/call {tool}` | CLIENT, SERVER |
 //!
-//! The calls of a run are its children, and the run of an agent inside a tool is a child of the tool call. A span is
-//! current while its operation is polled, so that spans and logs of tools and HTTP clients become its children,
-//! separately for parallel tools. It ends with its operation in all cases. A run that is dropped ends at that time.
+//! The model calls and tool calls of a run are children of the run's span. An agent inside a tool may inherit the hooks
+//! of the parent run (`AgentBuilder::inherit_hooks`). The span of its run is then a child of the tool call. A span is
+//! current while its operation is polled, so spans and logs of tools and HTTP clients become its children. Parallel
+//! tools have separate current spans. A span always ends with its operation. The span of a dropped run ends when the
+//! run is dropped.
 //!
 //! Spans have the attributes of the conventions. These are the provider, the server, the models, settings of the
-//! request, the finish reason, token counts including cached and reasoning tokens (a run includes the agents inside its
-//! tools), the time to the first chunk of a stream, and the conversation (the session id). A failed operation has
-//! `error.type` and the status ERROR. `error.type` is the innermost [kind](neuron_types::LoopError::innermost_kind) of
-//! an error, such as `RateLimit` or `MaxTurns`. It is `tool_error` for a failed tool result, `Cancelled` for a
-//! cancelled or dropped operation, `panic` after a panic, and `_OTHER` for foreign errors. A run or a call that waits
-//! for an approval is not a failure.
+//! request, the finish reason, token counts including cached and reasoning tokens, the time to the first chunk of a
+//! stream, and the conversation (the session id). The token counts of a run include the agents inside its tools.
 //!
-//! A streamed call ends when its last event is read, so a slow reader prolongs it. When the loop repeats a broken
-//! stream, each attempt has a span of its own. Retries inside the provider share one span.
+//! A failed operation has `error.type` and the status ERROR. `error.type` is the innermost
+//! [kind](neuron_types::LoopError::innermost_kind) of an error, such as `RateLimit` or `MaxTurns`. Other values are
+//! `tool_error` for a failed tool result, `Cancelled` for a cancelled or dropped operation, `panic` after a panic, and
+//! `_OTHER` for errors of other crates. A run or a call that waits for an approval is not a failure.
+//!
+//! The span of a streamed call ends when the caller reads the last event, so a slow reader prolongs the span. If the
+//! loop repeats a broken stream, each attempt has a separate span. Retries inside the provider share one span.
 //!
 //! | metric | recorded for |
 //! |---|---|
@@ -41,15 +44,17 @@
 //! | `gen_ai.client.operation.time_to_first_chunk` | streamed responses |
 //! | `gen_ai.client.token.usage` | tokens, by `gen_ai.token.type` |
 //!
-//! These are the names of version 1.41, which is the default. [`SemanticConventions`] selects the latest conventions
-//! (with other metrics, and separate instruments for agents and tools) or the names of neuron's book.
+//! The table shows the names of version 1.41, which is the default. [`SemanticConventions`] selects the latest
+//! conventions, or the names in neuron's book. The latest conventions have other metrics, with separate instruments for
+//! agents and tools.
 //!
 //! # Setup
 //!
-//! Spans are [`tracing`] spans, which a layer of `tracing_opentelemetry` exports. Metrics are recorded by
-//! OpenTelemetry's global meter provider, or by a [given provider](OtelHook::with_meter_provider). The crate installs
-//! neither. It uses `opentelemetry` 0.33 and `tracing-opentelemetry` 0.34. An application must use the same versions,
-//! or else lists such as `gen_ai.response.finish_reasons` are exported as JSON text.
+//! Spans are [`tracing`] spans, and a layer of `tracing_opentelemetry` exports them. Metrics are recorded by
+//! OpenTelemetry's global meter provider, or by a [given provider](OtelHook::with_meter_provider). The application must
+//! install the layer and the meter provider. This crate uses `opentelemetry` 0.33 and `tracing-opentelemetry` 0.34, and
+//! an application must use the same versions. With other versions, lists such as `gen_ai.response.finish_reasons` are
+//! exported as JSON text.
 //!
 //! ```
 //! use opentelemetry::trace::TracerProvider;
@@ -66,10 +71,11 @@
 //!     .init();
 //! ```
 //!
-//! The layer adds the source location and the thread to each span. `with_location(false)` and `with_threads(false)`
-//! disable that. A program that uses the HTTP exporter of `opentelemetry-otlp` together with a provider of neuron must
-//! first install a default crypto provider of rustls (`rustls::crypto::ring::default_provider().install_default()`).
-//! The exporter requires it, and libraries should not choose it.
+//! The layer adds the source location and the thread to each span, unless they are disabled by `with_location(false)`
+//! and `with_threads(false)`. A program that uses the HTTP exporter of `opentelemetry-otlp` together with a provider of
+//! neuron must first install a default crypto provider of rustls
+//! (`rustls::crypto::ring::default_provider().install_default()`). The exporter requires it, and a library should not
+//! choose one for the program.
 //!
 //! The examples `telemetry` (OTLP to a collector) and `tree` (a tree in the terminal, without a collector) are complete
 //! programs.
@@ -79,22 +85,25 @@
 //! | `OTEL_SEMCONV_STABILITY_OPT_IN` | `gen_ai_latest_experimental` in its list selects [`SemanticConventions::Latest`] |
 //! | `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` | the default of [`ContentCapture`] |
 //!
-//! The SDK and its variables configure exporters and sampling.
+//! Exporters and sampling are configured by the OpenTelemetry SDK and its own variables.
 //!
 //! # Privacy
 //!
-//! No prompt, response, argument or result is recorded unless [`OtelHook::with_content`] or the variable enables it. An
-//! error whose text may quote content is recorded by its kind alone. These are errors of tools, of vendors, and of
-//! hooks that end a run. Texts about limits, rate limits, timeouts and broken connections are recorded. A tool that the
-//! model invented is recorded as `_OTHER`. Names of agents, tools and models, ids of sessions and calls, descriptions
-//! of tools, and settings of requests including stop sequences are always recorded. With content enabled,
-//! [`OtelHook::with_redaction`] receives each piece first.
+//! No prompt, response, argument or result is recorded unless [`OtelHook::with_content`] or the variable enables it.
+//! The text of an error is recorded only if it cannot quote content. Errors of tools, of vendors, and of hooks that end
+//! a run may quote content, so only their kind is recorded. Texts about limits, rate limits, timeouts and broken
+//! connections are recorded. If the model calls a tool that does not exist, the tool's name is recorded as `_OTHER`.
+//!
+//! Names of agents, tools and models, ids of sessions and calls, descriptions of tools, and settings of requests
+//! including stop sequences are always recorded. With content enabled, the function of [`OtelHook::with_redaction`]
+//! receives each piece of content before it is recorded.
 //!
 //! The layer also exports log events within a span. These are the events of tools and, without a level filter, the
-//! debug events of libraries. neuron logs text that may quote a conversation outside of spans.
+//! debug events of libraries. neuron itself logs text that may quote a conversation only outside of spans.
 //!
-//! The layer exports the spans and events of all libraries, and some libraries log the data that they send.
-//! Applications with tools of MCP servers need a filter that excludes the target `rmcp`, which logs whole messages.
+//! The layer exports the spans and events of all libraries, and some libraries log the data that they send. An
+//! application with tools of MCP servers needs a filter that excludes the target `rmcp`, because `rmcp` logs whole
+//! messages.
 //!
 //! ```
 //! # use tracing_subscriber::prelude::*;
@@ -108,27 +117,28 @@
 //!
 //! # Input and output of a trace
 //!
-//! Langfuse and Phoenix show the input and output of a trace by its root span. With [`ContentCapture::Spans`] the span
-//! of a run has both, in attributes of the conventions that both products read. `gen_ai.input.messages` has the
-//! conversation of the first request, and `gen_ai.output.messages` the response of the run. A run that fails or waits
-//! for an approval has only an input. The spans of a run, its model calls and its tool calls have
-//! `gen_ai.conversation.id`, by which both products group traces to sessions.
+//! Langfuse and Phoenix show the input and output of a trace by the attributes of its root span. With
+//! [`ContentCapture::Spans`] the span of a run has both, in attributes of the conventions that both products read.
+//! `gen_ai.input.messages` contains the conversation of the first request, and `gen_ai.output.messages` contains the
+//! response of the run. A run that fails or waits for an approval has only an input. The spans of a run, its model
+//! calls and its tool calls have `gen_ai.conversation.id`, and both products group traces to sessions by this id.
 //!
-//! If the root is an application's own span, such as the span of an HTTP request, these products show the messages at
-//! the run's span below it. The trace then has an input only if the application records it on its own span.
+//! If the root is a span of the application, such as the span of an HTTP request, these products show the messages at
+//! the run's span below it. The trace then has an input only if the application records one on its root span.
 //!
 //! # Durable runs
 //!
-//! Replayed operations are not recorded again. The span of a further attempt begins with its first new work and has
-//! `neuron.run.resumed`. Its token counts are those of the whole run. The span of a resumed run has no content.
+//! Replayed operations are not recorded again. If an attempt resumes a run, its span begins with the first new work and
+//! has `neuron.run.resumed`. The token counts of this span are those of the whole run. The span has no content.
 //!
-//! Tools that an engine runs in another process have spans in this process, but spans created there are not their
-//! children. A run that an engine suspends is dropped, and its attempt is recorded as `Cancelled`. Restate reports the
-//! end of a replay only with the next step, so the first model call after a replay is not recorded.
+//! An engine may run tools in another process. Such a tool call has a span in this process, but spans that the other
+//! process creates are not its children. If an engine suspends a run, the run is dropped and its attempt is recorded as
+//! `Cancelled`. Restate reports the end of a replay only with the next step, so the first model call after a replay is
+//! not recorded.
 //!
 //! # Cost
 //!
-//! See `benches/README.md` for measurements. Below an unsampled span the crate creates no spans and records only
+//! See `benches/README.md` for measurements. Below an unsampled span this crate creates no spans and records only
 //! metrics.
 //!
 //! # Not recorded

@@ -1,4 +1,4 @@
-//! Instruments and measurements.
+//! The instruments of a hook, and the recording of measurements.
 
 use std::slice;
 use std::sync::OnceLock;
@@ -10,11 +10,11 @@ use opentelemetry::{InstrumentationScope, KeyValue, global};
 use crate::SemanticConventions;
 use crate::failure::Failure;
 
-/// Bucket boundaries in seconds, 0.01 · 2ⁿ, as the conventions advise.
+/// Bucket boundaries of durations in seconds. The conventions advise 0.01 · 2ⁿ.
 const SECONDS: [f64; 14] =
     [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 
-/// Bucket boundaries in tokens, 4ⁿ.
+/// Bucket boundaries of token counts, 4ⁿ.
 const TOKENS: [f64; 14] = [
     1.0,
     4.0,
@@ -32,25 +32,28 @@ const TOKENS: [f64; 14] = [
     67_108_864.0,
 ];
 
-/// Bucket boundaries of runs in seconds, 0.1 · 2ⁿ.
+/// Bucket boundaries of the durations of runs in seconds, 0.1 · 2ⁿ.
 const SECONDS_OF_RUN: [f64; 13] =
     [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4, 204.8, 409.6];
 
-/// Bucket boundaries for the calls in a run, 2ⁿ.
+/// Bucket boundaries of the number of calls in a run, 2ⁿ.
 const CALLS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
 
 /// The instruments of a hook. They are created at the first measurement, so an application must install its meter
-/// provider before that.
+/// provider before the first measurement.
 #[derive(Debug)]
 pub(crate) struct Instruments {
     source: Source,
     created: OnceLock<Option<CreatedInstruments>>,
 }
 
+/// The source of the meter that creates the instruments.
 #[derive(Debug, Clone)]
 enum Source {
+    /// The global meter provider.
     Global,
     Meter(Meter),
+    /// Metrics are disabled.
     None,
 }
 
@@ -58,15 +61,17 @@ enum Source {
 pub(crate) type Attributes = Vec<KeyValue>;
 
 impl Instruments {
-    /// Uses the application's global meter provider.
+    /// Returns instruments of the global meter provider.
     pub(crate) fn global() -> Self {
         Self::from(Source::Global)
     }
 
+    /// Returns instruments of a given meter provider.
     pub(crate) fn of(provider: &impl MeterProvider) -> Self {
         Self::from(Source::Meter(provider.meter_with_scope(scope())))
     }
 
+    /// Returns instruments that record nothing.
     pub(crate) fn none() -> Self {
         Self::from(Source::None)
     }
@@ -75,7 +80,7 @@ impl Instruments {
         Self { source, created: OnceLock::new() }
     }
 
-    /// Returns instruments with the same source that have not been created yet.
+    /// Returns instruments of the same meter provider that have not been created yet.
     pub(crate) fn fresh_copy(&self) -> Self {
         Self::from(self.source.clone())
     }
@@ -85,8 +90,9 @@ impl Instruments {
         !matches!(self.source, Source::None)
     }
 
+    /// Returns the instruments, which the first call creates. Returns `None` if metrics are disabled.
     pub(crate) fn get(&self, conventions: SemanticConventions) -> Option<&CreatedInstruments> {
-        // Created lazily, because the application may install its meter provider after the hook was created.
+        // Created lazily, because the application may install its meter provider after it creates the hook.
         let make = || {
             let meter = match &self.source {
                 Source::Global => global::meter_with_scope(scope()),
@@ -99,26 +105,30 @@ impl Instruments {
     }
 }
 
-/// Returns the instrumentation scope.
+/// Returns the OpenTelemetry instrumentation scope of this crate, which contains its name and version.
 fn scope() -> InstrumentationScope {
     InstrumentationScope::builder("neuron-otel").with_version(env!("CARGO_PKG_VERSION")).build()
 }
 
-/// Instruments that have been created.
+/// The instruments, after the first measurement created them.
 #[derive(Debug)]
 pub(crate) struct CreatedInstruments {
-    /// Client operations except inference. In 1.41 all operations.
+    /// Duration of operations. In the latest conventions, only of operations that have no separate duration in
+    /// `latest`.
     operation: Histogram<f64>,
-    /// The time to the first chunk of a stream.
+    /// Time to the first chunk of a stream.
     first_chunk: Histogram<f64>,
     tokens: Tokens,
-    /// Instruments that exist since 1.41 only.
+    /// Instruments that only the latest conventions have.
     latest: Option<Latest>,
 }
 
+/// The instruments that count tokens.
 #[derive(Debug)]
 enum Tokens {
+    /// The single histogram of version 1.41 for all kinds of tokens.
     Combined(Histogram<u64>),
+    /// The separate instruments of the latest conventions.
     Separate(Box<TokenCounters>),
 }
 
@@ -133,6 +143,7 @@ struct TokenCounters {
     output_of_operation: Histogram<u64>,
 }
 
+/// The instruments that only the latest conventions have.
 #[derive(Debug)]
 struct Latest {
     inference: Histogram<f64>,
@@ -233,7 +244,7 @@ impl CreatedInstruments {
         }
     }
 
-    /// Records a model call with its duration and its tokens.
+    /// Records a model call with its duration in seconds, the time to the first chunk in seconds, and its tokens.
     pub(crate) fn inference(
         &self,
         seconds: f64,
@@ -252,7 +263,7 @@ impl CreatedInstruments {
         }
     }
 
-    /// Records an embedding call with its duration and its tokens. Since 1.41 no metric counts these tokens.
+    /// Records an embedding call with its duration in seconds and its tokens.
     pub(crate) fn embeddings(
         &self,
         seconds: f64,
@@ -263,7 +274,7 @@ impl CreatedInstruments {
         with_attribute(call, failure.map(error_type), |ended| {
             self.operation.record(seconds, ended)
         });
-        // Since 1.41 no metric counts the tokens of embeddings.
+        // The latest conventions have no metric for the tokens of embeddings.
         if let (Tokens::Combined(histogram), Some(tokens)) = (&self.tokens, tokens) {
             with_attribute(call, Some(token_type("input")), |call| {
                 histogram.record(wide(tokens), call)
@@ -271,7 +282,7 @@ impl CreatedInstruments {
         }
     }
 
-    /// Records a run, with the number of its model calls and tool calls.
+    /// Records a run with its duration in seconds and the numbers of its model calls and tool calls.
     pub(crate) fn agent(
         &self,
         seconds: f64,
@@ -285,7 +296,7 @@ impl CreatedInstruments {
             Some(latest) => {
                 latest.agent.record(seconds, &attributes);
                 let (inference_calls, tool_calls) = calls;
-                // These metrics have only the agent as attribute.
+                // The conventions define only the agent's name as an attribute of these metrics.
                 let agent =
                     attributes.iter().find(|found| found.key.as_str() == "gen_ai.agent.name");
                 latest.inference_calls.record(inference_calls, agent.map_or(&[], slice::from_ref));
@@ -294,7 +305,7 @@ impl CreatedInstruments {
         }
     }
 
-    /// Records a tool call.
+    /// Records a tool call with its duration in seconds.
     pub(crate) fn tool(&self, seconds: f64, failure: Option<&Failure>, mut attributes: Attributes) {
         attributes.extend(failure.map(error_type));
         let duration = self.latest.as_ref().map_or(&self.operation, |latest| &latest.tool);
@@ -318,7 +329,7 @@ impl Tokens {
             Self::Separate(tokens) => {
                 tokens.input_of_operation.record(wide(usage.input_tokens), call);
                 tokens.output_of_operation.record(wide(usage.output_tokens), call);
-                // No provider reports all its counts by modality.
+                // The conventions require a modality, but no provider reports all its counts by modality.
                 let unknown = KeyValue::new("gen_ai.token.modality", "unknown");
                 with_attribute(call, Some(unknown), |call| tokens.add(usage, call));
             }
@@ -343,8 +354,8 @@ impl TokenCounters {
     }
 }
 
-/// Records with an additional attribute, and removes it again. Copying the attributes for each measurement would cost
-/// more than the measurement.
+/// Calls `measure` with an additional attribute, and then removes the attribute again. A copy of the attributes for
+/// each measurement would cost more than the measurement itself.
 fn with_attribute(
     attributes: &mut Attributes,
     more: Option<KeyValue>,

@@ -16,11 +16,12 @@ use crate::run_state::{Activity, RunState};
 
 /// A [`Provider`] whose calls have the spans and metrics of [`OtelHook`]. Created by [`OtelHook::provider`].
 ///
-/// Use it for model calls outside of an agent's loop, and for the model with which a context strategy summarizes.
+/// Use this wrapper for model calls outside of an agent's loop, and for the model of a context strategy that
+/// summarizes.
 ///
-/// Within a model call of an agent with the same hook it records nothing, because the agent's call has a span already.
-/// In a durable run, wrap the provider that the engine calls, and not a
-/// [`DurableProvider`](neuron_types::DurableProvider), whose responses may come from the journal.
+/// Within a model call of an agent with the same hook, the wrapper records nothing, because the agent's call has a span
+/// already. In a durable run, wrap the provider that the engine calls. Do not wrap a
+/// [`DurableProvider`](neuron_types::DurableProvider), because its responses may come from the journal.
 ///
 /// # Example
 ///
@@ -47,7 +48,7 @@ impl<P> OtelProvider<P> {
         Self { provider, hook }
     }
 
-    /// Returns the provider without telemetry.
+    /// Returns the wrapped provider. Its calls have no spans and metrics.
     pub fn into_inner(self) -> P {
         self.provider
     }
@@ -66,15 +67,16 @@ impl<P> fmt::Debug for OtelProvider<P> {
 }
 
 impl<P: Provider> OtelProvider<P> {
+    /// Opens the scope of a call, unless the call must not be recorded.
     fn open(&self, request: RequestRef<'_>, streaming: bool) -> Scopes {
         let config = &self.hook.config;
-        // A run that is replaying is not recorded, so a model call within it is not recorded either.
+        // A replaying run is not recorded, so a model call within it is not recorded either.
         let is_replaying = RunState::current(config).is_some_and(|run| run.begun().is_none());
         if is_replaying || Activity::is_model_call(config) {
             return Scopes::default();
         }
         let info = self.provider.info();
-        // The provider has no run, so the agent is empty and the turn is 0.
+        // The call does not belong to a run, so the agent is empty and the turn is 0.
         let scope = HookScope::new("", 0, info.name, info.default_model)
             .at_server(info.server_address, info.server_port);
         let kind = OperationKind::ModelCall { request: &request, streaming };
@@ -90,6 +92,7 @@ fn end(scopes: Scopes, result: Result<&CompletionResponse, &ProviderError>) {
     });
 }
 
+/// Runs a call that is not streamed inside its scopes.
 async fn whole(
     mut scopes: Scopes,
     call: impl Future<Output = Result<CompletionResponse, ProviderError>>,
@@ -99,6 +102,7 @@ async fn whole(
     result
 }
 
+/// Runs a streamed call inside its scopes. The scopes stay open until the stream ends.
 async fn stream(
     mut scopes: Scopes,
     call: impl Future<Output = Result<StreamHandle, ProviderError>>,
@@ -151,10 +155,12 @@ impl<P: Provider> Provider for OtelProvider<P> {
     }
 }
 
-/// A streamed response inside its scopes, which end with the stream.
+/// A streamed response that is polled inside the scopes of its call. The scopes end with the last event of the stream.
 struct ScopedStream {
     events: StreamReceiver,
+    /// `None` after the last event.
     scopes: Option<Scopes>,
+    /// Builds the response from the events of a stream without `ResponseComplete`.
     end: Option<ResponseEnd>,
 }
 
@@ -164,6 +170,7 @@ impl futures_core::Stream for ScopedStream {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
         let this = &mut *self;
         let events = &mut this.events;
+        // After the last event the scopes have ended, and the stream is polled without them.
         let Some(scopes) = &mut this.scopes else {
             return Pin::new(events).poll_next(cx);
         };
@@ -188,7 +195,7 @@ impl futures_core::Stream for ScopedStream {
 impl ScopedStream {
     /// Ends the scopes if the event is the last one.
     fn end_on_last_event(&mut self, event: Option<&StreamEvent>) {
-        // Only the last event has the result.
+        // Only the last event contains the result of the call.
         let result = match event {
             Some(delta) if delta.is_delta() => return,
             Some(StreamEvent::ResponseComplete(response)) => Ok((**response).clone()),

@@ -1,4 +1,4 @@
-//! Attributes that are recorded after a span began.
+//! Recording of attributes on a span that has begun.
 
 use neuron_types::TokenUsage;
 use opentelemetry::trace::TraceContextExt;
@@ -9,15 +9,17 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 use crate::SemanticConventions;
 use crate::failure::Failure;
 
-/// A span with recordable attributes. The attributes are declared where the span is created.
+/// Records attributes on a span. Each attribute must be declared where the span is created, because `tracing` ignores
+/// other attributes.
 pub(crate) struct Record<'a> {
     span: &'a Span,
-    /// The OpenTelemetry context of the span. It has no span if there is no OpenTelemetry layer.
+    /// The OpenTelemetry context of the span. It contains no OpenTelemetry span if the application has no OpenTelemetry
+    /// layer.
     exported: Context,
 }
 
 impl<'a> Record<'a> {
-    /// Returns `None` if the span is disabled.
+    /// Creates the recorder of a span. Returns `None` if the span is disabled.
     pub(crate) fn of(span: &'a Span) -> Option<Self> {
         if span.is_disabled() {
             return None;
@@ -25,7 +27,8 @@ impl<'a> Record<'a> {
         Some(Self { span, exported: span.context() })
     }
 
-    /// Returns `true` if the attributes are used by a log or by a sampled trace.
+    /// Returns `true` if the attributes are exported in a sampled trace, or are visible in logs because there is no
+    /// OpenTelemetry layer.
     pub(crate) fn is_recorded(&self) -> bool {
         !self.exported.has_active_span() || self.exported.span().is_recording()
     }
@@ -35,6 +38,7 @@ impl<'a> Record<'a> {
     }
 
     pub(crate) fn count(&self, name: &'static str, value: usize) {
+        // Integer attributes of OpenTelemetry are signed.
         self.span.record(name, i64::try_from(value).unwrap_or(i64::MAX));
     }
 
@@ -50,7 +54,8 @@ impl<'a> Record<'a> {
         self.span.record(name, value);
     }
 
-    /// Records a list of texts. A log receives JSON text, because `tracing` fields cannot be lists.
+    /// Records a list of texts. Without an OpenTelemetry layer the value is a JSON text, because a field of `tracing`
+    /// cannot be a list.
     pub(crate) fn texts<'t>(&self, name: &'static str, values: impl IntoIterator<Item = &'t str>) {
         if self.exported.has_active_span() {
             let values = values.into_iter().map(|value| StringValue::from(value.to_owned()));
@@ -62,7 +67,8 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Records token counts. The conventions define which details an operation has.
+    /// Records token counts. `parts` selects the details, because the conventions define different details for each
+    /// operation.
     pub(crate) fn usage(
         &self,
         usage: &TokenUsage,
@@ -89,9 +95,10 @@ impl<'a> Record<'a> {
         }
     }
 
+    /// Records the error type and the status of a failed operation.
     pub(crate) fn failure(&self, failure: &Failure) {
         self.text("error.type", failure.kind);
-        // The order matters. Setting the code clears the description.
+        // The code must be set first, because setting it clears the description.
         self.text("otel.status_code", "ERROR");
         if let Some(description) = &failure.description {
             self.text("otel.status_description", description);
@@ -99,10 +106,13 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The details of token counts that are recorded.
+/// The details of token counts that an operation records.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UsageDetails {
+    /// Only the numbers of input and output tokens.
     None,
+    /// The numbers of input, output and cached tokens.
     Cache,
+    /// The numbers of input, output, cached and reasoning tokens.
     All,
 }

@@ -1,4 +1,4 @@
-//! The state of a run, and the lookup of the current run and operation.
+//! The state of runs and operations. Also finds the current run and the current operation of a thread.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use crate::content::History;
 use crate::span_parent::is_unsampled;
 
 thread_local! {
-    /// The innermost run and operation that are being polled on this thread.
+    /// The innermost run and the innermost operation that are being polled on this thread.
     static CURRENT: RefCell<Current> =
         const { RefCell::new(Current { run: None, activity: None }) };
 }
@@ -27,33 +27,33 @@ struct Current {
 
 /// The state of one run, for one hook.
 pub(crate) struct RunState {
-    /// Identifies the hook, because an agent may have several.
+    /// Configuration of the hook. It also identifies the hook, because an agent may have several.
     config: Arc<Config>,
-    /// The enclosing run of any hook. Set at the first poll, because the scopes of all hooks are opened before any is
-    /// entered.
+    /// Enclosing run of any hook. Set at the first poll, because the scopes of all hooks are opened before any of them
+    /// is entered.
     outer: OnceLock<Option<Arc<RunState>>>,
-    /// The agent's name. Empty if it has none.
+    /// Name of the agent. Empty if the agent has no name.
     agent: String,
-    /// The session id. Empty if there is none.
+    /// Session id. Empty if there is none.
     conversation: String,
-    /// The span and its start time.
+    /// Span of the run and its start time. Not set while the run replays.
     span: OnceLock<(Span, Instant)>,
-    /// Cached at the first use.
+    /// Set if the trace is not sampled. Computed at the first use.
     unsampled: OnceLock<bool>,
-    /// Creates the span of a replaying run when it begins new work.
+    /// Creates the span of a replaying run when new work begins.
     begin: Mutex<Option<Box<dyn FnOnce() -> Span + Send>>>,
-    /// The span of the turn, if the conventions have one.
+    /// Span of the current turn. Only the book's conventions have such spans.
     turn: Mutex<Option<Span>>,
     /// Set if the conversation was compacted since the last model call.
     compacted: AtomicBool,
     inference_calls: AtomicU64,
     tool_calls: AtomicU64,
-    /// The conversation as content. Empty unless content is captured.
+    /// Serialised conversation. Empty unless content is captured.
     history: Mutex<History>,
 }
 
 impl RunState {
-    /// Returns `gen_ai.input.messages` of a request of this run.
+    /// Returns the value of `gen_ai.input.messages` for a request of this run.
     pub(crate) fn input_messages(&self, request: &RequestRef<'_>) -> String {
         self.history.lock().unwrap_or_else(PoisonError::into_inner).input_messages(request)
     }
@@ -68,7 +68,7 @@ impl RunState {
         Self::new(config, agent, conversation, OnceLock::from((span, Instant::now())), None)
     }
 
-    /// Creates the state of a replaying run. `begin` creates its span with the first new work.
+    /// Creates the state of a replaying run. `begin` creates the run's span and is called when new work begins.
     pub(crate) fn replaying(
         config: Arc<Config>,
         agent: &str,
@@ -101,7 +101,7 @@ impl RunState {
         })
     }
 
-    /// Returns the innermost run of this hook that is being polled on this thread.
+    /// Returns the innermost run of this hook that is being polled on this thread, or `None` if there is none.
     pub(crate) fn current(config: &Arc<Config>) -> Option<Arc<Self>> {
         let mut next = CURRENT.with_borrow(|current| current.run.clone());
         while let Some(run) = next {
@@ -113,7 +113,7 @@ impl RunState {
         None
     }
 
-    /// Polls the run as the current run of this thread.
+    /// Polls the run as the current run of this thread, inside the run's span.
     pub(crate) fn around(self: &Arc<Self>, poll: &mut dyn FnMut()) {
         let mut poll = || {
             let Current { run, activity } = CURRENT.with_borrow(Clone::clone);
@@ -128,7 +128,7 @@ impl RunState {
             Some((span, _)) => span.in_scope(poll),
             None => {
                 poll();
-                // An exported span ends where it was last current.
+                // The span may have begun during this poll. Its exported end is the time when it was last entered.
                 if let Some((span, _)) = self.span.get() {
                     extend_to_now(span);
                 }
@@ -144,12 +144,12 @@ impl RunState {
         &self.conversation
     }
 
-    /// Returns the run's span. Creates it if the run was replaying.
+    /// Returns the run's span. Creates the span if the run was replaying until now.
     pub(crate) fn span(&self) -> Span {
         if let Some((span, _)) = self.span.get() {
             return span.clone();
         }
-        // Held until the span is set, so that two concurrent calls create one span.
+        // The lock is held until the span is set, so that two concurrent calls create only one span.
         let mut begin = lock(&self.begin);
         if let Some(begin) = begin.take() {
             let _ = self.span.set((begin(), Instant::now()));
@@ -157,12 +157,12 @@ impl RunState {
         self.span.get().map_or_else(Span::none, |(span, _)| span.clone())
     }
 
-    /// Returns the run's span and its start time, if it has begun.
+    /// Returns the run's span and its start time, or `None` while the run replays.
     pub(crate) fn begun(&self) -> Option<(&Span, Instant)> {
         self.span.get().map(|(span, began)| (span, *began))
     }
 
-    /// Returns `true` if the run has begun in an unsampled trace.
+    /// Returns `true` if the run's span has begun in an unsampled trace.
     pub(crate) fn is_unsampled(&self) -> bool {
         let Some((span, _)) = self.span.get() else {
             return false;
@@ -170,28 +170,31 @@ impl RunState {
         *self.unsampled.get_or_init(|| !span.is_disabled() && is_unsampled(&span.context()))
     }
 
-    /// Returns the parent for a new operation of the run. `None` means the current span.
+    /// Returns the parent span for a new operation of the run. Returns `None` if the current span is the parent.
     pub(crate) fn parent(self: &Arc<Self>) -> Option<Span> {
         match Activity::innermost(&self.config, Some(self)).map(|activity| activity.kind) {
-            // Operations inside a tool or a compaction are children of its span, which is current.
+            // The current span is the span of the enclosing tool or compaction, which is the parent.
             Some(Kind::Other) => return None,
-            // A tool that starts before the response is complete is not a child of the model call.
+            // A tool may start before the model's response is complete. It is a sibling of the model call and not its
+            // child.
             Some(Kind::ModelCall) => return Some(self.turn().unwrap_or_else(|| self.span())),
             None => {}
         }
         if let Some(turn) = self.turn() {
             return Some(turn);
         }
-        // The run's span is not current if it began in this poll, or if another hook's span is inside it.
+        // The run's span is not the current span if it began in this poll, or if another hook's span is inside it.
         let span = self.span();
         (span.id() != Span::current().id()).then_some(span)
     }
 
+    /// Returns the span of the current turn, or `None` if the conventions have no such spans.
     fn turn(&self) -> Option<Span> {
         self.config.conventions.is_book().then(|| lock(&self.turn).clone()).flatten()
     }
 
-    /// Extends the turn's span to now, because it is never current while it is polled.
+    /// Extends the span of the current turn to now. An exported span ends when it was last entered, and the turn's span
+    /// is not entered while operations are polled.
     pub(crate) fn extend_turn(&self) {
         if let Some(turn) = self.turn() {
             extend_to_now(&turn);
@@ -210,6 +213,7 @@ impl RunState {
         self.compacted.store(true, Ordering::Relaxed);
     }
 
+    /// Returns `true` if the conversation was compacted since the previous call of this method.
     pub(crate) fn take_compacted(&self) -> bool {
         self.compacted.swap(false, Ordering::Relaxed)
     }
@@ -222,28 +226,29 @@ impl RunState {
         self.tool_calls.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the numbers of model calls and tool calls, without replayed calls.
+    /// Returns the number of model calls and the number of tool calls, both without replayed calls.
     pub(crate) fn calls(&self) -> (u64, u64) {
         (self.inference_calls.load(Ordering::Relaxed), self.tool_calls.load(Ordering::Relaxed))
     }
 }
 
-/// The kind of an operation, which decides the parent of operations inside it.
+/// The kind of an operation. It determines the parent span of operations inside this operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     ModelCall,
     Other,
 }
 
-/// An operation in progress, for one hook.
+/// The state of one operation in progress, for one hook.
 pub(crate) struct Activity {
     config: Arc<Config>,
     run: Option<Arc<RunState>>,
     kind: Kind,
-    /// The enclosing operation of any hook. It may be the same operation of another hook. Set at the first poll.
+    /// Enclosing operation of any hook. This may be the same operation, as recorded by another hook. Set at the first
+    /// poll.
     outer: OnceLock<Option<Arc<Activity>>>,
     started: Instant,
-    /// The time of the first chunk of a model's response.
+    /// Time when the first chunk of a model's response arrived.
     first_chunk: OnceLock<Instant>,
 }
 
@@ -254,12 +259,13 @@ impl Activity {
         Arc::new(Self { config, run, kind, outer, started: Instant::now(), first_chunk })
     }
 
-    /// Returns the innermost operation of this hook that is being polled on this thread, if it belongs to `run`.
+    /// Returns the innermost operation of this hook that is being polled on this thread. Returns `None` if there is
+    /// none, or if the operation belongs to another run than `run`.
     fn innermost(config: &Arc<Config>, run: Option<&Arc<RunState>>) -> Option<Arc<Self>> {
         let mut next = CURRENT.with_borrow(|current| current.activity.clone());
         while let Some(activity) = next {
             if Arc::ptr_eq(&activity.config, config) {
-                // An operation of another run of this hook does not enclose operations of `run`.
+                // An operation of another run of this hook does not enclose the operations of `run`.
                 let is_of_run = match (&activity.run, run) {
                     (Some(one), Some(other)) => Arc::ptr_eq(one, other),
                     (one, other) => one.is_none() && other.is_none(),
@@ -287,10 +293,11 @@ impl Activity {
         poll();
     }
 
-    /// Records the time of the first chunk for the current model call, in all hooks that record the call.
+    /// Records the arrival of the first chunk for the current model call, in all hooks that record this call. Later
+    /// chunks do not change the time.
     pub(crate) fn record_first_chunk() {
         let mut next = CURRENT.with_borrow(|current| current.activity.clone());
-        // Each hook has an activity for the call. They are directly nested.
+        // Each hook has a separate activity for the call, and these activities are directly nested.
         while let Some(call) = next.filter(|activity| activity.kind == Kind::ModelCall) {
             let _ = call.first_chunk.set(Instant::now());
             next = call.outer.get().cloned().flatten();
@@ -301,7 +308,8 @@ impl Activity {
         self.started
     }
 
-    /// Returns the seconds until the first chunk of a model's response.
+    /// Returns the time until the first chunk of a model's response, in seconds. Returns `None` if no chunk has
+    /// arrived.
     pub(crate) fn first_chunk_after(&self) -> Option<f64> {
         let came = self.first_chunk.get()?;
         Some(came.saturating_duration_since(self.started).as_secs_f64())
@@ -312,22 +320,24 @@ impl Activity {
     }
 }
 
-/// Extends a span to now. An exported span ends where it was last current.
+/// Extends a span to now. The layer exports the time when a span was last entered as its end, so the span is entered
+/// once.
 pub(crate) fn extend_to_now(span: &Span) {
     span.in_scope(|| ());
 }
 
-/// Restores the previous run and operation, even after a panic.
+/// Restores the previous run and the previous operation of this thread when it is dropped, even after a panic.
 struct Restore(Current);
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        // The old value is dropped after the borrow ends. Dropping it may end a span, and its exporter may access
-        // `CURRENT`.
+        // The old value must be dropped after the borrow ends. Dropping it may end a span, and the span's exporter may
+        // access `CURRENT`.
         drop(CURRENT.replace(std::mem::take(&mut self.0)));
     }
 }
 
+/// Locks a mutex, even if an earlier holder of the lock panicked.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

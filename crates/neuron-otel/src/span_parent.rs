@@ -1,4 +1,4 @@
-//! Sampling decisions and parents of spans.
+//! Sampling and parents of new spans.
 
 use std::sync::Arc;
 
@@ -9,27 +9,29 @@ use tracing::Span;
 use crate::config::Config;
 use crate::run_state::RunState;
 
-/// Creates the span of an operation of a run.
+/// Creates the span of an operation as a child of the enclosing operation, or else of the run. Returns a disabled span
+/// if the trace is not sampled. `run` is `None` for an operation outside of runs.
 pub(crate) fn of_run(
     config: &Config,
     run: Option<&Arc<RunState>>,
     make: impl FnOnce() -> Span,
 ) -> Span {
-    // The run caches its sampling decision, so that the current context is not looked up.
+    // The run caches its sampling decision, which saves a lookup of the current context.
     if !config.unsampled && run.is_some_and(|run| run.is_unsampled()) {
         return Span::none();
     }
     child_of(run.and_then(RunState::parent), || unless_unsampled(config, make))
 }
 
-/// Returns `true` if a context belongs to an unsampled trace.
+/// Returns `true` if an OpenTelemetry context belongs to an unsampled trace.
 pub(crate) fn is_unsampled(context: &Context) -> bool {
     let span = context.span();
     let span_context = span.span_context();
     span_context.is_valid() && !span_context.is_sampled()
 }
 
-/// Creates a span, unless the current trace is not sampled. Its children would not be sampled either.
+/// Creates a span with `make`. Returns a disabled span if the current trace is not sampled, because a child of an
+/// unsampled span is not sampled either.
 pub(crate) fn unless_unsampled(config: &Config, make: impl FnOnce() -> Span) -> Span {
     let is_left_out = !config.unsampled && Context::map_current(is_unsampled);
     if is_left_out { Span::none() } else { make() }
@@ -38,8 +40,8 @@ pub(crate) fn unless_unsampled(config: &Config, make: impl FnOnce() -> Span) -> 
 /// Creates a span as a child of `parent`, or of the current span.
 fn child_of(parent: Option<Span>, make: impl FnOnce() -> Span) -> Span {
     match parent {
-        // The parent is entered and not set as `parent`. If it is disabled, the child then finds the OpenTelemetry
-        // context outside of any tracing span.
+        // The parent is entered instead of being set as `parent`. If the parent is disabled, the child then finds an
+        // OpenTelemetry context outside of any tracing span.
         Some(parent) => parent.in_scope(make),
         None => make(),
     }

@@ -1,4 +1,5 @@
-//! The span of an operation. It is current while the operation is polled, and ends in all cases.
+//! The scope of an operation with a span. The span is current while the operation is polled, and always ends with the
+//! operation.
 
 use std::sync::Arc;
 
@@ -9,23 +10,25 @@ use web_time::Instant;
 use crate::failure::Failure;
 use crate::run_state::{Activity, extend_to_now};
 
-/// The telemetry that is recorded at the end of an operation.
+/// Records the telemetry at the end of an operation.
 pub(crate) trait Recorder: Send + 'static {
     /// Records the result of the operation, and its duration in seconds.
     fn ended(self, span: &Span, ending: &Ending<'_>, seconds: f64);
 }
 
-/// The end of an operation.
+/// The way in which an operation ended.
 pub(crate) enum Ending<'a> {
+    /// The operation returned a result or an error.
     Outcome(Outcome<'a>),
-    /// The future was dropped.
+    /// The operation's future was dropped before it ended.
     Dropped,
     /// The operation panicked.
     Panicked,
 }
 
 impl Ending<'_> {
-    /// Returns the failure of an operation that has no result. `None` if it did not fail.
+    /// Returns the failure to record, or `None` if the operation did not fail. `captures` permits a description that
+    /// may quote content.
     pub(crate) fn failure(&self, captures: bool) -> Option<Failure> {
         match self {
             Self::Dropped => Some(Failure::dropped()),
@@ -35,7 +38,7 @@ impl Ending<'_> {
         }
     }
 
-    /// Returns `true` if the operation was abandoned while it waited.
+    /// Returns `true` if the operation was dropped or cancelled, or panicked. Its last poll may then be long ago.
     pub(crate) fn is_abandoned(&self) -> bool {
         match self {
             Self::Dropped | Self::Panicked => true,
@@ -47,38 +50,41 @@ impl Ending<'_> {
     }
 }
 
-/// The span of an operation, with its recorder.
+/// The scope of an operation. Enters the span for each poll, and calls the recorder at the end.
 pub(crate) struct SpanScope<W: Recorder> {
     span: Span,
     activity: Arc<Activity>,
+    /// Recorder of the operation. `None` after the end was recorded.
     work: Option<W>,
     polls: Polls,
 }
 
-/// The polls of an operation.
+/// Observes the polls of an operation.
 #[derive(Default)]
 pub(crate) struct Polls {
+    /// Time when the last poll returned.
     last: Option<Instant>,
-    /// Set if a poll began and did not return.
+    /// Set while the operation is polled, and after a poll that panicked.
     is_inside: bool,
 }
 
 impl Polls {
+    /// Runs one poll of the operation, and stores when the poll returned.
     pub(crate) fn around(&mut self, poll: impl FnOnce()) {
-        // Remains set if `poll` panics.
+        // If `poll` panics, the flag remains set.
         self.is_inside = true;
         poll();
         self.is_inside = false;
         self.last = Some(Instant::now());
     }
 
-    /// Returns the end of an operation that is dropped.
+    /// Returns the ending of an operation whose scope is dropped without an outcome.
     pub(crate) fn dropped(&self) -> Ending<'static> {
         if self.is_inside { Ending::Panicked } else { Ending::Dropped }
     }
 
-    /// Returns the end time of an operation and of its span. An exported span ends where it was last current, which is
-    /// its last poll. An operation that was abandoned while it waited, or that was never polled here, ends now.
+    /// Returns the end time of an operation and of its span. This is the time of the last poll, because an exported
+    /// span ends when it was last entered. An operation that was abandoned, or that was never polled here, ends now.
     pub(crate) fn ended(&self, ending: &Ending<'_>, span: &Span) -> Instant {
         match self.last.filter(|_| !ending.is_abandoned()) {
             Some(last) => last,
@@ -95,8 +101,9 @@ impl<W: Recorder> SpanScope<W> {
         Self { span, activity, work: Some(work), polls: Polls::default() }
     }
 
+    /// Records the end of the operation. Only the first call has an effect.
     fn conclude(&mut self, ending: &Ending<'_>) {
-        // `end` is followed by `drop`, which must not record again.
+        // `drop` runs after `end` and must not record the operation again.
         let Some(work) = self.work.take() else {
             return;
         };

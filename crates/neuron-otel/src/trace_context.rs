@@ -1,4 +1,4 @@
-//! Propagation of traces, for protocols that carry a trace context as text.
+//! Conversion between spans and W3C trace contexts, for protocols that send a trace context as text.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -9,13 +9,14 @@ use opentelemetry::{Context, global};
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-/// Returns the W3C trace context of the current span. `None` outside of a trace.
+/// Returns the W3C trace context of the current span. Returns `None` outside of a trace.
 ///
-/// The baggage comes from the application's [global propagator](global::set_text_map_propagator), if it has one.
+/// The baggage comes from the application's [global propagator](global::set_text_map_propagator). Without a propagator
+/// there is no baggage.
 ///
 /// # Example
 ///
-/// A client of MCP that propagates the trace to its server:
+/// To propagate the trace from an MCP client to its server, call
 /// `McpClientBuilder::trace_context(neuron_otel::current_trace_context)`.
 #[must_use]
 pub fn current_trace_context() -> Option<TraceContext> {
@@ -42,18 +43,19 @@ pub fn current_trace_context() -> Option<TraceContext> {
     Some(trace_context)
 }
 
-/// Sets the remote parent of a span. An invalid trace context is ignored, as the W3C specification demands, so that the
-/// span begins a trace of its own.
+/// Sets the remote parent of a span. If the trace context is invalid, the span begins a new trace, as the W3C
+/// specification requires.
 ///
-/// Call it before the span is first entered. Later it has no effect. The baggage is not propagated.
+/// Call this function before the span is first entered. A later call has no effect. The baggage is not propagated.
 pub fn set_trace_parent(span: &Span, parent: &TraceContext) {
     if let Some(span_context) = parse(parent) {
-        // A disabled span cannot have a parent.
+        // A disabled span cannot have a parent, so the error is ignored.
         let _ = span.set_parent(Context::current().with_remote_span_context(span_context));
     }
 }
 
-/// Parses `00-<trace id>-<span id>-<flags>`. Of later versions, only the common part is parsed.
+/// Parses the text `00-<trace id>-<span id>-<flags>`. Ignores the additional fields of later versions. Returns `None`
+/// if the text is invalid.
 fn parse(context: &TraceContext) -> Option<SpanContext> {
     let mut parts = context.traceparent.trim().split('-');
     let (version, trace_id) = (parts.next()?, parts.next()?);
@@ -96,7 +98,7 @@ mod tests {
         assert_eq!(span_context.span_id().to_string(), SPAN);
         assert!(span_context.is_sampled() && span_context.is_remote());
         assert!(!parsed(&format!("00-{TRACE}-{SPAN}-00")).unwrap().is_sampled());
-        // Unknown flags.
+        // Unknown flags are ignored.
         assert!(parsed(&format!("00-{TRACE}-{SPAN}-ff")).unwrap().is_sampled());
         // Later versions may append fields.
         assert!(parsed(&format!("01-{TRACE}-{SPAN}-01-more")).is_some());

@@ -1,4 +1,4 @@
-//! Beta features of requests, for the `anthropic-beta` header.
+//! Names of beta features for the `anthropic-beta` header of a request.
 //!
 //! <https://platform.claude.com/docs/en/api/beta-headers>
 
@@ -8,19 +8,20 @@ use serde_json::Value;
 use crate::fallback::is_fallback;
 use crate::request::{PROVIDER, SUMMARIZE};
 
-/// Compaction of long conversations, and its blocks.
+/// Name of the beta feature for automatic compaction of long conversations, and for compaction blocks.
 const COMPACTION: &str = "compact-2026-01-12";
 
-/// Compaction on request.
+/// Name of the beta feature for compaction that a request asks for.
 const COMPACTION_NOW: &str = "compact-2026-09-04";
 
-/// Fallback to another model if the first one declines, and its blocks.
+/// Name of the beta feature for a fallback to another model if the first model declines, and for fallback blocks.
 const FALLBACK: &str = "server-side-fallback-2026-07-01";
 
-/// All other context edits.
+/// Name of the beta feature for all context edits except compaction.
 const CONTEXT_MANAGEMENT: &str = "context-management-2025-06-27";
 
-/// Beta fields of the body, as JSON pointers.
+/// Fields of the request body that need a beta feature. Each pair is a JSON pointer to the field and the name of the
+/// feature.
 const FIELDS: &[(&str, &str)] = &[
     ("/compaction", COMPACTION_NOW),
     ("/container/skills", "skills-2025-10-02"),
@@ -31,7 +32,8 @@ const FIELDS: &[(&str, &str)] = &[
     ("/thread", "message-threads-2026-08-12"),
 ];
 
-/// Returns the names of the beta features that a request uses, including those in `extra`.
+/// Returns the names of the beta features that a request needs, including features that `extra` uses. The names are
+/// sorted, and no name is repeated.
 pub(crate) fn of(request: RequestRef<'_>) -> Vec<&'static str> {
     let mut needed = Vec::new();
     for edit in request.context_management.iter().flat_map(|management| &management.edits) {
@@ -48,7 +50,7 @@ pub(crate) fn of(request: RequestRef<'_>) -> Vec<&'static str> {
         let kinds = edits.into_iter().flatten().filter_map(|edit| edit.get("type")?.as_str());
         needed.extend(kinds.map(of_edit));
     }
-    // Blocks of a beta feature need its header too, even if the request does not use the feature.
+    // The API also requires the name of a feature if an earlier response contains a block of this feature.
     let mut blocks = request.messages.iter().flat_map(|message| &message.content);
     if blocks.clone().any(is_compaction) && !needed.contains(&COMPACTION_NOW) {
         needed.push(COMPACTION);
@@ -62,6 +64,7 @@ pub(crate) fn of(request: RequestRef<'_>) -> Vec<&'static str> {
     needed
 }
 
+/// Returns the name of the beta feature for a context edit of type `kind`.
 fn of_edit(kind: &str) -> &'static str {
     match kind {
         SUMMARIZE => COMPACTION_NOW,
@@ -70,6 +73,7 @@ fn of_edit(kind: &str) -> &'static str {
     }
 }
 
+/// Returns `true` if the block will be sent as a compaction block.
 fn is_compaction(block: &ContentBlock) -> bool {
     match block {
         ContentBlock::Compaction { .. } => true,

@@ -1,4 +1,4 @@
-//! The client, with its settings and headers.
+//! The client [`Anthropic`], its settings, and the HTTP headers of its requests.
 
 use std::time::Duration;
 
@@ -15,24 +15,26 @@ use crate::request::{self, PROVIDER, Settings};
 use crate::stream::MessageDecoder;
 use crate::{error, response};
 
-/// With thinking, the API accepts only the tool choices `auto` and `none`. These models think by default.
+/// The requests in which the API accepts a forced tool call. While a model thinks, the API accepts only the tool
+/// choices `auto` and `none`. The listed models think by default.
 ///
 /// <https://platform.claude.com/docs/en/build-with-claude/extended-thinking>
 const FORCED_CALLS: ForcedCalls =
     ForcedCalls::NotWhileThinking { thinking_models: &["claude-sonnet-5", "claude-opus-5"] };
 
-/// The default model of requests.
+/// Name of the default model of requests.
 ///
-/// This model supports every feature that neuron offers (sampling, forced tools, compaction), which the newest models
-/// do not. Models are retired, so set [`Anthropic::model`] in production.
+/// The model supports every feature that neuron offers. The newest models support neither sampling parameters nor
+/// forced tool calls nor compaction. Anthropic retires models after some time, so choose a model with
+/// [`Anthropic::model`] in production.
 pub const DEFAULT_MODEL: &str = CLAUDE_SONNET_4_6;
 
-/// The default maximum number of output tokens. The API requires a number.
+/// Default maximum number of output tokens of a response. The API requires a maximum in each request.
 pub const DEFAULT_MAX_TOKENS: usize = 8192;
 
 const DEFAULT_BASE_URL: &str = "https://api.anthropic.com";
 
-/// This API version accepts sampling parameters. Later versions reject them.
+/// Default of the `anthropic-version` header. This version accepts sampling parameters, and later versions reject them.
 const DEFAULT_API_VERSION: &str = "2023-06-01";
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -41,7 +43,7 @@ const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 
 /// A client of Anthropic's Messages API.
 ///
-/// Clones share the connections. `Debug` does not show the key.
+/// Clones share the connections. The `Debug` output does not contain the API key.
 ///
 /// # Example
 ///
@@ -59,13 +61,16 @@ pub struct Anthropic {
     endpoint: Endpoint,
     model: String,
     api_version: String,
+    /// Names that the caller added to the `anthropic-beta` header.
     betas: Vec<String>,
+    /// Maximum number of output tokens of a request that sets no maximum.
     max_tokens: usize,
+    /// Set if each request has a cache breakpoint at the end of the conversation.
     cache: Option<CacheControl>,
 }
 
 impl Anthropic {
-    /// Creates a client with an API key.
+    /// Creates a client that authenticates with `api_key`.
     pub fn new(api_key: impl Into<String>) -> Self {
         Self {
             endpoint: Endpoint::new(DEFAULT_BASE_URL, Secret::new(api_key)),
@@ -77,11 +82,11 @@ impl Anthropic {
         }
     }
 
-    /// Creates a client with the key in `ANTHROPIC_API_KEY`.
+    /// Creates a client with the API key in the environment variable `ANTHROPIC_API_KEY`.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Authentication`] if the variable is not set or empty.
+    /// [`ProviderError::Authentication`] if the variable is not set or is empty.
     pub fn from_env() -> Result<Self, ProviderError> {
         Self::from_key(std::env::var("ANTHROPIC_API_KEY").ok())
     }
@@ -95,48 +100,50 @@ impl Anthropic {
         }
     }
 
-    /// Sets the default model of requests. Default: [`DEFAULT_MODEL`].
+    /// Sets the model of requests that do not name a model themselves. Default: [`DEFAULT_MODEL`].
     #[must_use]
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = model.into();
         self
     }
 
-    /// Sets the base URL, for proxies and tests. The URL may end with a slash or with `/v1`. Default:
-    /// `https://api.anthropic.com`.
+    /// Sets the base URL, for example of a proxy or of a test server. The URL may end with a slash or with `/v1`.
+    /// Default: `https://api.anthropic.com`.
     #[must_use]
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.endpoint = self.endpoint.with_base_url(url);
         self
     }
 
-    /// Sets the `anthropic-version` header. Default: `2023-06-01`, which accepts sampling parameters. `2026-10-21`
-    /// rejects them.
+    /// Sets the value of the `anthropic-version` header. The default, `2023-06-01`, accepts sampling parameters. The
+    /// version `2026-10-21` rejects sampling parameters.
     #[must_use]
     pub fn api_version(mut self, version: impl Into<String>) -> Self {
         self.api_version = version.into();
         self
     }
 
-    /// Adds a name to the `anthropic-beta` header of every request. Names that a request needs are added automatically.
+    /// Adds the name of a beta feature to the `anthropic-beta` header of every request. The client adds the names of
+    /// the features that a request uses automatically.
     #[must_use]
     pub fn beta(mut self, name: impl Into<String>) -> Self {
         self.betas.push(name.into());
         self
     }
 
-    /// Sets the default maximum number of output tokens. A thinking budget is added to it. Default:
-    /// [`DEFAULT_MAX_TOKENS`].
+    /// Sets the maximum number of output tokens of requests that set no maximum themselves. If such a request has a
+    /// thinking budget, the budget is added to the maximum. Default: [`DEFAULT_MAX_TOKENS`].
     #[must_use]
     pub fn max_tokens(mut self, max_tokens: usize) -> Self {
         self.max_tokens = max_tokens;
         self
     }
 
-    /// Sets a cache breakpoint at the end of the conversation. Each request then reads the prefix that the previous
-    /// request cached, and caches the new messages. By default only system prompts and tools have breakpoints. The API
-    /// puts the breakpoint on the last block that supports it, so the bytes of messages do not change from turn to
-    /// turn.
+    /// Adds a cache breakpoint at the end of the conversation to every request.
+    ///
+    /// Each request then reads the prefix that the previous request cached, and caches the new messages. By default
+    /// only system prompts and tools have breakpoints. The API itself selects the last block that supports a
+    /// breakpoint. The JSON of the messages therefore does not change from turn to turn.
     ///
     /// # Example
     ///
@@ -154,38 +161,41 @@ impl Anthropic {
         self
     }
 
-    /// Sends requests with a client of your own, for example for an explicit proxy or for certificates that the
-    /// operating system does not trust. With the feature `reqwest` it may be a `reqwest::Client`. Turn redirects off,
-    /// because they may send the key to another server. See [`Endpoint::with_client`].
+    /// Sets the HTTP client that sends the requests, for example with an explicit proxy or with certificates that the
+    /// operating system does not trust. With the feature `reqwest`, `client` may be a `reqwest::Client`. Turn off
+    /// redirects in the HTTP client, because a redirect may send the API key to another server. See
+    /// [`Endpoint::with_client`].
     #[must_use]
     pub fn http_client(mut self, client: impl Into<HttpClient>) -> Self {
         self.endpoint = self.endpoint.with_client(client);
         self
     }
 
-    /// Sets the timeout for a connection, including TLS. Default: 10 seconds. On wasm the browser decides.
+    /// Sets the timeout for opening a connection, including the TLS handshake. Default: 10 seconds. Has no effect on
+    /// wasm, where the browser opens connections, or with an [HTTP client of your own](Self::http_client).
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.endpoint = self.endpoint.with_connect_timeout(timeout);
         self
     }
 
-    /// Sets the timeout for a whole response, or for the beginning of a stream. Default: 10 minutes. On wasm the
-    /// browser decides.
+    /// Sets the timeout for a whole response or, if the response is streamed, for the beginning of the stream. Default:
+    /// 10 minutes. Has no effect on wasm, where the browser limits requests.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.endpoint = self.endpoint.with_timeout(timeout);
         self
     }
 
-    /// Sets the timeout between two chunks of a stream. Default: 2 minutes. The API sends a `ping` more often. On wasm
-    /// there is no limit.
+    /// Sets the timeout between two chunks of a stream. Default: 2 minutes, which is longer than the interval between
+    /// the API's `ping` events. Has no effect on wasm.
     #[must_use]
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.endpoint = self.endpoint.with_idle_timeout(timeout);
         self
     }
 
+    /// Sends a request and returns the reply. A status that is not a success becomes an error.
     async fn post(&self, request: RequestRef<'_>, stream: bool) -> Result<Reply, ProviderError> {
         let settings = Settings {
             model: &self.model,
@@ -197,13 +207,16 @@ impl Anthropic {
         self.endpoint.post("v1/messages", headers, body, Rejection::error).await
     }
 
+    /// Sends a request and parses the whole response.
     async fn whole(&self, request: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> {
         let reply = self.post(request, false).await?;
         reply.answer(|body| response::read(body, self.endpoint.secret())).await
     }
 
+    /// Sends a request and returns the stream of its response.
     async fn streamed(&self, request: RequestRef<'_>) -> Result<StreamHandle, ProviderError> {
         let body = self.post(request, true).await?;
+        // Some proxies send a JSON error with a successful status instead of a stream.
         let body = body.stream(&["text/event-stream"], error::find_in).await?;
         let secret = self.endpoint.secret().clone();
         Ok(AnswerStream::new(body, MessageDecoder::default(), secret).into())
@@ -214,7 +227,7 @@ impl Anthropic {
         headers.insert(API_KEY, self.endpoint.secret().header("")?);
         headers.insert(API_VERSION, header_value("anthropic-version", &self.api_version)?);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        // The names of the client come first, and each name is sent once.
+        // Names that the caller added come first. No name is sent twice.
         let mut names: Vec<&str> = self.betas.iter().map(String::as_str).collect();
         for needed in betas::of(request) {
             if !names.contains(&needed) {

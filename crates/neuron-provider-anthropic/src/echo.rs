@@ -1,6 +1,6 @@
 //! Serialisation of blocks of earlier responses for the next request.
 //!
-//! A block is sent as it was received, except for fields that only responses have.
+//! A block is sent back unchanged, except for fields that the API accepts only in responses.
 
 use neuron_http::ObjectInput;
 use neuron_types::ContentBlock;
@@ -8,15 +8,16 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-/// A block of an earlier response.
+/// A raw block of an earlier response, serialised for the next request.
 pub(crate) struct Echo<'a> {
     json: &'a Value,
-    /// The arguments of a tool call, if its JSON has no object for them.
+    /// Set if the block is a tool call whose `input` is not an object. The arguments are then serialised as an object,
+    /// because the API requires one.
     input: Option<ObjectInput<'a>>,
 }
 
 impl<'a> Echo<'a> {
-    /// Wraps a raw block and its JSON.
+    /// Wraps the raw block `block`, whose JSON is `json`.
     pub(crate) fn new(block: &'a ContentBlock, json: &'a Value) -> Self {
         let call = block.as_tool_use().filter(|_| !json.get("input").is_some_and(Value::is_object));
         Self { json, input: call.map(|call| ObjectInput(call.input)) }
@@ -45,10 +46,10 @@ impl Serialize for Echo<'_> {
     }
 }
 
-/// The citations of a text, without `file_id`.
+/// The citations of a text block, serialised without their `file_id`.
 ///
-/// Only responses have that field (<https://platform.claude.com/docs/en/api/messages>, compare `CitationCharLocation`
-/// and `CitationCharLocationParam`).
+/// The API accepts `file_id` only in responses. <https://platform.claude.com/docs/en/api/messages> shows this in the
+/// types `CitationCharLocation` and `CitationCharLocationParam`.
 struct Citations<'a>(&'a [Value]);
 
 impl Serialize for Citations<'_> {
@@ -68,6 +69,7 @@ impl Serialize for Citation<'_> {
     }
 }
 
+/// Returns the fields of a citation except `file_id`.
 fn without_file(fields: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
     fields.iter().filter(|(key, _)| *key != "file_id")
 }

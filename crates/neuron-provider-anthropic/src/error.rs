@@ -1,18 +1,19 @@
-//! Conversion of the API's errors.
+//! Conversion of errors that a server sends with a successful status.
 //!
 //! <https://platform.claude.com/docs/en/api/errors>
 //!
-//! [`neuron_http`] parses and classifies the errors of all compatible servers.
+//! [`neuron_http`] converts rejected requests, whose status is not a success.
 
 pub(crate) use neuron_http::VendorError as ApiError;
 use neuron_types::ProviderError;
 
-/// Converts an `error` event within a stream, whose status was a success.
+/// Converts an `error` event of a stream. The event arrives after a successful status.
 pub(crate) fn from_event(error: &ApiError, request_id: Option<&str>) -> ProviderError {
     error.within("the stream", request_id, ProviderError::StreamError)
 }
 
-/// Finds an error in the place of a response. Proxies send errors with a successful status.
+/// Returns the error in the body of a response whose status was a success, as some proxies send it. Returns `None` if
+/// the body is not an error.
 pub(crate) fn find_in(body: &[u8]) -> Option<ProviderError> {
     let error = ApiError::find_in(body)?;
     Some(error.within("the answer", error.request_id(), ProviderError::StreamError))
@@ -85,14 +86,14 @@ mod tests {
             let error = from_event(&serde_json::from_str(&json).unwrap(), None);
             assert_eq!(error.kind(), "ContextWindowExceeded");
         }
-        // The name of a tool in another error.
+        // An error about a tool's name contains similar words, but is not an overflow.
         let other =
             r#"{"error":{"type":"invalid_request_error","message":"tools.0: name is too long"}}"#;
         let text = "invalid request: 400 invalid_request_error: tools.0: name is too long (request id req_h)";
         check(400, other, "InvalidRequest", text);
     }
 
-    /// Servers with this API in front of other models use other formats and other words.
+    /// Servers that offer this API for other models send errors in other formats and with other words.
     #[test]
     fn error_formats_of_compatible_servers_are_parsed() {
         for (vendor, status, body, class) in [

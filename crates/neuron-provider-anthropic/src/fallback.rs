@@ -1,8 +1,8 @@
-//! Responses in which the API changed the model because the first one declined.
+//! Responses in which a second model continued after the first model declined.
 //!
 //! <https://platform.claude.com/docs/en/build-with-claude/refusals-and-fallback>
 //!
-//! A `fallback` block separates the output of the two models.
+//! A block of type `fallback` separates the blocks of the two models.
 
 use std::collections::HashSet;
 
@@ -11,23 +11,24 @@ use serde_json::{Map, Value};
 
 use crate::request::PROVIDER;
 
-/// Type of the block.
+/// Type of the block that separates the output of two models.
 const FALLBACK: &str = "fallback";
 
+/// Returns `true` if the block is a `fallback` block.
 pub(crate) fn is_fallback(block: &ContentBlock) -> bool {
     kind(block) == Some(FALLBACK)
 }
 
-/// Returns the model that continues after a `fallback` block. `None` for other blocks.
+/// Returns the name of the model that continues after a `fallback` block. Returns `None` for a block of another type.
 pub(crate) fn next_model(block: &Map<String, Value>) -> Option<&str> {
     let is_fallback = block.get("type").is_some_and(|kind| kind == FALLBACK);
     is_fallback.then_some(block)?.get("to")?.get("model")?.as_str()
 }
 
-/// Removes the blocks of abandoned attempts that the API rejects in the next request.
+/// Removes the blocks of models that declined, if the API rejects these blocks in the next request.
 ///
-/// These are reasoning, tool calls, and server tool calls without a result, if they precede the last `fallback` block.
-/// The tool calls must not run either.
+/// Removed are reasoning, tool calls, and server tool calls without a result, if a `fallback` block follows them. The
+/// removed tool calls must not run either.
 pub(crate) fn without_abandoned(content: &mut Vec<ContentBlock>) {
     let Some(last) = content.iter().rposition(is_fallback) else {
         return;
@@ -35,13 +36,15 @@ pub(crate) fn without_abandoned(content: &mut Vec<ContentBlock>) {
     let results = content.iter().filter_map(|block| text(block, "tool_use_id"));
     let answered: HashSet<String> = results.map(str::to_owned).collect();
     let mut index = 0;
-    // Later blocks belong to the model that generated the response.
+    // The blocks after the last `fallback` block belong to the model that generated the response.
     content.retain(|block| {
         index += 1;
         index > last || !is_abandoned(block, &answered)
     });
 }
 
+/// Returns `true` if the API rejects this block of a model that declined. `answered` contains the ids of the calls that
+/// have a result.
 fn is_abandoned(block: &ContentBlock, answered: &HashSet<String>) -> bool {
     match block {
         ContentBlock::Thinking { .. }
@@ -57,11 +60,13 @@ fn is_abandoned(block: &ContentBlock, answered: &HashSet<String>) -> bool {
     }
 }
 
-/// Returns the type of a raw block.
+/// Returns the type of a raw block of this API, or `None` for any other block.
 fn kind(block: &ContentBlock) -> Option<&str> {
     text(block, "type")
 }
 
+/// Returns the text of the field `key` in a raw block of this API. Returns `None` for any other block, and if the field
+/// is missing or is not a text.
 fn text<'b>(block: &'b ContentBlock, key: &str) -> Option<&'b str> {
     match block {
         ContentBlock::Raw { provider, json, .. } if provider == PROVIDER => json.get(key)?.as_str(),

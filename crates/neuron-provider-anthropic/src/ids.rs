@@ -1,8 +1,10 @@
-//! Ids of tool calls. The API requires unique ids of letters, digits, `_` and `-`.
+//! Ids of tool calls. The API requires ids that are unique in the conversation and consist of letters, digits, `_` and
+//! `-`.
 //!
-//! Other vendors guarantee neither. `functions.look:0` is a valid id there, and some servers restart numbering in every
-//! response. A conversation may begin with another vendor and continue here. Compatible servers may omit ids or repeat
-//! them within a response ([`ResponseIds`]).
+//! A conversation may begin with another vendor and continue here, and other vendors guarantee neither. Some accept
+//! `functions.look:0` as an id, and some restart the numbering of ids in every response. [`Ids`] replaces such ids in
+//! requests. Compatible servers may omit ids, or repeat them within a response. [`ResponseIds`] replaces such ids in
+//! responses.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -12,17 +14,19 @@ use serde_json::{Map, Value};
 
 use crate::request::PROVIDER;
 
-/// The mapping from ids in the conversation to ids that are sent. An id depends only on earlier messages, so that the
-/// bytes of a growing conversation are stable.
+/// The mapping from call ids in the conversation to call ids in the request. The id of a call depends only on earlier
+/// messages, so the JSON of a message stays the same while the conversation grows.
 pub(crate) struct Ids<'a> {
+    /// All ids that the request contains so far.
     sent: HashSet<Cow<'a, str>>,
-    /// Replacements of ids that are invalid or that another call has.
+    /// Replacements of ids that are invalid or that an earlier call has.
     renamed: HashMap<&'a str, String>,
-    /// The next suffix for a repeated id.
+    /// Last number that was appended to a repeated id.
     numbers: HashMap<Cow<'a, str>, usize>,
 }
 
 impl<'a> Ids<'a> {
+    /// Creates an empty mapping with room for the calls in `messages`.
     pub(crate) fn new(messages: &[Message]) -> Self {
         let calls = messages.iter().flat_map(Message::tool_uses).count();
         Self {
@@ -32,18 +36,19 @@ impl<'a> Ids<'a> {
         }
     }
 
-    /// Moves to the calls of the next message. Tool results refer to the calls of the current message.
+    /// Assigns ids to the tool calls of the next message. Call this for every message in order. Tool results refer to
+    /// the latest call with their id.
     pub(crate) fn enter_message(&mut self, message: &'a Message) {
         for block in &message.content {
             let Some(call) = block.as_tool_use() else {
                 continue;
             };
             let id = match block {
-                // The API generated this id, so it is valid.
+                // Anthropic's API generated this id, so the id is valid.
                 ContentBlock::Raw { provider, .. } if provider == PROVIDER => call.id.into(),
                 _ => self.unique(allowed(call.id)),
             };
-            // An id that is sent unchanged ends an earlier replacement of the same id.
+            // Later results refer to this call, so an earlier replacement of the same id no longer applies.
             match &id {
                 Cow::Borrowed(_) => drop(self.renamed.remove(call.id)),
                 Cow::Owned(id) => drop(self.renamed.insert(call.id, id.clone())),
@@ -52,11 +57,12 @@ impl<'a> Ids<'a> {
         }
     }
 
-    /// Returns the id that is sent for `id`.
+    /// Returns the id that the request contains instead of `id`, or `id` itself if it is not replaced.
     pub(crate) fn of<'i>(&'i self, id: &'i str) -> &'i str {
         self.renamed.get(id).map_or(id, String::as_str)
     }
 
+    /// Returns `id`, with a number appended if an earlier call has the same id.
     fn unique(&mut self, id: Cow<'a, str>) -> Cow<'a, str> {
         if !self.sent.contains(&id) {
             return id;
@@ -72,16 +78,18 @@ impl<'a> Ids<'a> {
     }
 }
 
-/// The ids of the tool calls of one response.
+/// The ids of all tool calls of one response. Ensures that they differ.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseIds {
     given: HashSet<String>,
 }
 
 impl ResponseIds {
-    /// Replaces the id of a tool call if it is empty or an earlier call of the response has it.
+    /// Replaces the id of a tool call if the id is empty, or if an earlier call of the response has the same id. Does
+    /// not change any other block.
     ///
-    /// A streamed response gets the same ids as a whole response.
+    /// The new id depends on `message_id` and the number of earlier calls. A response therefore has the same ids
+    /// whether it is streamed or not.
     pub(crate) fn complete(&mut self, block: &mut Map<String, Value>, message_id: &str) {
         let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default();
         if text("type") != "tool_use" {
@@ -105,6 +113,7 @@ impl ResponseIds {
     }
 }
 
+/// Returns an id with `_` in place of each character that the API rejects.
 fn allowed(id: &str) -> Cow<'_, str> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if id.chars().all(is_allowed) {

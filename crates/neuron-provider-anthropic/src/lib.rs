@@ -21,21 +21,22 @@
 //!
 //! # Mapping
 //!
-//! - Unknown blocks, and known blocks with unknown fields (such as a text with citations), are kept as
-//!   [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw). They are sent back unchanged, except for the `file_id` of
-//!   citations, which requests do not have.
-//! - After a [server-side fallback](https://platform.claude.com/docs/en/build-with-claude/refusals-and-fallback) the
-//!   response names the model that generated it. Its message omits reasoning and tool calls of the model that declined,
-//!   because they must neither run nor be sent back. A stream may have emitted them.
+//! - A block of an unknown type, or with unknown fields (such as a text with citations), is kept as
+//!   [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw). Such a block is sent back unchanged, except for the
+//!   `file_id` of citations, which the API accepts only in responses.
+//! - With [server-side fallbacks](https://platform.claude.com/docs/en/build-with-claude/refusals-and-fallback), another
+//!   model may continue a response that the first model declined. The response then names the model that continued. Its
+//!   message omits the first model's reasoning and tool calls, because the calls must not run and neither may be sent
+//!   back. A stream may have emitted them already.
 //! - A tool call gets a new id if it has none, or if an earlier call of the response has the same id.
-//! - [`TokenUsage::input_tokens`](neuron_types::TokenUsage::input_tokens) includes cached tokens. The API reports them
+//! - [`TokenUsage::input_tokens`](neuron_types::TokenUsage::input_tokens) includes cached tokens, which the API reports
 //!   separately.
 //! - [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) is merged recursively into the body, and its
-//!   `tools` are appended. Use it for the vendor's own tools.
+//!   `tools` are appended to the tools of the request. Use `extra` for Anthropic's own tools.
 //! - System messages at the beginning of the conversation are added to the system prompt. Later system messages keep
 //!   their position.
-//! - A stream that ends before its stop reason is an error and never a short response. A connection that breaks before
-//!   `message_stop` is an error too.
+//! - A stream that ends before its stop reason is an error and never a short response. A broken connection before the
+//!   event `message_stop` is an error too.
 //! - The provider does not retry. [`ProviderError::is_retryable`](neuron_types::ProviderError::is_retryable) returns
 //!   `true` for errors that may be retried.
 //!
@@ -75,6 +76,7 @@ pub mod models;
 pub mod wire;
 
 pub use client::{Anthropic, DEFAULT_MAX_TOKENS, DEFAULT_MODEL};
-/// The messages, requests, traits and errors in the API of this crate, under their names in the crate `neuron`. The
-/// whole crate is re-exported, because a list of names would miss those of later versions.
+/// The crate `neuron-types`, with the messages, requests, traits and errors in this crate's API. The crate `neuron` has
+/// the same items under the same names. The whole crate is re-exported, because a list of names would miss items of
+/// later versions.
 pub use neuron_types as types;

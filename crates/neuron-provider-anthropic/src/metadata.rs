@@ -1,4 +1,4 @@
-//! Metadata of a response, and the container that is sent back.
+//! Metadata of a response, and the code execution container of the next request.
 
 use chrono::{DateTime, Utc};
 use neuron_http::or_default;
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::response::WireUsage;
 
-/// Metadata fields of a whole message. In a stream they arrive with the stop reason.
+/// The metadata fields of a response. In a stream they arrive together with the stop reason.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct WireMetadata {
-    // A value of another type must not fail the response.
+    // A value of another type must not make the whole response fail.
     #[serde(deserialize_with = "or_default")]
     stop_sequence: Option<String>,
     stop_details: Option<Value>,
@@ -20,13 +20,14 @@ pub(crate) struct WireMetadata {
 }
 
 impl WireMetadata {
-    /// Merges the metadata of a later event.
+    /// Merges the metadata of a later event. A later value replaces an earlier value of the same field.
     pub(crate) fn update(&mut self, later: Self) {
         self.stop_sequence = later.stop_sequence.or(self.stop_sequence.take());
         self.stop_details = later.stop_details.or(self.stop_details.take());
         self.container = later.container.or(self.container.take());
     }
 
+    /// Combines these fields with the service tier and the uses of server tools, which are moved out of `usage`.
     pub(crate) fn into_metadata(self, usage: &mut WireUsage) -> AnswerMetadata {
         let mut metadata = AnswerMetadata::default();
         metadata.stop_sequence = self.stop_sequence;
@@ -40,20 +41,22 @@ impl WireMetadata {
     }
 }
 
-/// Returns the container of the last response. `None` if it has expired or the request has no code execution tool.
+/// Returns the code execution container of the last response, for the next request. Returns `None` if the container has
+/// expired, or if the request has no code execution tool.
 ///
-/// A code execution that waits for a tool result continues in its container. The API rejects the result with 400 if the
-/// request does not name the container.
+/// A code execution may wait for the result of a tool and then continue in the same container. The API rejects the tool
+/// result with status 400 if the request does not name the container.
+///
 /// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/programmatic-tool-calling>
 ///
-/// The result is an object if `extra` adds fields to it, and otherwise the container's id.
+/// The returned value is the container's id. It is an object with the id if `extra` adds fields to the container.
 pub(crate) fn container(request: RequestRef<'_>) -> Option<Value> {
     let tools = request.extra?.get("tools")?.as_array()?;
-    // Other servers and agents do not use the container.
+    // A history from another server or agent may name a container that this request cannot use.
     tools.iter().find(|tool| text_of(tool, "type").starts_with("code_execution"))?;
     let is_answer = |message: &&Message| message.role == Role::Assistant;
     let container = request.messages.iter().rfind(is_answer)?.metadata()?.container?;
-    // A container without a valid expiry is sent, and the API decides.
+    // If the expiry is missing or invalid, the container is sent and the API decides.
     let expiry = DateTime::parse_from_rfc3339(text_of(&container, "expires_at"));
     if expiry.is_ok_and(|expiry| expiry < Utc::now()) {
         return None;
@@ -64,6 +67,7 @@ pub(crate) fn container(request: RequestRef<'_>) -> Option<Value> {
     Some(if adds_fields { json!({ "id": id }) } else { id.clone() })
 }
 
+/// Returns the text of the field `key`, or an empty text if the field is missing or is not a text.
 fn text_of<'v>(value: &'v Value, key: &str) -> &'v str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
@@ -78,7 +82,8 @@ mod tests {
     use super::*;
     use crate::wire;
 
-    /// A text block with a citation, as in <https://platform.claude.com/docs/en/build-with-claude/citations>.
+    /// Returns a text block with a citation. Its format is documented in
+    /// <https://platform.claude.com/docs/en/build-with-claude/citations>.
     fn cited() -> Value {
         json!({ "type": "text", "text": "Yes.", "citations": [source()] })
     }
@@ -87,7 +92,7 @@ mod tests {
         json!({ "type": "web_search_result_location", "url": "https://example.com", "title": "T" })
     }
 
-    /// A container, as in
+    /// Returns a container with this expiry. Its format is documented in
     /// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/code-execution-tool#container-reuse>.
     fn own_container(expiry: &str) -> Value {
         json!({ "id": "container_1", "expires_at": expiry })
@@ -166,7 +171,8 @@ mod tests {
         }
     }
 
-    /// Returns the container that is sent after a response with a container.
+    /// Returns the field `container` of the request after a response with `container`. `own` is the caller's field
+    /// `container` in `extra`.
     fn sent(container: Value, own: Option<Value>) -> Value {
         let mut extra =
             json!({ "tools": [{ "type": "code_execution_20260521", "name": "code_execution" }] });

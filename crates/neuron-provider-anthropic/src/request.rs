@@ -1,7 +1,7 @@
-//! Serialisation of requests, from the borrowed request.
+//! Serialisation of requests.
 //!
-//! Equal requests have equal bytes. `messages` comes last, so that between compactions the body of a turn begins with
-//! the bytes of the previous turn, as prompt caches need.
+//! Equal requests are serialised to equal bytes. `messages` is the last field, so that the body of each turn begins
+//! with the same bytes as the body of the previous turn, unless a compaction came between. Prompt caches need this.
 
 use std::borrow::Cow;
 use std::ops::Not;
@@ -20,10 +20,11 @@ use crate::echo::Echo;
 use crate::ids::Ids;
 use crate::metadata;
 
-/// Name of the provider in [`ContentBlock::Raw`] and in telemetry.
+/// Name of Anthropic in telemetry, and name of the API's JSON format in a [`ContentBlock::Raw`].
 pub(crate) const PROVIDER: &str = "anthropic";
 
-/// The edit that requests an immediate summary of the conversation. The API has a separate field for it.
+/// Type of the context edit that requests an immediate summary of the conversation. The API has a separate request
+/// field for this edit.
 pub(crate) const SUMMARIZE: &str = "summarize";
 
 /// The settings of the client that affect requests.
@@ -31,15 +32,16 @@ pub(crate) const SUMMARIZE: &str = "summarize";
 pub(crate) struct Settings<'a> {
     pub(crate) model: &'a str,
     pub(crate) max_tokens: usize,
-    /// Sets a cache breakpoint at the end of the conversation.
+    /// Cache breakpoint at the end of the conversation, if the client sets one.
     pub(crate) cache: Option<&'a CacheControl>,
 }
 
-/// Serialises a request.
+/// Serialises a request. `stream` requests a streamed response.
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] for content that the API cannot express.
+/// [`ProviderError::InvalidRequest`] if the request has content or a setting that the API cannot express, or if its
+/// `extra` is not an object or sets `stream`.
 pub(crate) fn write(
     request: RequestRef<'_>,
     settings: Settings<'_>,
@@ -50,7 +52,7 @@ pub(crate) fn write(
             "Anthropic has no free JSON mode: use ResponseFormat::JsonSchema".into(),
         ));
     }
-    // The API has separate fields for both, and rejects a request with both.
+    // The API has separate fields for an immediate summary and for rules, and rejects a request with both fields.
     if edits(request).any(is_summarize) && edits(request).count() > 1 {
         return Err(ProviderError::InvalidRequest(
             "the API summarises on request (`summarize`) or edits by rules, not both at once"
@@ -72,6 +74,7 @@ fn write_fields(
     };
     fields.entry("model", model)?;
     fields.entry("max_tokens", &max_tokens(request, settings))?;
+    // False is the API's default, so `stream` is omitted unless it is true.
     fields.some("stream", stream.then_some(true))?;
     fields.some("temperature", request.temperature.map(Shortest))?;
     fields.some("top_p", request.top_p.map(Shortest))?;
@@ -87,6 +90,8 @@ fn write_fields(
             fields.entry("context_management", &edits)?;
         }
     }
+    // The breakpoint is a top-level field. A mark on the last block would change the bytes of this message in the next
+    // turn.
     fields
         .some("cache_control", conversation_cache(request, settings).as_ref().map(Cache::from))?;
     fields.some("tools", (!request.tools.is_empty()).then_some(Tools(request.tools)))?;
@@ -95,16 +100,18 @@ fn write_fields(
     let (leading, messages) = split_leading_system(request.messages);
     let system = System { prompt: request.system, leading };
     fields.some("system", (!system.is_empty()).then_some(system))?;
+    // The other fields of `extra` come before the messages, which must be last.
     fields.rest_but("messages")?;
     fields.entry("messages", &Messages(messages))
 }
 
-/// Returns the maximum number of output tokens, which the API requires and which must exceed the thinking budget.
+/// Returns the maximum number of output tokens. The API requires this number, and it must exceed the thinking budget.
 fn max_tokens(request: RequestRef<'_>, settings: Settings<'_>) -> usize {
     match (request.max_tokens, request.thinking) {
         (Some(max_tokens), _) => max_tokens,
         (None, Some(ThinkingConfig::Enabled { budget_tokens })) => {
-            // The limit of the API includes the thinking, so the budget must not reduce the output.
+            // Thinking counts towards the maximum, so the budget is added to keep the same maximum for the visible
+            // output.
             settings.max_tokens.saturating_add(budget_tokens)
         }
         (None, _) => settings.max_tokens,
@@ -151,7 +158,7 @@ fn output_config(request: RequestRef<'_>) -> Option<OutputConfig<'_>> {
         Some(ReasoningEffort::Low) => Some("low"),
         Some(ReasoningEffort::Medium) => Some("medium"),
         Some(ReasoningEffort::High) => Some("high"),
-        // The API has no effort `none`. Disabled thinking is sent in `thinking`.
+        // The API has no effort `none`. `thinking` is set to `disabled` instead.
         _ => None,
     };
     let format = match &request.response_format {
@@ -162,11 +169,13 @@ fn output_config(request: RequestRef<'_>) -> Option<OutputConfig<'_>> {
 }
 
 /// Maximum number of cache breakpoints in a request.
+///
 /// <https://platform.claude.com/docs/en/build-with-claude/prompt-caching>
 const MAX_BREAKPOINTS: usize = 4;
 
-/// Returns the cache breakpoint at the end of the conversation. It is set by the client, or by the request if the
-/// maximum is not reached.
+/// Returns the cache breakpoint at the end of the conversation. It comes from the client's settings, or else from the
+/// request. Returns `None` if neither sets one. The request's breakpoint is dropped if tools and system prompts already
+/// have the maximum number of breakpoints.
 fn conversation_cache(request: RequestRef<'_>, settings: Settings<'_>) -> Option<CacheControl> {
     let blocks = request.system.map_or(&[][..], |system| match system {
         SystemPrompt::Blocks(blocks) => blocks,
@@ -174,14 +183,16 @@ fn conversation_cache(request: RequestRef<'_>, settings: Settings<'_>) -> Option
     });
     let tools = request.tools.iter().filter(|tool| tool.cache_control.is_some()).count();
     let marks = tools + blocks.iter().filter(|block| block.cache_control.is_some()).count();
-    // The client's setting is explicit and always sent. The request's wish is dropped at the maximum.
+    // The client's setting is explicit, so it is always sent. The request's breakpoint is only a hint.
     settings.cache.copied().or(request.cache.filter(|_| marks < MAX_BREAKPOINTS))
 }
 
+/// Returns the context edits of a request.
 fn edits(request: RequestRef<'_>) -> impl Iterator<Item = &ContextEdit> {
     request.context_management.into_iter().flat_map(|management| &management.edits)
 }
 
+/// Returns `true` if the edit requests an immediate summary.
 fn is_summarize(edit: &ContextEdit) -> bool {
     match edit {
         ContextEdit::Compact { strategy } => strategy == SUMMARIZE,
@@ -217,7 +228,7 @@ enum Choice<'a> {
 }
 
 fn tool_choice(request: RequestRef<'_>) -> Option<Choice<'_>> {
-    // The API rejects `tool_choice` without tools. Both values are then the same as the default.
+    // The API rejects `tool_choice` without tools. Without tools, `auto` and `none` have no effect and are omitted.
     let more = request.extra.and_then(|extra| extra.get("tools"));
     let no_tools = request.tools.is_empty() && more.is_none();
     Some(match request.tool_choice? {
@@ -276,12 +287,14 @@ impl From<&CacheControl> for Cache {
     }
 }
 
-/// Splits off the system messages at the beginning, which belong to the system prompt.
+/// Splits the messages into the system messages at the beginning, which become a part of the system prompt, and all
+/// other messages.
 fn split_leading_system(messages: &[Message]) -> (&[Message], &[Message]) {
     let first = messages.iter().position(|message| message.role != Role::System);
     messages.split_at(first.unwrap_or(messages.len()))
 }
 
+/// The system prompt of the request and the system messages at the beginning of the conversation.
 struct System<'a> {
     prompt: Option<&'a SystemPrompt>,
     leading: &'a [Message],
@@ -313,7 +326,7 @@ impl Serialize for System<'_> {
             cache_control: Option<Cache>,
         }
         let plain = |text| Block { r#type: "text", text, cache_control: None };
-        // A single text is sent as a string, the shortest form.
+        // A string is the shortest form of a single text.
         if let (Some(SystemPrompt::Text(text)), None) = (self.prompt, self.leading_texts().next()) {
             return serializer.serialize_str(text);
         }
@@ -346,7 +359,7 @@ impl Serialize for Messages<'_> {
             role: &'static str,
             content: Content<'a>,
         }
-        // An id depends on earlier messages, so ids are assigned in order.
+        // The id of a call depends on all earlier messages, so messages are entered in order.
         let mut ids = Ids::new(self.0);
         let mut sequence = serializer.serialize_seq(None)?;
         for message in self.0 {
@@ -394,7 +407,7 @@ enum Block<'a> {
     Text {
         text: &'a str,
     },
-    /// An item that can only be sent as text.
+    /// An item of a tool result for which the API has no block type, so it is sent as text.
     #[serde(rename = "text")]
     ItemText {
         text: ItemText<'a>,
@@ -431,17 +444,18 @@ enum Block<'a> {
     Raw(Echo<'a>),
 }
 
-/// Returns `true` for a text of white space. The API rejects such texts, even if a model wrote them.
+/// Returns `true` if a text is empty or consists of white space. The API rejects such a text, even if a model wrote it.
 fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
-/// Converts a block. `None` for a block that the API would reject or that belongs to another provider.
+/// Converts a block for the request. Returns `None` for a block that the API would reject or that belongs to another
+/// provider.
 fn block<'a>(block: &'a ContentBlock, ids: &'a Ids<'_>) -> Option<Block<'a>> {
     Some(match block {
         ContentBlock::Text(text) if is_blank(text) => return None,
         ContentBlock::Text(text) => Block::Text { text },
-        // Thinking without a signature is truncated or belongs to another provider.
+        // Thinking without a signature was truncated or comes from another provider. The API rejects it.
         ContentBlock::Thinking { signature, .. } if signature.is_empty() => return None,
         ContentBlock::Thinking { thinking, signature } => Block::Thinking { thinking, signature },
         ContentBlock::RedactedThinking { data } => Block::RedactedThinking { data },
@@ -456,7 +470,7 @@ fn block<'a>(block: &'a ContentBlock, ids: &'a Ids<'_>) -> Option<Block<'a>> {
         ContentBlock::Image { source } => Block::Image { source: image(source)? },
         ContentBlock::Document { source } => Block::Document { source: document(source)? },
         ContentBlock::Compaction { content } => Block::Compaction { content },
-        // The API rejects blank texts even in raw blocks that it sent itself.
+        // The API rejects a blank text even in a raw block that it sent itself.
         ContentBlock::Raw { provider, json, .. } if provider == PROVIDER => match block.as_text() {
             Some(text) if is_blank(text) => return None,
             _ => Block::Raw(Echo::new(block, json)),
@@ -466,7 +480,8 @@ fn block<'a>(block: &'a ContentBlock, ids: &'a Ids<'_>) -> Option<Block<'a>> {
     })
 }
 
-/// The items of a tool result. Failed results must consist of at least one text.
+/// The content of a tool result, serialised as a list of blocks. The content of a failed call consists of text only and
+/// is never empty, because the API rejects anything else.
 struct Items<'a> {
     content: &'a [ContentItem],
     is_error: bool,
@@ -486,7 +501,7 @@ impl Items<'_> {
             .for_model()
         {
             ModelContent::Text(text) => Block::Text { text },
-            // The API accepts only texts in failed results.
+            // The API accepts only text in the result of a failed call.
             _ if self.is_error => Block::ItemText { text: ItemText(item) },
             ModelContent::Image { media_type, data } => {
                 Block::Image { source: Source::Base64 { media_type, data } }
@@ -501,7 +516,7 @@ impl Items<'_> {
     }
 }
 
-/// An item of a tool result as text.
+/// An item of a tool result, serialised as text.
 struct ItemText<'a>(&'a ContentItem);
 
 impl Serialize for ItemText<'_> {
@@ -536,6 +551,7 @@ fn image(source: &ImageSource) -> Option<Source<'_>> {
     })
 }
 
+/// Returns the source of an image with this URL. A `data:` URL becomes inline data.
 fn image_at(url: &str) -> Source<'_> {
     match inline_image(url) {
         Some((media_type, data)) => Source::Base64 { media_type, data },
@@ -547,8 +563,8 @@ fn pdf(data: &str) -> Source<'_> {
     Source::Base64 { media_type: "application/pdf", data }
 }
 
-/// Returns the media type and the base64 data of a `data:` URL. Other vendors accept such URLs, but this API fetches
-/// every URL.
+/// Returns the media type and the base64 data of a `data:` URL, or `None` for any other URL. Other vendors accept
+/// `data:` URLs, but this API tries to download every URL.
 fn inline_image(url: &str) -> Option<(&str, &str)> {
     let (kind, data) = url.strip_prefix("data:")?.split_once(',')?;
     let media_type = kind.strip_suffix(";base64")?.split(';').next()?;

@@ -1,4 +1,4 @@
-//! Parsing of responses.
+//! Parsing of responses that are not streamed. Also converts the blocks of streamed responses.
 
 use neuron_http::{Secret, or_default};
 use neuron_types::{
@@ -13,13 +13,13 @@ use crate::metadata::WireMetadata;
 use crate::request::PROVIDER;
 use crate::{error, fallback};
 
-/// Parses a whole response. The secret is removed from errors that quote it.
+/// Parses a response that is not streamed. The API key is removed from errors that quote the body.
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] if the body is not a message, and the error that a server sends in its place.
+/// [`ProviderError::Other`] if the body is not a message, or the error that the server sent instead.
 pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
-    // Proxies send errors with a successful status.
+    // Some proxies send errors with a successful status.
     let wire: WireMessage = serde_json::from_slice(body).map_err(|error| {
         if let Some(error) = error::find_in(body) {
             return error;
@@ -42,7 +42,7 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
     Ok(head.into_response(content, stop_reason))
 }
 
-/// A whole response.
+/// The JSON of a response that is not streamed.
 #[derive(Debug, Deserialize)]
 struct WireMessage {
     #[serde(flatten)]
@@ -52,7 +52,8 @@ struct WireMessage {
     stop_reason: Option<String>,
 }
 
-/// The fields of a message except its content, as in the first event of a stream.
+/// The fields of a response except its content and its stop reason. The first event of a stream contains the same
+/// fields.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct MessageHead {
@@ -64,7 +65,7 @@ pub(crate) struct MessageHead {
 }
 
 impl MessageHead {
-    /// Builds the response.
+    /// Builds the response from these fields, the content blocks and the stop reason.
     pub(crate) fn into_response(
         self,
         mut content: Vec<ContentBlock>,
@@ -84,7 +85,8 @@ impl MessageHead {
     }
 }
 
-/// Maps the stop reason. If the API sends none, it is derived from the message.
+/// Converts the stop reason of the API. Without a stop reason, a message with tool calls has [`StopReason::ToolUse`],
+/// and any other message has [`StopReason::EndTurn`].
 fn stop_reason(reason: Option<&str>, message: &Message) -> StopReason {
     match reason {
         Some("end_turn") => StopReason::EndTurn,
@@ -101,7 +103,8 @@ fn stop_reason(reason: Option<&str>, message: &Message) -> StopReason {
     }
 }
 
-/// Converts a block. Unknown blocks, and known blocks with unknown fields, are kept unchanged.
+/// Converts the JSON of a block. A block of an unknown type or with unknown fields becomes a [`ContentBlock::Raw`] with
+/// unchanged JSON.
 pub(crate) fn block(json: Value) -> ContentBlock {
     let Value::Object(fields) = &json else {
         return raw(json, None);
@@ -114,7 +117,7 @@ pub(crate) fn block(json: Value) -> ContentBlock {
         Some("compaction") => (read_compaction(fields), &["type", "content"]),
         _ => (None, &[]),
     };
-    // Null and an empty list of citations carry no information, so the block stays portable.
+    // Null and an empty list of citations carry no information, so the block need not become a raw block.
     let says_more = |(key, value): (&String, &Value)| {
         let no_citations = || key == "citations" && value.as_array().is_some_and(Vec::is_empty);
         !known.contains(&key.as_str()) && !value.is_null() && !no_citations()
@@ -146,7 +149,8 @@ fn read_redacted(fields: &Map<String, Value>) -> Option<ContentBlock> {
 
 fn read_tool_use(fields: &Map<String, Value>) -> Option<ContentBlock> {
     let input = match fields.get("input") {
-        // Compatible servers omit empty arguments, and send arguments as text if their model did not write an object.
+        // Some compatible servers omit empty arguments. They send arguments as a text if the model did not write an
+        // object.
         None | Some(Value::Null) => ToolCall::parse_input(""),
         Some(Value::String(text)) => ToolCall::parse_input(text),
         Some(input) => input.clone(),
@@ -162,11 +166,12 @@ fn read_compaction(fields: &Map<String, Value>) -> Option<ContentBlock> {
     Some(ContentBlock::Compaction { content: text_of(fields, "content")?.to_owned() })
 }
 
+/// Returns the text of the field `key`, or `None` if the field is missing or is not a text.
 fn text_of<'f>(fields: &'f Map<String, Value>, key: &str) -> Option<&'f str> {
     fields.get(key)?.as_str()
 }
 
-/// The token counts of the API. A stream sends them several times, and each count replaces the previous one.
+/// The token counts of a response. A stream sends them several times, and each later count replaces the earlier count.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct WireUsage {
@@ -200,15 +205,16 @@ struct WireIteration {
 }
 
 impl WireUsage {
-    /// Returns the model that generated the response, if it is not the requested model.
+    /// Returns the model that generated the response after a fallback. Returns `None` if the requested model generated
+    /// it.
     pub(crate) fn fallback_model(&self) -> Option<&str> {
         let passes = self.iterations.iter().flatten();
-        // The last fallback generated the response.
+        // After several fallbacks, the model of the last one generated the response.
         let served = passes.rev().find(|pass| pass.r#type == "fallback_message");
         served?.model.as_deref()
     }
 
-    /// Merges the counts of a later event.
+    /// Merges the counts of a later event. A later count replaces an earlier count of the same field.
     pub(crate) fn update(&mut self, later: Self) {
         self.input_tokens = later.input_tokens.or(self.input_tokens);
         self.output_tokens = later.output_tokens.or(self.output_tokens);
@@ -224,13 +230,13 @@ impl WireUsage {
     }
 }
 
-/// The API reports cached input tokens separately, and excludes compactions from its totals. `TokenUsage` contains all
-/// tokens that are billed.
+/// Converts the counts into the number of billed tokens. The API reports cached input tokens separately, and its totals
+/// exclude compactions. [`TokenUsage`] includes both.
 impl From<WireUsage> for TokenUsage {
     fn from(wire: WireUsage) -> Self {
         let reasoning_tokens =
             wire.output_tokens_details.and_then(|details| details.thinking_tokens);
-        // With iterations the totals of the API are incomplete, so they are replaced with the sum.
+        // If the API sends iterations, its totals exclude some of them. The sum of the iterations is used instead.
         let passes = wire.iterations.unwrap_or_default();
         if passes.is_empty() {
             let (read, created) = (wire.cache_read_input_tokens, wire.cache_creation_input_tokens);
@@ -273,6 +279,7 @@ impl From<WireIteration> for UsageIteration {
     }
 }
 
+/// Returns the sum of uncached input tokens, of tokens read from the cache, and of tokens written to the cache.
 fn all_input(fresh: Option<usize>, read: Option<usize>, created: Option<usize>) -> usize {
     [fresh, read, created].into_iter().flatten().fold(0, usize::saturating_add)
 }

@@ -15,13 +15,15 @@ use crate::ids::ResponseIds;
 use crate::metadata::WireMetadata;
 use crate::response::{self, MessageHead, WireUsage};
 
-/// The most frequent event, a delta of text, of reasoning or of arguments.
+/// The most frequent kind of event, a delta of text, of reasoning or of arguments.
 ///
-/// It is tried first, because a struct with few fields is deserialised much faster than [`WireEvent`]
-/// (`benches/README.md`). Any other event is then deserialised as a `WireEvent`.
+/// The decoder tries to deserialise each event as a `DeltaEvent` first, because a struct with few fields is
+/// deserialised much faster than [`WireEvent`] (`benches/README.md`). If this fails, the event is deserialised as a
+/// `WireEvent`.
 #[derive(Deserialize)]
 struct DeltaEvent<'a> {
-    /// A borrowed text is deserialised faster than an [`EventKind`]. A text with escapes falls back to `WireEvent`.
+    /// Type of the event. A borrowed text is deserialised faster than an [`EventKind`], but deserialisation fails if
+    /// the text contains escapes.
     #[serde(rename = "type")]
     kind: &'a str,
     index: usize,
@@ -34,12 +36,12 @@ struct DeltaEvent<'a> {
 struct TextFragment<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
-    /// The name of the field depends on the type.
+    /// Text of the delta. The API names the field `text`, `thinking` or `partial_json`, depending on the type.
     #[serde(alias = "thinking", alias = "partial_json")]
     text: String,
 }
 
-/// Any event of the API. Each event has some of these fields.
+/// An event of any type. Each type of event has some of these fields.
 #[derive(Deserialize)]
 struct WireEvent {
     #[serde(rename = "type")]
@@ -70,12 +72,12 @@ enum EventKind {
     MessageDelta,
     MessageStop,
     Error,
-    /// `ping` and unknown events.
+    /// The event `ping`, or an event that this crate does not know. Such events are ignored.
     #[serde(other)]
     Unknown,
 }
 
-/// Any delta of the API. Each delta has some of these fields.
+/// A delta of any type. Each type of delta has some of these fields.
 #[derive(Deserialize)]
 struct WireDelta {
     #[serde(default, rename = "type")]
@@ -109,16 +111,16 @@ enum DeltaKind {
     SignatureDelta,
     CitationsDelta,
     CompactionDelta,
-    /// A `message_delta`, or a delta of a compatible server that omits the type.
+    /// No type. The delta belongs to a `message_delta` event, or a compatible server omitted the type.
     #[default]
     #[serde(rename = "")]
     None,
-    /// Unknown deltas, which are ignored.
+    /// A type that this crate does not know. Such deltas are ignored.
     #[serde(other)]
     Unknown,
 }
 
-/// Returns `true` if the data is JSON, but not a known event or delta.
+/// Returns `true` if `data` is a JSON event whose type, or whose delta's type, this crate does not know.
 fn is_unknown(data: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct OfEvent {
@@ -143,15 +145,18 @@ fn is_unknown(data: &[u8]) -> bool {
     }
 }
 
-/// A decoder of a streamed response.
+/// A decoder of one streamed response. Collects the response while it emits events.
 #[derive(Default)]
 pub(crate) struct MessageDecoder {
+    /// Set after `message_start`.
     begun: bool,
     head: MessageHead,
     ids: ResponseIds,
     stop_reason: Option<String>,
+    /// Blocks that have not ended, by index.
     open: BTreeMap<usize, OpenBlock>,
-    /// Complete blocks with their indices, in the order in which they ended. Compatible servers reuse indices.
+    /// Complete blocks with their indices, in the order in which they ended. A list and not a map, because compatible
+    /// servers reuse indices.
     done: Vec<(usize, ContentBlock)>,
 }
 
@@ -164,12 +169,12 @@ impl Decoder for MessageDecoder {
         secret: &Secret,
         out: &mut VecDeque<StreamEvent>,
     ) -> Result<bool, ProviderError> {
-        // Proxies send empty events to keep a connection open.
+        // Proxies send empty events to keep the connection open.
         if data.trim_ascii().is_empty() {
             return Ok(false);
         }
         if let Ok(DeltaEvent { kind: "content_block_delta", index, delta }) = read_frame(data)
-            // Unknown deltas, and deltas of blocks that are not open, are decoded in full.
+            // A delta of another type, or of a block that is not open, is decoded in full.
             && let Some(block) = self.open.get_mut(&index)
             && block.extend_by(delta, out)
         {
@@ -177,7 +182,7 @@ impl Decoder for MessageDecoder {
         }
         let event: WireEvent = match read_frame(data) {
             Ok(event) => event,
-            // An unknown event may use known field names with other types.
+            // An event of an unknown type may use the names of known fields for values of other types.
             Err(_) if is_unknown(data) => return Ok(false),
             Err(error) => {
                 let shown = secret.excerpt(data);
@@ -194,10 +199,10 @@ impl Decoder for MessageDecoder {
             }
             EventKind::ContentBlockStart => {
                 if let Some(mut fields) = event.content_block {
-                    // Some servers reuse the index of a block that has not ended.
+                    // Some servers begin a new block with the index of a block that has not ended.
                     self.close(event.index, out);
                     self.ids.complete(&mut fields, self.head.id.as_deref().unwrap_or_default());
-                    // `message_start` has the model that declined.
+                    // After a fallback, `message_start` has named the model that declined.
                     if let Some(model) = fallback::next_model(&fields) {
                         self.head.model = Some(model.to_owned());
                     }
@@ -245,10 +250,10 @@ impl Decoder for MessageDecoder {
         Ok(false)
     }
 
-    /// Completes a response that has its stop reason.
+    /// Completes the response at the end of the stream, if the stop reason has arrived.
     ///
-    /// Only `message_stop` is missing, which has no content. Some servers and proxies send it without the empty line
-    /// that ends an event.
+    /// Only the event `message_stop`, which has no content, is missing then. Some servers and proxies send it without
+    /// the blank line that ends an event.
     fn end(&mut self, out: &mut VecDeque<StreamEvent>) -> Result<(), ProviderError> {
         if self.stop_reason.is_none() {
             let text = "the stream ended before the answer was complete";
@@ -259,16 +264,17 @@ impl Decoder for MessageDecoder {
 }
 
 impl MessageDecoder {
-    /// Ends a block, if it is open.
+    /// Ends the open block with this index. Does nothing if there is none.
     fn close(&mut self, index: usize, out: &mut VecDeque<StreamEvent>) {
         if let Some(block) = self.open.remove(&index) {
             self.done.push((index, block.stop(out)));
         }
     }
 
+    /// Ends all open blocks and emits the complete response. Returns an error if `message_start` is missing.
     fn finish(&mut self, out: &mut VecDeque<StreamEvent>) -> Result<(), ProviderError> {
         if !self.begun {
-            let text = "the stream ends an answer that it did not begin";
+            let text = "the stream ended a message without a `message_start` event";
             return Err(ProviderError::StreamError(text.into()));
         }
         // Some servers end the stream without `content_block_stop` events.
@@ -276,7 +282,8 @@ impl MessageDecoder {
             self.done.push((index, block.stop(out)));
         }
         let mut done = std::mem::take(&mut self.done);
-        // Blocks are stored in the order in which they ended.
+        // Blocks may end in another order than they began. The sort is stable, so blocks with the same index stay in
+        // order.
         done.sort_by_key(|(index, _)| *index);
         let content = done.into_iter().map(|(_, block)| block).collect();
         let mut head = std::mem::take(&mut self.head);
@@ -290,15 +297,15 @@ impl MessageDecoder {
     }
 }
 
-/// A block that has not ended.
+/// A block whose deltas are still arriving.
 struct OpenBlock {
-    /// The block in its first event. The deltas are merged when it ends.
+    /// The JSON of the block in its first event. The deltas are merged into these fields when the block ends.
     fields: Map<String, Value>,
-    /// The id, if the block is a call of the request's tools.
+    /// Id of the tool call. Set if the block is a call of the request's tools.
     call_id: Option<String>,
-    /// Set for a text block. Blocks of unknown types keep their text for themselves.
+    /// Set if the block is a text block. The text of any other type of block is not emitted.
     is_text: bool,
-    /// Set for a thinking block.
+    /// Set if the block is a thinking block.
     is_thinking: bool,
     text: String,
     thinking: String,
@@ -308,6 +315,7 @@ struct OpenBlock {
 }
 
 impl OpenBlock {
+    /// Begins a block with the fields of its first event, and emits the events for it.
     fn start(fields: Map<String, Value>, out: &mut VecDeque<StreamEvent>) -> Self {
         let field = |key: &str| fields.get(key).and_then(Value::as_str).unwrap_or_default();
         let call_id = (field("type") == "tool_use").then(|| field("id").to_owned());
@@ -317,7 +325,7 @@ impl OpenBlock {
         }
         let (is_text, is_thinking) = (field("type") == "text", field("type") == "thinking");
         let (text, thinking) = (field("text").to_owned(), field("thinking").to_owned());
-        // Compatible servers put the beginning of the text into the first event.
+        // Some compatible servers send the beginning of the text in the first event.
         if is_text && !text.is_empty() {
             out.push_back(StreamEvent::TextDelta(text.clone()));
         }
@@ -337,6 +345,7 @@ impl OpenBlock {
         }
     }
 
+    /// Adds a delta to the block, and emits the events for it.
     fn extend(&mut self, delta: WireDelta, out: &mut VecDeque<StreamEvent>) {
         if let Some(text) = delta.text {
             self.extend_text(text, out);
@@ -348,12 +357,12 @@ impl OpenBlock {
             self.extend_arguments(piece, out);
         }
         if let Some(signature) = delta.signature {
-            // Each delta has the whole signature.
+            // Each delta contains the whole signature, so the latest signature is used.
             out.push_back(StreamEvent::SignatureDelta(signature.clone()));
             self.signature = Some(signature);
         }
         self.citations.extend(delta.citation);
-        // The summary of a compaction. Each delta has the whole summary.
+        // Each delta of a compaction contains the whole summary, so the latest summary is used.
         for (key, value) in
             [("content", delta.content), ("encrypted_content", delta.encrypted_content)]
         {
@@ -363,7 +372,7 @@ impl OpenBlock {
         }
     }
 
-    /// Adds a text fragment. Returns `false` for a type of delta without text.
+    /// Adds a delta of text, reasoning or arguments. Returns `false`, without a change, for a delta of another type.
     fn extend_by(&mut self, delta: TextFragment<'_>, out: &mut VecDeque<StreamEvent>) -> bool {
         match delta.kind {
             "text_delta" => self.extend_text(delta.text, out),
@@ -396,8 +405,9 @@ impl OpenBlock {
         }
     }
 
+    /// Ends the block, merges its deltas and returns its content block.
     fn stop(mut self, out: &mut VecDeque<StreamEvent>) -> ContentBlock {
-        // Without deltas, the arguments may be in the first event.
+        // If no arguments arrived in deltas, the first event may contain them.
         if let (Some(id), true) = (&self.call_id, self.arguments.trim().is_empty())
             && let Some(delta) = input_at_start(&self.fields)
         {
@@ -427,7 +437,7 @@ impl OpenBlock {
         let block = response::block(Value::Object(self.fields));
         if let Some(id) = self.call_id {
             out.push_back(StreamEvent::ToolUseEnd { id });
-            // A call with truncated arguments must not run.
+            // The event `ToolUse` lets an agent run the call, and truncated arguments must not run.
             if let Some(call) = block.as_tool_use()
                 && ToolCall::invalid_json(call.input).is_none()
             {
@@ -442,8 +452,8 @@ impl OpenBlock {
     }
 }
 
-/// Returns the arguments in the first event of a call. The API sends `{}` there and the arguments in deltas. Compatible
-/// servers may send the arguments at once.
+/// Returns the arguments in the first event of a call as a text, or `None` if there are none. Anthropic sends `{}` in
+/// the first event and the arguments in deltas. Compatible servers may send all arguments in the first event.
 fn input_at_start(call: &Map<String, Value>) -> Option<String> {
     match call.get("input")? {
         Value::Null => None,

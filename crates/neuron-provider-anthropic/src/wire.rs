@@ -1,4 +1,5 @@
-//! The mapping as plain functions without HTTP, for other transports, recorded responses, fuzzing and benchmarks.
+//! Functions that serialise requests and parse responses, without HTTP. Use them for other transports, recorded
+//! responses, fuzzing and benchmarks.
 
 use std::time::Duration;
 
@@ -13,11 +14,13 @@ use crate::request::{self, Settings};
 use crate::response;
 use crate::stream::MessageDecoder;
 
-/// Serialises a request, with the default settings of [`Anthropic`](crate::Anthropic).
+/// Serialises a request with the default settings of [`Anthropic`](crate::Anthropic). `stream` requests a streamed
+/// response.
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] for content that the API cannot express.
+/// [`ProviderError::InvalidRequest`] if the request has content or a setting that the API cannot express, or if its
+/// `extra` is not an object or sets `stream`.
 ///
 /// # Example
 ///
@@ -40,7 +43,7 @@ pub fn write_request(request: RequestRef<'_>, stream: bool) -> Result<Vec<u8>, P
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] if the body is not a message, and the error that a server sends in its place.
+/// [`ProviderError::Other`] if the body is not a message, or the error that the server sent instead.
 pub fn read_response(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
     let nothing = Secret::default();
     response::read(body, &nothing).map_err(|error| nothing.redact_error(error))
@@ -54,7 +57,7 @@ where
     AnswerStream::from_bytes(body, MessageDecoder::default(), Secret::default()).into()
 }
 
-/// Converts a response whose status is not a success into an error.
+/// Converts an HTTP response whose status is not a success into an error.
 #[must_use]
 pub fn read_error(status: u16, headers: &HeaderMap, body: &[u8]) -> ProviderError {
     let rejection = Rejection::new(status, headers.clone(), body, Duration::ZERO);

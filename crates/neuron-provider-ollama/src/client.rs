@@ -1,4 +1,4 @@
-//! The client, with its settings and headers.
+//! The client [`Ollama`], its settings, and the HTTP headers of its requests.
 
 use std::time::Duration;
 
@@ -15,23 +15,24 @@ use crate::request::{self, PROVIDER, Settings};
 use crate::stream::ChatDecoder;
 use crate::{embed, error, host, response};
 
-/// The default model of requests.
+/// Name of the default model of completion requests.
 ///
-/// Small enough for most machines, and supports tools. The model must have been pulled.
+/// The model is small enough for most machines and supports tools. Pull it before the first request.
 pub const DEFAULT_MODEL: &str = LLAMA_3_2;
 
 const DEFAULT_BASE_URL: &str = "http://localhost:11434";
 
-/// Timeout between two chunks of a stream. The server buffers a tool call until it is complete, which takes long on a
-/// machine without a GPU.
+/// Default timeout between two chunks of a stream. The server sends nothing until a tool call is complete, and a tool
+/// call takes long on a machine without a GPU.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Content types of streams of lines. A server that does not stream sends one line.
+/// Content types that the response to a streamed request may have. A server that does not stream sends its whole
+/// response as a single line of JSON.
 const CONTENT_TYPES: [&str; 3] = ["application/x-ndjson", "application/ndjson", "application/json"];
 
 /// A client of Ollama's native API.
 ///
-/// Clones share the connections. `Debug` does not show the key.
+/// Clones share the connections. The `Debug` output does not contain the API key.
 ///
 /// # Example
 ///
@@ -50,7 +51,9 @@ const CONTENT_TYPES: [&str; 3] = ["application/x-ndjson", "application/ndjson", 
 pub struct Ollama {
     endpoint: Endpoint,
     model: String,
+    /// Time for which the model stays in memory after a request, in the format of the API.
     keep_alive: Option<Value>,
+    /// Options of all requests, as a JSON object.
     options: Option<Value>,
 }
 
@@ -61,7 +64,7 @@ impl Default for Ollama {
 }
 
 impl Ollama {
-    /// Creates a client of Ollama on this machine, without a key.
+    /// Creates a client of the Ollama server on the local machine, without an API key.
     #[must_use]
     pub fn new() -> Self {
         let endpoint = Endpoint::new(DEFAULT_BASE_URL, Secret::default());
@@ -73,10 +76,12 @@ impl Ollama {
         }
     }
 
-    /// Creates a client of the server in `OLLAMA_HOST`, with the key in `OLLAMA_API_KEY`. Both variables are optional.
+    /// Creates a client from environment variables. `OLLAMA_HOST` contains the address of the server, and
+    /// `OLLAMA_API_KEY` contains the API key. Both variables are optional.
     ///
-    /// The host is parsed as in Ollama's own clients, with optional scheme, port and path. The default port is 11434,
-    /// or the scheme's port if there is a scheme. `0.0.0.0`, on which a server may listen, means this machine.
+    /// `OLLAMA_HOST` is parsed as in Ollama's own clients, with optional scheme, port and path. The default port is
+    /// 11434 or, if there is a scheme, the port of the scheme. `0.0.0.0`, on which a server may listen, means the local
+    /// machine.
     ///
     /// # Errors
     ///
@@ -94,31 +99,33 @@ impl Ollama {
         Ok(client.base_url(host::base_url(host)?))
     }
 
-    /// Sets the API key, which Ollama's cloud and some proxies require. Default: none.
+    /// Sets the API key. Ollama's cloud and some proxies require a key. Default: no key.
     #[must_use]
     pub fn api_key(mut self, api_key: impl Into<String>) -> Self {
         self.endpoint = self.endpoint.with_secret(Secret::new(api_key));
         self
     }
 
-    /// Sets the default model of requests. Default: [`DEFAULT_MODEL`].
+    /// Sets the model of completion requests that do not name a model themselves. Default: [`DEFAULT_MODEL`].
     #[must_use]
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = model.into();
         self
     }
 
-    /// Sets the base URL. It may end with a slash or with `/api`. Default: `http://localhost:11434`. The cloud is
-    /// `https://ollama.com`.
+    /// Sets the base URL. The URL may end with a slash or with `/api`. Default: `http://localhost:11434`. The URL of
+    /// Ollama's cloud is `https://ollama.com`.
     #[must_use]
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.endpoint = self.endpoint.with_base_url(url);
         self
     }
 
-    /// Sets the time for which the model stays in memory after a request. Valid values are durations such as `5m` and
-    /// `1h30m`, a number of seconds, `0` to unload it at once, and a negative number to keep it forever. Default, also
-    /// for an empty text: the server's setting.
+    /// Sets the time for which the server keeps the model in memory after a request.
+    ///
+    /// Valid values are a duration such as `5m` or `1h30m`, a number of seconds, `0` to unload the model immediately,
+    /// and a negative number to keep the model forever. By default, and if the text is empty, the server's own setting
+    /// applies.
     ///
     /// # Example
     ///
@@ -134,42 +141,46 @@ impl Ollama {
         self
     }
 
-    /// Sets the options of all requests, including embeddings. The value is an object such as `{"num_ctx": 16384}`.
-    /// Options of a request (its temperature, the options in `extra`) take precedence. Default: none.
+    /// Sets the options of all requests, including embedding requests. The value is an object such as
+    /// `{"num_ctx": 16384}`. Options of a single request, such as its temperature or the options in its `extra`, take
+    /// precedence. Default: no options.
     ///
-    /// The server reloads the model if `num_ctx` differs from the previous request.
+    /// The server reloads the model if `num_ctx` differs from the value in the previous request.
     #[must_use]
     pub fn options(mut self, options: impl Into<Value>) -> Self {
         self.options = Some(options.into());
         self
     }
 
-    /// Sends requests with a client of your own, for example for an explicit proxy or for certificates that the
-    /// operating system does not trust. With the feature `reqwest` it may be a `reqwest::Client`. Turn redirects off,
-    /// because they may send the key to another server. See [`Endpoint::with_client`].
+    /// Sets the HTTP client that sends the requests, for example with an explicit proxy or with certificates that the
+    /// operating system does not trust. With the feature `reqwest`, `client` may be a `reqwest::Client`. Turn off
+    /// redirects in the HTTP client, because a redirect may send the API key to another server. See
+    /// [`Endpoint::with_client`].
     #[must_use]
     pub fn http_client(mut self, client: impl Into<HttpClient>) -> Self {
         self.endpoint = self.endpoint.with_client(client);
         self
     }
 
-    /// Sets the timeout for a connection, including TLS. Default: 10 seconds. On wasm the browser decides.
+    /// Sets the timeout for opening a connection, including the TLS handshake. Default: 10 seconds. Has no effect on
+    /// wasm, where the browser opens connections, or with an [HTTP client of your own](Self::http_client).
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.endpoint = self.endpoint.with_connect_timeout(timeout);
         self
     }
 
-    /// Sets the timeout for a whole response, or for the beginning of a stream, including the time to load the model.
-    /// Default: 10 minutes. On wasm the browser decides.
+    /// Sets the timeout for a whole response or, if the response is streamed, for the beginning of the stream. The time
+    /// to load the model counts towards the timeout. Default: 10 minutes. Has no effect on wasm, where the browser
+    /// limits requests.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.endpoint = self.endpoint.with_timeout(timeout);
         self
     }
 
-    /// Sets the timeout between two chunks of a stream. Default: 5 minutes, because the server buffers a tool call
-    /// until it is complete. On wasm there is no limit.
+    /// Sets the timeout between two chunks of a stream. Default: 5 minutes, because the server sends nothing until a
+    /// tool call is complete. Has no effect on wasm.
     #[must_use]
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.endpoint = self.endpoint.with_idle_timeout(timeout);
@@ -184,6 +195,7 @@ impl Ollama {
         }
     }
 
+    /// Posts `body` to `path` and returns the reply. A status that is not a success becomes an error.
     async fn post(&self, path: &'static str, body: Vec<u8>) -> Result<Reply, ProviderError> {
         self.endpoint.post(path, self.headers()?, body, error::from_rejection).await
     }
@@ -192,12 +204,15 @@ impl Ollama {
         self.post("api/chat", request::write(request, self.settings(), stream)?).await
     }
 
+    /// Sends a request and parses the whole response.
     async fn whole(&self, request: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> {
         let reply = self.chat(request, false).await?;
         reply.answer(|body| response::read(body, self.endpoint.secret())).await
     }
 
+    /// Sends a request and returns the stream of its response.
     async fn streamed(&self, request: RequestRef<'_>) -> Result<StreamHandle, ProviderError> {
+        // An error with a successful status is a line of JSON, so the decoder reports it.
         let body = self.chat(request, true).await?.stream(&CONTENT_TYPES, |_| None).await?;
         let secret = self.endpoint.secret().clone();
         Ok(AnswerStream::new(body, ChatDecoder::default(), secret).into())
@@ -216,21 +231,22 @@ impl Ollama {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let secret = self.endpoint.secret();
-        // A local server has no key.
+        // A local server needs no key.
         if !secret.is_empty() {
             headers.insert(AUTHORIZATION, secret.header("Bearer ")?);
         }
         Ok(headers)
     }
 
-    /// Prepares an error for the caller. Removes the key and adds a hint if the server does not run.
+    /// Prepares an error for the caller. Removes the API key from its texts, and adds a hint if the connection was
+    /// refused.
     fn shown(&self, error: ProviderError) -> ProviderError {
         self.endpoint.secret().redact_error(error::with_hint(error))
     }
 }
 
-/// Converts a duration. The server accepts a text with a unit or a number. It rejects a number in a text, and an empty
-/// text.
+/// Converts a duration into the JSON value that the server accepts, a text with a unit or a number. The server rejects
+/// a number within a text. Returns `None` for an empty text.
 fn keep_alive(duration: &str) -> Option<Value> {
     let duration = duration.trim();
     if duration.is_empty() {
@@ -262,7 +278,7 @@ impl Provider for Ollama {
     }
 }
 
-/// A request without texts returns no vectors, without a call.
+/// Returns an empty response for a request without texts. Such a request is not sent.
 impl EmbeddingProvider for Ollama {
     async fn embed(&self, request: EmbeddingRequest) -> Result<EmbeddingResponse, EmbeddingError> {
         if request.input.is_empty() {
@@ -317,7 +333,7 @@ mod tests {
         ] {
             assert_eq!(keep_alive(duration), Some(expected));
         }
-        // A variable that is not set.
+        // A variable that is not set is read as an empty text.
         assert_eq!(keep_alive(" "), None);
     }
 

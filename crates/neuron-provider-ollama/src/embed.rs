@@ -1,4 +1,4 @@
-//! Embeddings.
+//! Requests and responses of the embedding API.
 //!
 //! <https://docs.ollama.com/api/embed>
 
@@ -11,10 +11,10 @@ use crate::extra::{EMBED_FIELDS, with_options};
 use crate::models::NOMIC_EMBED_TEXT;
 use crate::request::Settings;
 
-/// The default model of embedding requests.
+/// Name of the default model of embedding requests.
 pub const DEFAULT_EMBEDDING_MODEL: &str = NOMIC_EMBED_TEXT;
 
-/// Returns the model of a request.
+/// Returns the model of a request, or the default model if the request names none.
 pub(crate) fn model_of(request: &EmbeddingRequest) -> &str {
     match request.model.as_str() {
         "" => DEFAULT_EMBEDDING_MODEL,
@@ -22,7 +22,7 @@ pub(crate) fn model_of(request: &EmbeddingRequest) -> &str {
     }
 }
 
-/// Serialises a request. The model in the settings is for chats only.
+/// Serialises a request. Does not use the model in the settings, which is for completions only.
 ///
 /// # Errors
 ///
@@ -38,6 +38,7 @@ pub(crate) fn write(
         fields.some("dimensions", request.dimensions)?;
         fields.some("keep_alive", settings.keep_alive)?;
         fields.some("options", (!options.is_empty()).then_some(&options))?;
+        // The other fields of `extra` come before the input, which must be last.
         fields.rest_but("input")?;
         fields.entry("input", &request.input)
     })
@@ -48,17 +49,18 @@ struct WireEmbeddings {
     #[serde(default)]
     model: String,
     embeddings: Vec<Vec<f32>>,
-    /// Omitted by the server if it is zero.
+    /// Number of input tokens. The server omits the field if the number is zero.
     #[serde(default)]
     prompt_eval_count: Option<usize>,
 }
 
-/// Parses a response with one vector for each of `count` texts. The secret is removed from errors that quote it.
+/// Parses a response that must contain one vector for each of the `count` texts in the request. The API key is removed
+/// from errors that quote the body.
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] if the body does not have one vector for each text, and the error that a server sends in
-/// its place.
+/// [`ProviderError::Other`] if the body does not contain one vector for each text, or the error that the server sent
+/// instead.
 pub(crate) fn read(
     body: &[u8],
     count: usize,
@@ -74,7 +76,8 @@ pub(crate) fn read(
         )
     })?;
     if wire.embeddings.len() != count {
-        let text = format!("{} embeddings came for {count} texts", wire.embeddings.len());
+        let text =
+            format!("the response has {} embeddings for {count} texts", wire.embeddings.len());
         return Err(ProviderError::Other(text.into()));
     }
     let tokens = wire.prompt_eval_count.unwrap_or_default();
@@ -129,7 +132,8 @@ mod tests {
         );
     }
 
-    /// `EmbedRequest` in Ollama's `api/types.go` has fewer fields than `ChatRequest`.
+    /// An embedding request has fewer top-level fields than a chat request. Source: `EmbedRequest` in Ollama's
+    /// `api/types.go`.
     #[test]
     fn unknown_top_level_fields_in_extra_become_options() {
         let extra = [("seed", json!(7)), ("keep_alive", json!(0)), ("shift", json!(true))];
@@ -169,7 +173,8 @@ mod tests {
         assert_eq!((error.kind(), error.to_string().as_str()), ("Other", expected));
     }
 
-    /// The error was once reported as an invalid response, without the fix.
+    /// Regression test. The server's error was reported as an invalid response, without the command that pulls the
+    /// model.
     #[test]
     fn error_in_place_of_vectors_keeps_its_class() {
         let body = br#"{"error":"model 'm' not found"}"#;
@@ -182,8 +187,11 @@ mod tests {
 
     #[test]
     fn invalid_embedding_response_is_an_error() {
-        check_malformed(r#"{"embeddings":[[1]]}"#, "1 embeddings came for 2 texts");
-        check_malformed(r#"{"embeddings":[[1],[1],[1]]}"#, "3 embeddings came for 2 texts");
+        check_malformed(r#"{"embeddings":[[1]]}"#, "the response has 1 embeddings for 2 texts");
+        check_malformed(
+            r#"{"embeddings":[[1],[1],[1]]}"#,
+            "the response has 3 embeddings for 2 texts",
+        );
         check_malformed(
             r#"{"x":"sk-secret"}"#,
             r#"the response has no embeddings (missing field `embeddings` at line 1 column 17); it begins with: {"x":"[redacted]"}"#,

@@ -1,8 +1,8 @@
-//! Conversion of the API's errors.
+//! Conversion of the server's errors.
 //!
 //! <https://docs.ollama.com/api/errors>
 //!
-//! Errors are texts without codes. [`neuron_http`] classifies them by status and words.
+//! Errors of Ollama are texts without codes. [`neuron_http`] classifies them by the status and by words in the text.
 
 use std::error::Error;
 use std::fmt;
@@ -12,15 +12,16 @@ use neuron_types::{BoxError, ProviderError};
 use serde::Deserialize;
 use serde_json::Value;
 
+/// The JSON of an error.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ErrorBody {
     pub(crate) error: Value,
-    /// URL to sign in to Ollama's cloud.
+    /// URL at which the user can sign in to Ollama's cloud.
     #[serde(default)]
     signin_url: Option<String>,
 }
 
-/// Converts a response whose status is not a success.
+/// Converts a response whose status is not a success into an error.
 pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
     let body: Option<ErrorBody> = rejection.json();
     let error = body.as_ref().map_or_else(|| rejection.vendor_error(), |body| read(&body.error));
@@ -35,7 +36,7 @@ pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
         ProviderError::ServiceUnavailable(text) if is_out_of_memory(&error) => {
             ProviderError::InsufficientResources(text)
         }
-        // The server aborted a request that the client did not cancel. A retry may succeed.
+        // Status 499 means that the server aborted a request that the client did not cancel. A retry may succeed.
         ProviderError::InvalidRequest(text) if rejection.status() == 499 => {
             rejection.with_retry_after(ProviderError::ServiceUnavailable(text))
         }
@@ -43,16 +44,17 @@ pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
     }
 }
 
-/// Converts an error within a stream, whose status was a success.
+/// Converts an error that the server sent as a line of a stream, after a successful status.
 pub(crate) fn from_line(error: &Value) -> ProviderError {
     within("the stream", error)
 }
 
-/// Converts an error in the place of a response, whose status was a success.
+/// Converts an error that the server sent instead of a whole response, although the status was a success.
 pub(crate) fn from_answer(error: &Value) -> ProviderError {
     within("the answer", error)
 }
 
+/// Converts an error that arrived after a successful status. `place` names the place of the error in its text.
 fn within(place: &str, error: &Value) -> ProviderError {
     let error = read(error);
     match error.within(place, None, ProviderError::StreamError) {
@@ -66,19 +68,21 @@ fn within(place: &str, error: &Value) -> ProviderError {
     }
 }
 
-/// Returns `true` if the machine has too little memory for the model. With other servers that may be temporary.
+/// Returns `true` if the server's machine has too little memory for the model. On other servers such an error may be
+/// temporary, so only this crate treats it as permanent.
 fn is_out_of_memory(error: &VendorError) -> bool {
-    // The text after `raw='` is an invalid tool call of the model.
+    // The text after `raw='` quotes an invalid tool call of the model, which may contain any words.
     let own = error.message().split("raw='").next().unwrap_or_default();
     own.to_lowercase().contains("out of memory")
 }
 
-/// Parses an error that is a text or, from compatible servers, an object. An unknown value is shown as JSON.
+/// Parses an error. Ollama sends a text, and compatible servers may send an object. The error for any other value
+/// contains its JSON.
 fn read(error: &Value) -> VendorError {
     VendorError::read(error.clone()).unwrap_or_else(|| VendorError::new(error.to_string()))
 }
 
-/// Adds the likely reason to the error of a refused connection.
+/// Adds a hint to start Ollama to the error of a refused connection. Returns any other error unchanged.
 pub(crate) fn with_hint(error: ProviderError) -> ProviderError {
     match error {
         ProviderError::Network(source) if source.to_string().contains("refused") => {
@@ -88,7 +92,7 @@ pub(crate) fn with_hint(error: ProviderError) -> ProviderError {
     }
 }
 
-/// The error of an address on which no server listens.
+/// The error of a refused connection, with a hint to start Ollama.
 #[derive(Debug)]
 struct NotRunning(BoxError);
 
@@ -104,7 +108,8 @@ impl Error for NotRunning {
     }
 }
 
-/// Adds the command that pulls the model that the message names in quotes.
+/// Appends the command that pulls a model. The command contains the model's name if the message contains the name in
+/// quotes.
 fn with_pull_command(message: &str) -> String {
     let mut parts = message.splitn(3, ['\'', '"', '`']);
     match (parts.next(), parts.next(), parts.next()) {
@@ -215,7 +220,8 @@ mod tests {
         );
     }
 
-    /// The server quotes the model's output, which once decided the class of the error.
+    /// The server's error quotes the output of the model. Regression test. Words in this output decided the class of
+    /// the error.
     #[test]
     fn quoted_model_output_does_not_affect_error_class() {
         let message = "error parsing tool call: raw='{\"q\":\"model not found, out of memory\"', err=unexpected end of JSON input";
@@ -261,7 +267,7 @@ mod tests {
         }
     }
 
-    /// The same request always fails, although the status suggests a retry.
+    /// The same request always fails with these errors, although their status suggests a retry.
     #[test]
     fn permanent_error_with_server_status_is_invalid_request() {
         for message in [

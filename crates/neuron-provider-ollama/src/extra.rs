@@ -1,6 +1,7 @@
-//! The position of the caller's extra fields in a body.
+//! Placement of the caller's `extra` fields in the body of a request.
 //!
-//! The server ignores unknown top-level fields, and all model parameters are in `options`.
+//! The server expects all model parameters in the field `options`, and ignores unknown top-level fields.
+//!
 //! <https://github.com/ollama/ollama/blob/main/api/types.go>
 
 use std::borrow::Cow;
@@ -8,7 +9,7 @@ use std::borrow::Cow;
 use neuron_types::ProviderError;
 use serde_json::{Map, Value};
 
-/// The fields of `ChatRequest`.
+/// Names of the top-level fields of a chat request, from the server's type `ChatRequest`.
 pub(crate) const CHAT_FIELDS: [&str; 13] = [
     "model",
     "messages",
@@ -25,16 +26,17 @@ pub(crate) const CHAT_FIELDS: [&str; 13] = [
     "_debug_render_only",
 ];
 
-/// The fields of `EmbedRequest`, and `stream`, which `extra` must not set.
+/// Names of the top-level fields of an embedding request, from the server's type `EmbedRequest`. Also contains
+/// `stream`. It therefore stays at the top level of `extra`, where [`write_json`](neuron_http::write_json) rejects it.
 pub(crate) const EMBED_FIELDS: [&str; 7] =
     ["model", "input", "keep_alive", "truncate", "dimensions", "options", "stream"];
 
-/// Moves fields that are not top-level fields of the API into `options`. Fields that are already in `options` take
-/// precedence.
+/// Moves each field of `extra` that is not listed in `top` into `options`. A field that `options` already contains
+/// keeps its value.
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] if there are fields to move and `options` is not an object.
+/// [`ProviderError::InvalidRequest`] if a field must be moved and `options` is not an object.
 pub(crate) fn with_options<'a>(
     extra: &'a Value,
     top: &[&str],

@@ -1,4 +1,4 @@
-//! Parsing of `OLLAMA_HOST`, as in Ollama's own clients.
+//! Parsing of the environment variable `OLLAMA_HOST`, as in Ollama's own clients.
 //!
 //! <https://docs.ollama.com/faq#how-can-i-expose-ollama-on-my-network>
 
@@ -9,11 +9,11 @@ use neuron_types::ProviderError;
 
 const DEFAULT_PORT: u16 = 11434;
 
-/// Converts a host with optional scheme, port and path to a URL.
+/// Converts the value of `OLLAMA_HOST` to a URL. The scheme, the port and the path of the value are optional.
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] if the host is invalid.
+/// [`ProviderError::InvalidRequest`] if the value is not a valid address.
 pub(crate) fn base_url(host: &str) -> Result<String, ProviderError> {
     let host = host.trim().trim_matches(['"', '\'']).trim();
     let (scheme, rest, default_port) = match host.split_once("://") {
@@ -41,12 +41,13 @@ pub(crate) fn base_url(host: &str) -> Result<String, ProviderError> {
 }
 
 fn invalid(scheme: &str, rest: &str, why: &str) -> ProviderError {
-    // Shown as a `BaseUrl`, which hides a password.
+    // The `Debug` output of a `BaseUrl` hides a password in the URL.
     let shown = BaseUrl::new(format!("{scheme}://{rest}"));
     ProviderError::InvalidRequest(format!("OLLAMA_HOST {shown:?} {why}"))
 }
 
-/// Splits `name:port`. An IPv6 address may have brackets, and needs them if a port follows.
+/// Splits `name:port` into the name and the port. The port is empty if there is none. An IPv6 address may have
+/// brackets, and must have them if a port follows. Returns `None` if the closing bracket is missing.
 fn split_port(authority: &str) -> Option<(&str, &str)> {
     if let Some(rest) = authority.strip_prefix('[') {
         let (name, port) = rest.split_once(']')?;
@@ -58,8 +59,8 @@ fn split_port(authority: &str) -> Option<(&str, &str)> {
     Some(authority.rsplit_once(':').unwrap_or((authority, "")))
 }
 
-/// Returns a name to which a client can connect. The variable may contain the server's listen address. An unspecified
-/// address, or none, means this machine.
+/// Returns the host name to which a client can connect. `OLLAMA_HOST` may contain the address on which the server
+/// listens. An empty name and an unspecified address, such as `0.0.0.0`, become the address of the local machine.
 fn reachable(name: &str) -> String {
     if let Ok(address) = name.parse::<Ipv6Addr>() {
         let address = if address.is_unspecified() { Ipv6Addr::LOCALHOST } else { address };

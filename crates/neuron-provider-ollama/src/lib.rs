@@ -1,5 +1,5 @@
-//! Provider for [Ollama](https://ollama.com)'s native API, for models on this machine, on another machine, or in
-//! Ollama's cloud.
+//! Provider for [Ollama](https://ollama.com)'s native API. The models may run on the local machine, on another machine,
+//! or in Ollama's cloud.
 //!
 //! Implements [`Provider`](neuron_types::Provider) and [`EmbeddingProvider`](neuron_types::EmbeddingProvider).
 //!
@@ -23,29 +23,30 @@
 //!
 //! # Mapping
 //!
-//! - Tool calls have the server's ids. A call without an id gets a UUID, and a repeated id is replaced.
-//! - Reasoning is [`ContentBlock::Thinking`](neuron_types::ContentBlock::Thinking) without a signature, and is sent
-//!   back with the message. Signed reasoning belongs to another vendor and is not sent.
-//! - Unknown fields of a message are kept as one [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw), and so are
-//!   tool calls with unknown fields. They are sent back unchanged. Arguments that are not a JSON object are wrapped in
-//!   an object, because the API accepts nothing else.
-//! - An entry of `tool_calls` without a name is not a call. It is kept as
-//!   [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw). It is not sent back if it has a `function`, because the
+//! - Tool calls keep the ids of the server. A call without an id gets a UUID, and an id that an earlier call of the
+//!   response has is replaced.
+//! - Reasoning becomes [`ContentBlock::Thinking`](neuron_types::ContentBlock::Thinking) without a signature, and is
+//!   sent back with the message. Signed reasoning comes from another vendor and is not sent.
+//! - Unknown fields of a message are kept as one [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw), and so is each
+//!   tool call with unknown fields. These blocks are sent back unchanged. Arguments that are not a JSON object are
+//!   wrapped in an object, because the API rejects anything else.
+//! - An entry of `tool_calls` without a name is not a call. The entry is kept as
+//!   [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw). An entry with a `function` is not sent back, because the
 //!   API would reject the conversation.
 //! - [`TokenUsage::input_tokens`](neuron_types::TokenUsage::input_tokens) is `prompt_eval_count`, which includes cached
-//!   tokens, and [`cache_read_tokens`](neuron_types::TokenUsage::cache_read_tokens) is `prompt_eval_cached_count`.
-//!   Older servers do not send the second, and omit the first if the whole prompt was cached. The input then counts as
-//!   0 tokens.
+//!   tokens. [`cache_read_tokens`](neuron_types::TokenUsage::cache_read_tokens) is `prompt_eval_cached_count`. Older
+//!   servers do not send `prompt_eval_cached_count`. They also omit `prompt_eval_count` if the whole prompt was cached,
+//!   and `input_tokens` is then 0.
 //! - The API accepts images only as bytes, and documents only as text. A plain text document is appended to the
-//!   message's text. Other documents and image URLs are errors.
-//! - Failed tool results begin with `Error:`, because the API has no field for that.
+//!   message's text. Any other document and an image URL are errors.
+//! - The text of a failed tool result begins with `Error:`, because the API has no field for failures.
 //! - A tool call cannot be forced, so [`ToolChoice::Required`](neuron_types::ToolChoice::Required) and
 //!   [`Specific`](neuron_types::ToolChoice::Specific) are errors.
 //! - [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) is merged recursively into the body, and
-//!   overrides the request and the settings. A field that is not a top-level field of the API, where the server would
-//!   ignore it, becomes an option. For example `{"seed": 7}` is sent as `{"options": {"seed": 7}}`. The same holds for
-//!   [`EmbeddingRequest::extra`](neuron_types::EmbeddingRequest::extra). [`Ollama::options`] sets the options of all
-//!   requests.
+//!   overrides the request and the settings. The server ignores unknown top-level fields. Such a field of `extra` is
+//!   therefore sent as an option: `{"seed": 7}` becomes `{"options": {"seed": 7}}`.
+//!   [`EmbeddingRequest::extra`](neuron_types::EmbeddingRequest::extra) is sent in the same way. [`Ollama::options`]
+//!   sets the options of all requests.
 //! - A stream that ends before a line with `"done":true` is an error and never a short response.
 //! - The provider does not retry. [`ProviderError::is_retryable`](neuron_types::ProviderError::is_retryable) returns
 //!   `true` for errors that may be retried.
@@ -88,6 +89,7 @@ pub mod wire;
 
 pub use client::{DEFAULT_MODEL, Ollama};
 pub use embed::DEFAULT_EMBEDDING_MODEL;
-/// The messages, requests, traits and errors in the API of this crate, under their names in the crate `neuron`. The
-/// whole crate is re-exported, because a list of names would miss those of later versions.
+/// The crate `neuron-types`, with the messages, requests, traits and errors in this crate's API. The crate `neuron` has
+/// the same items under the same names. The whole crate is re-exported, because a list of names would miss items of
+/// later versions.
 pub use neuron_types as types;

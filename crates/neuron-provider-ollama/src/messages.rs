@@ -1,7 +1,7 @@
-//! Serialisation of the conversation, from the borrowed request.
+//! Serialisation of the messages of a request.
 //!
-//! A message of the API has one text, one reasoning, a list of images and a list of tool calls. A tool result is a
-//! message of its own.
+//! A message of the API has one text, one reasoning text, a list of images and a list of tool calls. Each tool result
+//! is a separate message.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 
 use crate::request::PROVIDER;
 
+/// The system prompt and the conversation, serialised as the field `messages`.
 pub(crate) struct Messages<'a> {
     pub(crate) system: Option<&'a SystemPrompt>,
     pub(crate) messages: &'a [Message],
@@ -30,7 +31,8 @@ impl Serialize for Messages<'_> {
         }
         for (index, message) in self.messages.iter().enumerate() {
             let before = self.messages.get(..index).unwrap_or_default();
-            // Tool results precede the user's text of the same message, because they answer the previous message.
+            // Tool results come before the user's text of the same message, because they answer the calls of the
+            // previous message.
             for block in message.content.iter().filter_map(portable_block) {
                 if let ContentBlock::ToolResult { tool_use_id, content, is_error } = block {
                     sequence.serialize_element(&ToolMessage {
@@ -51,7 +53,7 @@ impl Serialize for Messages<'_> {
     }
 }
 
-/// Separator of the texts of a message, so that adjacent words are not joined.
+/// Separator between the texts of several blocks. Without a separator, the words of adjacent blocks would be joined.
 const PARAGRAPH: &str = "\n\n";
 
 #[derive(Serialize)]
@@ -90,7 +92,8 @@ struct ToolMessage<'a> {
     tool_call_id: &'a str,
 }
 
-/// A tool result as text. The text marks errors, because the API has no flag for them.
+/// A tool result, serialised as text. The text of a failed call begins with `Error: `, because the API has no field for
+/// failures.
 struct ResultText<'a> {
     content: &'a [ContentItem],
     is_error: bool,
@@ -100,7 +103,7 @@ impl ResultText<'_> {
     fn texts(&self) -> impl Iterator<Item = Cow<'_, str>> {
         self.content.iter().filter_map(|item| match item.for_model() {
             ModelContent::Text(text) => Some(Cow::Borrowed(text)),
-            // Images are sent in a field of their own.
+            // Images are sent in the field `images`.
             ModelContent::Image { .. } | ModelContent::ImageUrl { .. } => None,
             _ => Some(Cow::Owned(item.to_string())),
         })
@@ -117,7 +120,7 @@ impl fmt::Display for ResultText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_error {
             f.write_str("Error: ")?;
-            // An empty result would not show that the call failed.
+            // The model must see that the call failed, even if the tool returned no text.
             if self.texts().all(|text| text.trim().is_empty()) {
                 return f.write_str("the tool failed without a message");
             }
@@ -126,13 +129,14 @@ impl fmt::Display for ResultText<'_> {
     }
 }
 
-/// Returns the name of the tool that was called with this id. Searches backwards, because ids may repeat.
+/// Returns the name of the tool whose call has this id, or `None` if no message in `before` contains the call. Searches
+/// backwards for the latest call, because ids may repeat.
 fn name_of_call<'a>(before: &'a [Message], id: &str) -> Option<&'a str> {
     let mut calls = before.iter().rev().flat_map(Message::tool_uses);
     calls.find(|call| call.id == id).map(|call| call.name)
 }
 
-/// A message without its tool results.
+/// A message, serialised without its tool results.
 struct OwnMessage<'a>(&'a Message);
 
 impl<'a> OwnMessage<'a> {
@@ -140,9 +144,10 @@ impl<'a> OwnMessage<'a> {
         self.0.content.iter()
     }
 
+    /// Returns the texts of all blocks as one text.
     fn content(&self) -> Joined<'a> {
         let separator = match self.0.role {
-            // Vendors split a sentence into several blocks.
+            // Vendors may split a sentence of the model into several blocks, so no separator is inserted.
             Role::Assistant => "",
             Role::User | Role::System => PARAGRAPH,
         };
@@ -165,7 +170,7 @@ impl<'a> OwnMessage<'a> {
         self.blocks().filter_map(call).collect()
     }
 
-    /// Returns the unknown fields that the server sent.
+    /// Returns the unknown fields that the server sent in this message, or `None` if there are none.
     fn fields(&self) -> Option<&'a Map<String, Value>> {
         self.blocks().find_map(|block| match own_json(block) {
             Some(Value::Object(fields)) if is_message(fields) => Some(fields),
@@ -204,7 +209,7 @@ impl Serialize for OwnMessage<'_> {
         if !calls.is_empty() {
             fields.serialize_entry("tool_calls", &calls)?;
         }
-        // The fields above take precedence over raw fields of the same name.
+        // A raw field does not replace a field that was written above.
         for (key, value) in self.fields().into_iter().flatten() {
             let is_there = match key.as_str() {
                 "type" | "role" | "content" | "thinking" | "tool_calls" => true,
@@ -219,7 +224,8 @@ impl Serialize for OwnMessage<'_> {
     }
 }
 
-/// Returns the portable block. `None` for raw JSON of this provider.
+/// Returns the block itself or, for a raw block of another provider, its portable block. Returns `None` for a raw block
+/// of this provider, and for a raw block without a portable block.
 pub(crate) fn portable_block(block: &ContentBlock) -> Option<&ContentBlock> {
     match block {
         ContentBlock::Raw { provider, .. } if provider == PROVIDER => None,
@@ -228,6 +234,7 @@ pub(crate) fn portable_block(block: &ContentBlock) -> Option<&ContentBlock> {
     }
 }
 
+/// Returns the JSON of a raw block of this provider, or `None` for any other block.
 fn own_json(block: &ContentBlock) -> Option<&Value> {
     match block {
         ContentBlock::Raw { provider, json, .. } if provider == PROVIDER => Some(json),
@@ -235,23 +242,25 @@ fn own_json(block: &ContentBlock) -> Option<&Value> {
     }
 }
 
-/// Returns `true` if raw JSON of this provider contains the unknown fields of a message, and `false` if it is a tool
-/// call.
+/// Returns `true` if the JSON of a raw block contains the unknown fields of a message. Returns `false` if the JSON is a
+/// tool call.
 fn is_message(fields: &Map<String, Value>) -> bool {
     fields.get("type").is_some_and(|kind| kind == "message")
 }
 
+/// Returns the text of a block, or `None` if the block is not text.
 fn text(block: &ContentBlock) -> Option<&str> {
     match portable_block(block)? {
         ContentBlock::Text(text) => Some(text),
         ContentBlock::Document { source: DocumentSource::PlainText { data } } => Some(data),
-        // Another vendor's summary replaces messages that may be missing.
+        // The summary of another vendor's compaction replaces messages that the conversation may no longer contain.
         ContentBlock::Compaction { content } => Some(content),
         _ => None,
     }
 }
 
-/// Returns unsigned reasoning. Signed reasoning belongs to another vendor, whose model alone can use it.
+/// Returns the reasoning of a block if it has no signature. Otherwise returns `None`. Signed reasoning comes from
+/// another vendor, and only that vendor's models can use it.
 fn thinking(block: &ContentBlock) -> Option<&str> {
     match portable_block(block)? {
         ContentBlock::Thinking { thinking, signature } if signature.is_empty() => Some(thinking),
@@ -272,9 +281,11 @@ struct Function<'a> {
     arguments: ObjectInput<'a>,
 }
 
+/// Returns the tool call in a block. Returns `None` if the block is not a call, or if it is a raw call that the server
+/// would reject.
 fn call(block: &ContentBlock) -> Option<Call<'_>> {
     if let Some(json) = own_json(block) {
-        // Ollama rejects an invalid function, and with it every later request of the conversation.
+        // Ollama rejects a conversation that contains an invalid `function`.
         let is_readable =
             |fields: &Map<_, _>| block.as_tool_use().is_some() || !fields.contains_key("function");
         let is_call =
@@ -289,7 +300,7 @@ fn call(block: &ContentBlock) -> Option<Call<'_>> {
     }
 }
 
-/// Returns the images of a tool result. The server accepts images in messages of every role.
+/// Returns the base64 data of all images in a tool result. The server accepts images in messages of every role.
 fn result_images(content: &[ContentItem]) -> impl Iterator<Item = &str> {
     content.iter().filter_map(|item| match item.for_model() {
         ModelContent::Image { data, .. } => Some(data),
@@ -298,8 +309,8 @@ fn result_images(content: &[ContentItem]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the base64 data of an image, without the prefix of a `data:` URL. `None` for an image that would have to be
-/// fetched.
+/// Returns the base64 data of an image, without the prefix of a `data:` URL. Returns `None` for an image that would
+/// have to be downloaded.
 pub(crate) fn bare_base64(source: &ImageSource) -> Option<&str> {
     match source {
         ImageSource::Base64 { data, .. } => Some(data),
@@ -308,12 +319,13 @@ pub(crate) fn bare_base64(source: &ImageSource) -> Option<&str> {
     }
 }
 
+/// Returns the base64 data of a `data:` URL, or `None` for any other URL.
 fn base64_of_url(url: &str) -> Option<&str> {
     let (kind, data) = url.strip_prefix("data:")?.split_once(',')?;
     kind.ends_with(";base64").then_some(data)
 }
 
-/// The same part of several blocks, joined to one text.
+/// The texts that `part` returns for several blocks, joined to one text with a separator.
 #[derive(Clone, Copy)]
 struct Joined<'a> {
     blocks: &'a [ContentBlock],
@@ -339,6 +351,7 @@ impl fmt::Display for Joined<'_> {
     }
 }
 
+/// Writes all texts that are not empty, with a separator between them.
 fn join<T: AsRef<str>>(
     f: &mut fmt::Formatter<'_>,
     separator: &str,

@@ -2,34 +2,35 @@
 //!
 //! <https://ollama.com/library>
 //!
-//! Models are named by strings, so other names work too, with a tag (`qwen3:32b`) or with the default tag `latest`.
-//! Pull a model before use, for example with `ollama pull llama3.2`.
+//! Every function that takes a model takes a string, so names of other models work too. A name may have a tag, as in
+//! `qwen3:32b`. The default tag is `latest`. Pull a model before its first use, for example with
+//! `ollama pull llama3.2`.
 
-/// Llama 3.2, a small model with tools.
+/// Name of Llama 3.2, a small model that supports tools.
 pub const LLAMA_3_2: &str = "llama3.2";
-/// Llama 3.2 with image input.
+/// Name of Llama 3.2 Vision, a model that accepts images.
 pub const LLAMA_3_2_VISION: &str = "llama3.2-vision";
-/// Llama 3.3, a large model with tools.
+/// Name of Llama 3.3, a large model that supports tools.
 pub const LLAMA_3_3: &str = "llama3.3";
-/// Qwen 3, with tools and thinking.
+/// Name of Qwen 3, a model that supports tools and thinking.
 pub const QWEN_3: &str = "qwen3";
-/// Qwen 3 for code, with tools.
+/// Name of Qwen 3 Coder, a model for code that supports tools.
 pub const QWEN_3_CODER: &str = "qwen3-coder";
-/// OpenAI's open model, with tools and thinking.
+/// Name of OpenAI's open model, which supports tools and thinking.
 /// [`reasoning_effort`](neuron_types::CompletionRequest::reasoning_effort) controls the thinking.
 pub const GPT_OSS: &str = "gpt-oss";
-/// DeepSeek R1, with thinking.
+/// Name of DeepSeek R1, a model that supports thinking.
 pub const DEEPSEEK_R1: &str = "deepseek-r1";
-/// Gemma 3, with image input.
+/// Name of Gemma 3, a model that accepts images.
 pub const GEMMA_3: &str = "gemma3";
-/// Mistral 7B, with tools.
+/// Name of Mistral 7B, a model that supports tools.
 pub const MISTRAL: &str = "mistral";
 
-/// Nomic's embeddings, with 768 dimensions.
+/// Name of Nomic's embedding model. Its vectors have 768 dimensions.
 pub const NOMIC_EMBED_TEXT: &str = "nomic-embed-text";
-/// Gemma's embeddings, with at most 768 dimensions.
+/// Name of Gemma's embedding model. Its vectors have at most 768 dimensions.
 pub const EMBEDDING_GEMMA: &str = "embeddinggemma";
-/// Mixedbread's embeddings, with 1024 dimensions.
+/// Name of Mixedbread's embedding model. Its vectors have 1024 dimensions.
 pub const MXBAI_EMBED_LARGE: &str = "mxbai-embed-large";
-/// Small and fast embeddings, with 384 dimensions.
+/// Name of a small and fast embedding model. Its vectors have 384 dimensions.
 pub const ALL_MINILM: &str = "all-minilm";

@@ -1,9 +1,9 @@
-//! Serialisation of requests, from the borrowed request.
+//! Serialisation of chat requests.
 //!
 //! <https://docs.ollama.com/api/chat>
 //!
-//! Equal requests have equal bytes. `messages` comes last, so that between compactions the body of a turn begins with
-//! the bytes of the previous turn, as prompt caches need.
+//! Equal requests are serialised to equal bytes. `messages` is the last field, so that the body of each turn begins
+//! with the same bytes as the body of the previous turn, unless a compaction came between. Prompt caches need this.
 
 use neuron_http::{Shortest, write_json};
 use neuron_types::{
@@ -17,7 +17,7 @@ use crate::extra::{CHAT_FIELDS, with_options};
 use crate::messages::{Messages, bare_base64, portable_block};
 use crate::tools::Tools;
 
-/// Name of the provider in [`ContentBlock::Raw`] and in telemetry.
+/// Name of Ollama in telemetry, and name of the API's JSON format in a [`ContentBlock::Raw`].
 pub(crate) const PROVIDER: &str = "ollama";
 
 /// The settings of the client that affect requests.
@@ -25,16 +25,16 @@ pub(crate) const PROVIDER: &str = "ollama";
 pub(crate) struct Settings<'a> {
     pub(crate) model: &'a str,
     pub(crate) keep_alive: Option<&'a Value>,
-    /// Options of every request.
+    /// Options of all requests. Must be a JSON object.
     pub(crate) options: Option<&'a Value>,
 }
 
 impl Settings<'_> {
-    /// Returns the options of every request.
+    /// Returns the options of all requests. Returns no options if none are set.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::InvalidRequest`] if they are not an object.
+    /// [`ProviderError::InvalidRequest`] if the options are not a JSON object.
     pub(crate) fn options(self) -> Result<Map<String, Value>, ProviderError> {
         match self.options {
             None | Some(Value::Null) => Ok(Map::new()),
@@ -46,11 +46,12 @@ impl Settings<'_> {
     }
 }
 
-/// Serialises a request.
+/// Serialises a chat request. `stream` requests a streamed response.
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] for content that the API cannot express.
+/// [`ProviderError::InvalidRequest`] if the request has content or a setting that the API cannot express, or if its
+/// `extra` is not an object or sets `stream`.
 pub(crate) fn write(
     request: RequestRef<'_>,
     settings: Settings<'_>,
@@ -58,6 +59,7 @@ pub(crate) fn write(
 ) -> Result<Vec<u8>, ProviderError> {
     check(request)?;
     let options = options(request, settings)?;
+    // The API has no tool choice, so the tools are omitted if the model must not call any.
     let may_call = request.tool_choice != Some(&ToolChoice::None);
     let tools = (may_call && !request.tools.is_empty()).then_some(Tools(request.tools));
     let mut extra = request.extra.map(|extra| with_options(extra, &CHAT_FIELDS)).transpose()?;
@@ -66,7 +68,7 @@ pub(crate) fn write(
         && extra.get("tools").is_some()
         && let Some(fields) = extra.to_mut().as_object_mut()
     {
-        // The API can forbid tools only by their absence.
+        // The API has no tool choice. To forbid tools, a request must not contain any.
         fields.shift_remove("tools");
     }
     write_json(extra.as_deref(), |fields| {
@@ -75,20 +77,22 @@ pub(crate) fn write(
             model => model,
         };
         fields.entry("model", model)?;
-        // The API streams by default.
+        // The API streams by default, so `stream` is always sent.
         fields.entry("stream", &stream)?;
         fields.some("format", format(request))?;
         fields.some("think", think(request))?;
         fields.some("keep_alive", settings.keep_alive)?;
         fields.some("options", (!options.is_empty()).then_some(&options))?;
         fields.some("tools", tools)?;
+        // The other fields of `extra` come before the messages, which must be last.
         fields.rest_but("messages")?;
         let (system, messages) = (request.system, request.messages);
         fields.entry("messages", &Messages { system, messages })
     })
 }
 
-/// Rejects content that the API cannot express, so that it is not lost silently.
+/// Checks that the API can express the request. Content that it cannot express is an error, because it must not be lost
+/// silently.
 fn check(request: RequestRef<'_>) -> Result<(), ProviderError> {
     match &request.tool_choice {
         Some(ToolChoice::Required) => {
@@ -105,7 +109,7 @@ fn check(request: RequestRef<'_>) -> Result<(), ProviderError> {
     }
     if request.context_management.is_some_and(|management| !management.edits.is_empty()) {
         return Err(invalid(
-            "Ollama does not edit conversations: use a ContextStrategy, which does it here",
+            "Ollama does not edit conversations: use a ContextStrategy, which runs on the client",
         ));
     }
     let blocks = request.messages.iter().flat_map(|message| &message.content);
@@ -142,7 +146,7 @@ fn invalid(why: &str) -> ProviderError {
     ProviderError::InvalidRequest(why.to_owned())
 }
 
-/// Returns the options of a request. They override the options of every request.
+/// Returns the options of all requests, overridden by the options of this request.
 fn options(
     request: RequestRef<'_>,
     settings: Settings<'_>,
@@ -161,6 +165,7 @@ fn options(
     Ok(options)
 }
 
+/// Converts a number to JSON with as few digits as possible.
 fn number(number: f32) -> Result<Value, ProviderError> {
     let number = serde_json::to_value(Shortest(number));
     number.map_err(|error| invalid(&format!("cannot be written: {error}")))
@@ -188,7 +193,7 @@ enum Think {
     Level(&'static str),
 }
 
-/// Returns the field that controls both thinking and its effort.
+/// Returns the field `think`, which controls both thinking and its effort. Returns `None` for the default of the model.
 fn think(request: RequestRef<'_>) -> Option<Think> {
     let level = match request.reasoning_effort {
         Some(ReasoningEffort::Low) => Some("low"),

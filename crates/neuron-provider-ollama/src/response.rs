@@ -1,4 +1,4 @@
-//! Parsing of responses.
+//! Parsing of responses that are not streamed. Also collects the lines of streamed responses.
 
 use std::collections::HashSet;
 
@@ -15,16 +15,16 @@ use uuid::Uuid;
 use crate::error;
 use crate::request::PROVIDER;
 
-/// Parses a whole response. The secret is removed from errors that quote it.
+/// Parses a response that is not streamed. The API key is removed from errors that quote the body.
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] if the body is not a response.
+/// [`ProviderError::Other`] if the body is not a response of the API, or the error that the server sent instead.
 pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
     let unreadable = |why: &str| {
         let shown = secret.excerpt(body);
         ProviderError::Other(
-            format!("the response is not an answer ({why}); it begins with: {shown}").into(),
+            format!("the body is not a chat response ({why}); it begins with: {shown}").into(),
         )
     };
     let mut line: WireLine =
@@ -33,16 +33,16 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
         return Err(error::from_answer(error));
     }
     let message = line.message.take().ok_or_else(|| unreadable("missing field `message`"))?;
-    // Such a body is a line of a stream.
+    // A line of a stream has `done: false`.
     if line.done == Some(false) {
-        return Err(unreadable("it is not done"));
+        return Err(unreadable("`done` is false"));
     }
     let mut collected = PartialResponse::default();
     collected.take(message);
     Ok(collected.into_response(line))
 }
 
-/// A whole response, or a line of a stream.
+/// The JSON of a response that is not streamed, or of a line of a stream.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct WireLine {
     #[serde(default)]
@@ -53,22 +53,22 @@ pub(crate) struct WireLine {
     pub(crate) done: Option<bool>,
     #[serde(default)]
     done_reason: Option<String>,
-    /// Omitted by the server if it is zero, like `eval_count`.
+    /// Number of input tokens. The server omits this field and `eval_count` if they are zero.
     #[serde(default)]
     prompt_eval_count: Option<usize>,
-    /// The cached part of the input. Older servers do not send it.
+    /// Number of cached input tokens. Older servers do not send this field.
     #[serde(default)]
     prompt_eval_cached_count: Option<usize>,
     #[serde(default)]
     eval_count: Option<usize>,
     #[serde(default)]
     pub(crate) logprobs: Value,
-    /// Replaces all other fields.
+    /// Error, sent instead of all other fields.
     #[serde(default)]
     pub(crate) error: Option<Value>,
 }
 
-/// A message, or a fragment of a streamed message.
+/// The JSON of a message, or of a fragment of a streamed message.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct WireMessage {
     #[serde(default, rename = "role")]
@@ -83,26 +83,26 @@ pub(crate) struct WireMessage {
     more: Map<String, Value>,
 }
 
-/// The parts of a response received so far.
+/// The parts of a response that were received so far.
 #[derive(Debug, Default)]
 pub(crate) struct PartialResponse {
     pub(crate) thinking: String,
     pub(crate) text: String,
     calls: Vec<ContentBlock>,
-    /// The ids of the calls.
+    /// Ids of all calls in `calls`.
     ids: HashSet<String>,
-    /// Unknown fields of the message.
+    /// Fields of the message that this crate does not know.
     more: Map<String, Value>,
     logprobs: Vec<Value>,
 }
 
 impl PartialResponse {
-    /// Adds a fragment of the message, and returns the calls in it.
+    /// Adds a fragment of the message. Returns the calls that the fragment contained.
     pub(crate) fn take(&mut self, message: WireMessage) -> &[ContentBlock] {
         self.thinking.push_str(message.thinking.as_deref().unwrap_or_default());
         self.text.push_str(message.content.as_deref().unwrap_or_default());
         for (key, value) in message.more {
-            // The key `type` is reserved for the block that keeps these fields.
+            // The raw block that keeps these fields has a field `type` itself.
             if key != "type" && !is_blank(&value) {
                 append(&mut self.more, key, value);
             }
@@ -116,12 +116,12 @@ impl PartialResponse {
         self.calls.get(before..).unwrap_or_default()
     }
 
-    /// Adds the log probabilities of a line.
+    /// Appends the log probabilities of a line.
     pub(crate) fn add_logprobs(&mut self, line: &WireLine) {
         self.logprobs.extend(line.logprobs.as_array().into_iter().flatten().cloned());
     }
 
-    /// Builds the response. `end` is the last line.
+    /// Builds the response. `end` is the last line of the stream, or the body of a response that is not streamed.
     pub(crate) fn into_response(mut self, end: WireLine) -> CompletionResponse {
         self.add_logprobs(&end);
         let mut metadata = AnswerMetadata::default();
@@ -162,8 +162,8 @@ impl PartialResponse {
     }
 }
 
-/// Maps the stop reason. Ollama sends `stop` for tool calls too. Older versions send no reason, and proxies of OpenAI's
-/// API send `tool_calls`.
+/// Converts the stop reason of the API. A response with tool calls has the reason [`StopReason::ToolUse`], although
+/// Ollama sends `stop`. Older versions send no reason, and proxies of OpenAI's API send `tool_calls`.
 fn stop_reason(reason: Option<&str>, message: &Message) -> StopReason {
     match reason.filter(|reason| !reason.is_empty()) {
         Some("length") => StopReason::MaxTokens,
@@ -175,6 +175,7 @@ fn stop_reason(reason: Option<&str>, message: &Message) -> StopReason {
     }
 }
 
+/// Returns `true` for null, an empty text and an empty list.
 fn is_blank(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -184,7 +185,8 @@ fn is_blank(value: &Value) -> bool {
     }
 }
 
-/// Adds a field of a fragment. Texts and lists grow.
+/// Adds a fragment `value` of the field `key`. The fragment is appended to a text or a list, and replaces any other
+/// value.
 fn append(fields: &mut Map<String, Value>, key: String, value: Value) {
     match (fields.get_mut(&key), value) {
         (Some(Value::String(text)), Value::String(more)) => text.push_str(&more),
@@ -199,15 +201,16 @@ fn raw(json: Value, portable: Option<ContentBlock>) -> ContentBlock {
     ContentBlock::Raw { provider: PROVIDER.to_owned(), json, portable: portable.map(Box::new) }
 }
 
-/// Parses a tool call. A call with unknown fields is kept as raw JSON, with its final id and arguments. An entry
-/// without a name is kept, but is not a call.
+/// Parses a tool call. A call with unknown fields becomes a raw block, which contains the final id and arguments. An
+/// entry without a name becomes a raw block that is not a call. `ids` contains the ids of all earlier calls, and the id
+/// of this call is added.
 fn parse_call(mut json: Value, ids: &mut HashSet<String>) -> ContentBlock {
     let Some((name, input, is_kept)) = parts_of_call(&json) else {
         return raw(json, None);
     };
     let id = unique_id(json.get("id").and_then(Value::as_str), ids);
     if is_kept {
-        // The tool result refers to this id, and Ollama rejects arguments that are not an object.
+        // The tool result refers to the final id. Ollama rejects arguments that are not an object.
         if let Some(function) = json.get_mut("function").and_then(Value::as_object_mut)
             && let Ok(arguments) = serde_json::to_value(ObjectInput(&input))
         {
@@ -221,14 +224,15 @@ fn parse_call(mut json: Value, ids: &mut HashSet<String>) -> ContentBlock {
     ContentBlock::ToolUse { id, name, input }
 }
 
-/// Returns the name and the arguments of a call, and `true` if it has unknown fields.
+/// Returns the name and the arguments of a call, and `true` if the call has unknown fields. Returns `None` if the call
+/// has no name.
 fn parts_of_call(json: &Value) -> Option<(String, Value, bool)> {
     let fields = json.as_object()?;
     let function = fields.get("function")?.as_object()?;
     let name = function.get("name")?.as_str().filter(|name| !name.is_empty())?;
     let input = match function.get("arguments") {
         None | Some(Value::Null) => ToolCall::parse_input(""),
-        // OpenAI sends arguments as a text.
+        // Servers with OpenAI's format send the arguments as a text.
         Some(Value::String(text)) => ToolCall::parse_input(text),
         Some(input) => input.clone(),
     };
@@ -236,12 +240,13 @@ fn parts_of_call(json: &Value) -> Option<(String, Value, bool)> {
         fields.iter().any(|(key, value)| !known.contains(&key.as_str()) && !is_blank(value))
     };
     let is_kept = says_more(function, &["index", "name", "arguments"])
-        // OpenAI has the index here.
+        // OpenAI's format has the index here.
         || says_more(fields, &["id", "type", "index", "function"]);
     Some((name.to_owned(), input, is_kept))
 }
 
-/// Returns the server's id, or a new id if it is missing or another call of the response has it.
+/// Returns an id that no other call of the response has. This is the server's id, with a number appended if an earlier
+/// call has the same id. Without an id of the server, a UUID is generated.
 fn unique_id(id: Option<&str>, ids: &mut HashSet<String>) -> String {
     let given = match id {
         Some(id) if !id.is_empty() => id.to_owned(),

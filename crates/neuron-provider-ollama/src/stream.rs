@@ -13,10 +13,11 @@ use serde::de::IgnoredAny;
 use crate::error;
 use crate::response::{PartialResponse, WireLine};
 
-/// A decoder of a streamed response.
+/// A decoder of one streamed response. Collects the response while it emits events.
 #[derive(Default)]
 pub(crate) struct ChatDecoder {
     collected: PartialResponse,
+    /// Set after the first line with a message.
     has_message: bool,
 }
 
@@ -29,7 +30,7 @@ impl Decoder for ChatDecoder {
         secret: &Secret,
         out: &mut VecDeque<StreamEvent>,
     ) -> Result<bool, ProviderError> {
-        // The last line is decoded in full, because it has the usage.
+        // The last line (`done: true`) is decoded in full, because it contains the token counts.
         if let Ok(DeltaLine { message, done: false, .. }) = read_frame(data) {
             self.has_message = true;
             self.extend(message.thinking, message.content, out);
@@ -51,11 +52,11 @@ impl Decoder for ChatDecoder {
             }
         }
         if line.done != Some(true) {
-            // The log probabilities of the last line are added by `into_response`.
+            // `into_response` adds the log probabilities of the last line.
             self.collected.add_logprobs(&line);
             return Ok(false);
         }
-        // A stream of another API has no `message`, and would be an empty response.
+        // A stream of another API has no `message`. Without this check it would be an empty response.
         if !self.has_message {
             return Err(ProviderError::StreamError("the stream ended without a message".into()));
         }
@@ -65,6 +66,7 @@ impl Decoder for ChatDecoder {
 }
 
 impl ChatDecoder {
+    /// Adds a delta of reasoning and a delta of text to the response, and emits them. Either may be empty.
     fn extend(&mut self, thinking: String, text: String, out: &mut VecDeque<StreamEvent>) {
         if !thinking.is_empty() {
             self.collected.thinking.push_str(&thinking);
@@ -77,16 +79,16 @@ impl ChatDecoder {
     }
 }
 
-/// The most frequent line, with a delta of text or of reasoning and no other relevant field.
+/// The most frequent kind of line. Its only relevant content is a delta of text or of reasoning.
 ///
-/// It is tried first, because a struct with few fields is deserialised much faster than [`WireLine`]
-/// (`benches/README.md`). Any other line is then deserialised as a `WireLine`.
+/// The decoder tries to deserialise each line as a `DeltaLine` first, because a struct with few fields is deserialised
+/// much faster than [`WireLine`] (`benches/README.md`). If this fails, the line is deserialised as a `WireLine`.
 #[derive(Deserialize)]
 struct DeltaLine {
     message: DeltaMessage,
     #[serde(default)]
     done: bool,
-    /// Must be `null`.
+    /// Unit fields accept only `null`. A line with another value is deserialised as a [`WireLine`].
     #[serde(default, rename = "error")]
     _error: (),
     #[serde(default, rename = "logprobs")]
@@ -104,13 +106,13 @@ struct DeltaMessage {
     thinking: String,
 }
 
-/// Emits all events of a call. The API sends calls whole.
+/// Emits all events of a call. The API never splits a call into fragments. Does nothing if the block is not a call.
 fn emit_call(call: &ContentBlock, out: &mut VecDeque<StreamEvent>) {
     let Some(call) = call.as_tool_use() else {
         return;
     };
     let (id, name) = (call.id.to_owned(), call.name.to_owned());
-    // Invalid arguments are emitted as the model wrote them.
+    // The delta of invalid arguments is the text that the model wrote.
     let delta = match ToolCall::invalid_json(call.input) {
         Some(text) => text.to_owned(),
         None => call.input.to_string(),
@@ -118,7 +120,7 @@ fn emit_call(call: &ContentBlock, out: &mut VecDeque<StreamEvent>) {
     out.push_back(StreamEvent::ToolUseStart { id: id.clone(), name: name.clone() });
     out.push_back(StreamEvent::ToolUseInputDelta { id: id.clone(), delta });
     out.push_back(StreamEvent::ToolUseEnd { id: id.clone() });
-    // A call with invalid arguments must not run.
+    // The event `ToolUse` lets an agent run the call, and invalid arguments must not run.
     if ToolCall::invalid_json(call.input).is_none() {
         out.push_back(StreamEvent::ToolUse { id, name, input: call.input.clone() });
     }

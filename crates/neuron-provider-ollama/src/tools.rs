@@ -1,4 +1,4 @@
-//! Serialisation of tools. The API uses OpenAI's format.
+//! Serialisation of the tools of a request. The API uses OpenAI's format.
 
 use std::borrow::Cow;
 
@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::request::PROVIDER;
 
+/// The tools of a request, serialised in the format of the API.
 pub(crate) struct Tools<'a>(pub(crate) &'a [ToolDefinition]);
 
 impl Serialize for Tools<'_> {
@@ -51,8 +52,8 @@ impl Serialize for Parameters<'_> {
     }
 }
 
-/// Replaces references in a schema with their definitions. The server drops `$ref`, so the model would not receive the
-/// schema of an argument. A recursive reference becomes a schema that accepts any value.
+/// Returns a schema with each `$ref` replaced by its definition. The server drops `$ref`, so the model would not
+/// receive the schema of the argument. A recursive reference becomes a schema that accepts any value.
 fn without_references(schema: &Value) -> Cow<'_, Value> {
     let Some(fields) = schema.as_object() else {
         return Cow::Borrowed(schema);
@@ -64,31 +65,33 @@ fn without_references(schema: &Value) -> Cow<'_, Value> {
         let mut references = References { definitions, open: Vec::new(), depth, left: MAX_OBJECTS };
         references.object(fields, &DEFINITIONS)
     });
-    // Even depth 0 may exceed the limit. The schema is then sent unchanged.
+    // Even depth 0 may exceed the maximum size. The schema is then sent unchanged.
     resolved.map_or(Cow::Borrowed(schema), Cow::Owned)
 }
 
-/// Maximum depths of nested references. They are tried in order until the schema is small enough. Definitions that
-/// refer to each other multiply with every level, and a foreign tool may do so on purpose.
+/// Maximum depths of nested references, tried in this order until the result is small enough. Definitions that refer to
+/// each other multiply with every level. A tool of a foreign server may have such definitions on purpose.
 const DEPTHS: [usize; 6] = [32, 8, 4, 2, 1, 0];
 
-/// Maximum number of objects in replaced references.
+/// Maximum number of JSON objects that the replaced references may add to a schema.
 const MAX_OBJECTS: usize = 10_000;
 
-/// Fields in which schema generators put definitions.
+/// Names of the schema fields that contain definitions. Schema generators use either name.
 const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
 
+/// The state while the references of one schema are replaced.
 struct References<'a> {
     definitions: &'a Map<String, Value>,
-    /// The names of the definitions that are being replaced.
+    /// Names of the definitions that are being inserted, from the outermost to the innermost.
     open: Vec<&'a str>,
+    /// Maximum number of nested definitions.
     depth: usize,
-    /// Remaining number of objects in replaced references.
+    /// Number of JSON objects that replaced references may still add.
     left: usize,
 }
 
 impl<'a> References<'a> {
-    /// Returns the schema without references. `None` if it would be too large.
+    /// Returns the schema without references. Returns `None` if the result would have too many objects.
     fn resolved(&mut self, schema: &'a Value) -> Option<Value> {
         match schema {
             Value::Object(fields) => self.object(fields, &[]),
@@ -97,15 +100,17 @@ impl<'a> References<'a> {
         }
     }
 
+    /// Returns an object schema without references and without the fields in `but`. Returns `None` if the result would
+    /// have too many objects.
     fn object(&mut self, fields: &'a Map<String, Value>, but: &[&str]) -> Option<Value> {
-        // Only objects within definitions count towards the limit.
+        // Only objects within definitions count, because only these multiply.
         if !self.open.is_empty() {
             self.left = self.left.checked_sub(1)?;
         }
         let mut result = Map::new();
         if let Some(name) = fields.get("$ref").and_then(Value::as_str).and_then(definition_name)
             && let Some(definition) = self.definitions.get(name)
-            // A recursive reference is dropped, so that it accepts any value.
+            // A recursive reference is dropped. The schema without `$ref` accepts any value.
             && !self.open.contains(&name)
             && self.open.len() < self.depth
         {
@@ -115,7 +120,7 @@ impl<'a> References<'a> {
             }
             self.open.pop();
         }
-        // Fields beside a reference are more specific than its definition.
+        // A field beside `$ref` is more specific than the same field of the definition, and replaces it.
         for (key, value) in fields {
             if key != "$ref" && !but.contains(&key.as_str()) {
                 result.insert(key.clone(), self.resolved(value)?);
@@ -125,20 +130,21 @@ impl<'a> References<'a> {
     }
 }
 
+/// Returns the name of the definition in a reference such as `#/$defs/Name`. Returns `None` for any other reference.
 fn definition_name(reference: &str) -> Option<&str> {
     let path = reference.strip_prefix("#/")?;
     DEFINITIONS.iter().find_map(|key| path.strip_prefix(key)?.strip_prefix('/'))
 }
 
-/// A JSON Schema. The server requires objects for it and for the schemas of its properties. It rejects the short form
-/// `true`, which generators write for any value.
+/// A JSON Schema, serialised with an object in place of `true` and `false`. Schema generators write `true` for any
+/// value, but the server requires an object for a schema and for the schemas of its properties.
 struct Schema<'a>(&'a Value);
 
 impl Serialize for Schema<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let schema = match self.0 {
             Value::Object(schema) => schema,
-            // `false` is widened to a schema that accepts any value, too.
+            // `false` also becomes an empty object, although it accepts no value. The server has no equivalent.
             Value::Bool(_) => return serializer.serialize_map(Some(0))?.end(),
             other => return other.serialize(serializer),
         };
@@ -179,7 +185,7 @@ mod tests {
         assert_eq!(serde_json::to_value(&parameters).unwrap(), expected);
     }
 
-    /// The server dropped `$ref`, so models once did not receive the schema of nested arguments.
+    /// Regression test. The server dropped `$ref`, so models did not receive the schema of nested arguments.
     #[test]
     fn references_are_replaced_with_definitions() {
         let address = json!({"type": "object", "properties": {"city": {"type": "string"}}});
@@ -222,8 +228,8 @@ mod tests {
         );
     }
 
-    /// Each definition refers to the next one twice. Fully expanded, the schema would have 2^40 objects, and the
-    /// request once was never sent.
+    /// Each definition refers to the next definition twice. With all references replaced, the schema would have 2^40
+    /// objects. Regression test. Such a request was never sent.
     #[test]
     fn multiplying_references_stay_below_the_limit() {
         let mut definitions = Map::new();
@@ -245,7 +251,8 @@ mod tests {
         assert!(text.len() < 1_000_000, "{}", text.len());
     }
 
-    /// A foreign tool may have a chain of any length, so the stack must not grow with it.
+    /// A tool of a foreign server may have a chain of references of any length, so the stack must not grow with the
+    /// chain.
     #[test]
     fn long_chain_of_references_does_not_overflow_the_stack() {
         let link = |number| {
@@ -258,7 +265,7 @@ mod tests {
         assert_eq!(text.matches("next").count(), 32);
     }
 
-    /// A property may have the name of the field with the definitions.
+    /// A property of the tool may have the same name as the field with the definitions.
     #[test]
     fn property_named_definitions_is_kept() {
         check(

@@ -1,4 +1,5 @@
-//! The mapping as plain functions without HTTP, for other transports, recorded responses, fuzzing and benchmarks.
+//! Functions that serialise requests and parse responses, without HTTP. Use them for other transports, recorded
+//! responses, fuzzing and benchmarks.
 
 use std::time::Duration;
 
@@ -16,11 +17,12 @@ use crate::request::{self, Settings};
 use crate::stream::ChatDecoder;
 use crate::{embed, error, response};
 
-/// Serialises a request, with the default settings of [`Ollama`](crate::Ollama).
+/// Serialises a request with the default settings of [`Ollama`](crate::Ollama). `stream` requests a streamed response.
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] for content that the API cannot express.
+/// [`ProviderError::InvalidRequest`] if the request has content or a setting that the API cannot express, or if its
+/// `extra` is not an object or sets `stream`.
 ///
 /// # Example
 ///
@@ -44,7 +46,7 @@ pub fn write_request(request: RequestRef<'_>, stream: bool) -> Result<Vec<u8>, P
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] if the body is not a response.
+/// [`ProviderError::Other`] if the body is not a response of the API, or the error that the server sent instead.
 pub fn read_response(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
     let nothing = Secret::default();
     response::read(body, &nothing).map_err(|error| nothing.redact_error(error))
@@ -58,7 +60,7 @@ where
     AnswerStream::from_bytes(body, ChatDecoder::default(), Secret::default()).into()
 }
 
-/// Converts a response whose status is not a success into an error.
+/// Converts an HTTP response whose status is not a success into an error.
 #[must_use]
 pub fn read_error(status: u16, headers: &HeaderMap, body: &[u8]) -> ProviderError {
     let rejection = Rejection::new(status, headers.clone(), body, Duration::ZERO);
@@ -69,12 +71,12 @@ pub fn read_error(status: u16, headers: &HeaderMap, body: &[u8]) -> ProviderErro
 ///
 /// # Errors
 ///
-/// [`EmbeddingError::InvalidRequest`] if it cannot be serialised.
+/// [`EmbeddingError::InvalidRequest`] if the request cannot be serialised, or if its `extra` has invalid options.
 pub fn write_embedding_request(request: &EmbeddingRequest) -> Result<Vec<u8>, EmbeddingError> {
     Ok(embed::write(request, Settings::default())?)
 }
 
-/// Parses a response with the vectors of `count` texts.
+/// Parses the response to an embedding request with `count` texts.
 ///
 /// # Errors
 ///

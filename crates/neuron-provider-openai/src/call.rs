@@ -1,4 +1,4 @@
-//! Tool calls of Chat Completions, in the wire format and as content blocks.
+//! Tool calls of Chat Completions. Converts them between the JSON of the API and content blocks.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::message::called_name;
 use crate::message_fields::merge;
 use crate::request::PROVIDER;
 
-/// A tool call, or a fragment of a streamed call.
+/// The JSON of a tool call, or of a fragment of a streamed tool call.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct WireCall {
@@ -22,7 +22,7 @@ pub(crate) struct WireCall {
     pub(crate) index: Option<usize>,
     #[serde(deserialize_with = "lenient::or_default")]
     id: String,
-    /// Ignored. The type is the name of the field beside it.
+    /// Type of the call. Ignored, because either `function` or `custom` is present and has the name of the type.
     #[serde(rename = "type")]
     _kind: IgnoredAny,
     function: Option<WireFunction>,
@@ -31,42 +31,45 @@ pub(crate) struct WireCall {
     more: Map<String, Value>,
 }
 
-/// A function call, or a custom call with free text as input.
+/// The JSON of the called tool, with its name and its arguments. The tool is a function with JSON arguments, or a
+/// custom tool with free text as input.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct WireFunction {
     #[serde(deserialize_with = "lenient::or_default")]
     name: String,
-    /// A text. Some servers send the JSON object itself.
+    /// Arguments of a function, as a JSON text. Some servers send a JSON object instead of the text.
     arguments: Value,
-    /// The input of a custom call, a free text.
+    /// Input of a custom tool, as free text.
     input: Value,
     #[serde(flatten)]
     more: Map<String, Value>,
 }
 
 impl WireFunction {
+    /// Returns the arguments of a function or the input of a custom tool.
     fn arguments(&self) -> &Value {
         if self.arguments.is_null() { &self.input } else { &self.arguments }
     }
 
-    /// Orders an empty stub below a fragment, and a fragment below the beginning of a call.
+    /// Returns a sort key that is larger the more content the tool has. An empty stub is smaller than a fragment with
+    /// arguments, and such a fragment is smaller than the beginning of a call, which has a name.
     fn rank(&self) -> (bool, bool) {
         (!self.name.is_empty(), !lenient::is_blank(self.arguments()))
     }
 }
 
-/// The fields of a call that have arrived so far.
+/// The fields of a tool call. While a response is streamed, only the fields that have arrived so far.
 #[derive(Debug, Default)]
 pub(crate) struct CallFields {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) arguments: String,
-    /// Set for a custom call, whose input is free text.
+    /// Set if the call is of a custom tool. `arguments` is then free text and not JSON.
     is_custom: bool,
-    /// Unknown fields of the call.
+    /// Fields of the call that this crate does not know.
     more: Map<String, Value>,
-    /// Unknown fields of the call's function.
+    /// Fields of `function` or `custom` that this crate does not know.
     function_more: Map<String, Value>,
 }
 
@@ -85,7 +88,7 @@ impl From<WireCall> for CallFields {
         let WireFunction { name, more, .. } = function;
         let mut fields =
             Self { id: wire.id, name, arguments, is_custom, more: wire.more, function_more: more };
-        // Stubs of absent fields are dropped, so that they do not turn a plain call into a raw block.
+        // Some servers send empty values for absent fields. They must not turn a plain call into a raw block.
         for more in [&mut fields.more, &mut fields.function_more] {
             more.retain(|_, value| !lenient::is_blank(value));
         }
@@ -94,17 +97,19 @@ impl From<WireCall> for CallFields {
 }
 
 impl CallFields {
-    /// Parses a call that is not streamed. `None` if it has another form.
+    /// Parses a call of a response that is not streamed. Returns `None` if `json` is not a call.
     pub(crate) fn read(json: &Value) -> Option<Self> {
         WireCall::deserialize(json).ok().map(Self::from)
     }
 
-    /// Parses the single `function_call` that responses had before `tool_calls`.
+    /// Parses `function_call`, the format of a single call before OpenAI introduced `tool_calls`. Returns `None` if
+    /// `function` is not a call.
     pub(crate) fn parse_function_call(function: Value) -> Option<Self> {
         let function = serde_json::from_value(function).ok()?;
         Some(WireCall { function: Some(function), ..WireCall::default() }.into())
     }
 
+    /// Returns `true` if every field is empty.
     pub(crate) fn is_blank(&self) -> bool {
         self.id.is_empty()
             && self.name.is_empty()
@@ -113,8 +118,8 @@ impl CallFields {
             && self.function_more.is_empty()
     }
 
-    /// Adds a fragment. Arguments are appended, other known fields keep their first value, and unknown fields take the
-    /// last.
+    /// Adds a fragment of a streamed call. Its arguments are appended. The id and the name are set only if they are
+    /// still empty. Unknown fields replace or extend fields of the same name, see [`merge`].
     pub(crate) fn extend(&mut self, fragment: Self) {
         if self.id.is_empty() {
             self.id = fragment.id;
@@ -132,7 +137,7 @@ impl CallFields {
         }
     }
 
-    /// Converts the call into the format of the API.
+    /// Converts the call into the JSON of the API.
     pub(crate) fn into_json(self) -> Value {
         let (kind, key) = match self.is_custom {
             true => ("custom", "input"),
@@ -150,7 +155,8 @@ impl CallFields {
         json.into()
     }
 
-    /// Converts the call into a plain tool use or, if it has unknown fields, into a raw block with a portable tool use.
+    /// Converts the call into a content block. Returns a [`ContentBlock::ToolUse`] or, for a custom tool and for a call
+    /// with unknown fields, a [`ContentBlock::Raw`] with a portable tool use.
     pub(crate) fn into_block(mut self) -> ContentBlock {
         let input = match self.is_custom {
             // Tools accept JSON, so free text becomes a JSON string.
@@ -164,7 +170,7 @@ impl CallFields {
         if !self.is_custom && self.more.is_empty() && self.function_more.is_empty() {
             return ContentBlock::ToolUse { id: self.id, name: self.name, input };
         }
-        // The stored arguments must be valid, because raw fields are sent back unchanged.
+        // The JSON is sent back to the server, which rejects invalid arguments.
         if !self.is_custom {
             self.arguments = arguments_text(Some(&self.arguments), &input).into_owned();
         }
@@ -178,14 +184,15 @@ impl CallFields {
     }
 }
 
-/// Generates an id for a call without one, as some compatible servers send it.
+/// Generates an id for a call that a compatible server sent without an id.
 ///
-/// `seed` identifies the response. The id satisfies the strictest vendors, with letters, digits, `_` and `-`, and at
-/// most 40 characters. The number in it is incremented until no other call has the id.
+/// `seed` identifies the response, so that calls of different responses get different ids. An id has at most 40
+/// characters, all of them letters, digits, `_` or `-`, because some vendors reject other ids. The id ends with a
+/// number, which is incremented from `index` until `is_taken` returns `false`.
 pub(crate) fn generate_id(mut index: usize, seed: &str, is_taken: impl Fn(&str) -> bool) -> String {
     const TAIL: usize = 24;
     let allowed = |c: &char| c.is_ascii_alphanumeric() || *c == '-' || *c == '_';
-    // Response ids differ at their end. Their prefix is often the same.
+    // Response ids often share a prefix and differ only at their end.
     let tail: Vec<char> = seed.chars().rev().filter(allowed).take(TAIL).collect();
     let prefix = match tail.is_empty() {
         true => "call".to_owned(),
@@ -200,7 +207,8 @@ pub(crate) fn generate_id(mut index: usize, seed: &str, is_taken: impl Fn(&str) 
     }
 }
 
-/// Returns the seed for generated ids, which is the response id, or else its creation time.
+/// Returns the seed of [`generate_id`]. This is the id of the response or, if the id is empty, the time of its
+/// creation.
 pub(crate) fn seed(id: &str, created: Option<usize>) -> Cow<'_, str> {
     match created {
         Some(created) if id.is_empty() && created > 0 => created.to_string().into(),
@@ -208,16 +216,19 @@ pub(crate) fn seed(id: &str, created: Option<usize>) -> Cow<'_, str> {
     }
 }
 
-/// A call that is sent back.
+/// A tool call of an earlier response, serialised for the next request.
 pub(crate) struct Call<'a> {
     call: ToolUseRef<'a>,
+    /// Id in the format that the server requires.
     id: Cow<'a, str>,
+    /// Name in the format that the API accepts.
     name: Cow<'a, str>,
-    /// The call in the format of the API, if it came from this vendor and has unknown fields.
+    /// The original JSON of the call. Set if the call came from this vendor and has unknown fields.
     own: Option<&'a Map<String, Value>>,
 }
 
 impl<'a> Call<'a> {
+    /// Returns the tool call in a block. Returns `None` if the block is not a tool call.
     pub(crate) fn new(
         block: &'a ContentBlock,
         tools: &[ToolDefinition],
@@ -237,14 +248,15 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Returns `true` for a call in the format of Chat Completions. Items of the Responses API have neither field.
+/// Returns `true` if `json` is a tool call of Chat Completions. An item of the Responses API has neither of the tested
+/// fields.
 pub(crate) fn is_call(json: &Map<String, Value>) -> bool {
     json.contains_key("custom") || json.contains_key("function")
 }
 
 impl Serialize for Call<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // The input of a custom call is free text, so it needs no repair.
+        // The input of a custom tool is free text, so truncated input is valid too.
         if let Some(own) = self.own.filter(|own| own.contains_key("custom")) {
             return own.serialize(serializer);
         }
@@ -280,11 +292,11 @@ impl Serialize for Function<'_> {
     }
 }
 
-/// Returns arguments as the text of a JSON object. Servers reject other text with status 400 or 500, and the chat
-/// templates of llama.cpp fail if the JSON is not an object.
+/// Returns the arguments of a call as the text of a JSON object. Servers reject any other text with status 400 or 500.
+/// The chat templates of llama.cpp fail if the JSON is not an object.
 ///
-/// `text` is the model's own text of `input`, which is kept if it is an object. Invalid JSON is sent in the form of
-/// [`ToolCall::invalid_json`].
+/// `text` is the text that the model sent, and `input` is its parsed value. The function returns `text` unchanged if it
+/// is a valid object. Invalid JSON becomes the object that [`ToolCall::invalid_json`] describes.
 fn arguments_text<'a>(text: Option<&'a str>, input: &Value) -> Cow<'a, str> {
     let is_valid = input.is_object() && ToolCall::invalid_json(input).is_none();
     match (text, input) {
@@ -299,8 +311,8 @@ fn arguments_text<'a>(text: Option<&'a str>, input: &Value) -> Cow<'a, str> {
 mod tests {
     use super::*;
 
-    /// Other vendors reject ids with more than 40 characters or with other characters, and conversations may move to
-    /// them.
+    /// A conversation may move to another vendor, and other vendors reject ids with more than 40 characters or with
+    /// other characters.
     #[test]
     fn generated_id_is_accepted_by_every_vendor() {
         let generate_id = |index, seed| generate_id(index, seed, |_| false);

@@ -1,4 +1,4 @@
-//! The client, with its settings and headers.
+//! The client [`OpenAi`], its settings, and the HTTP headers of its requests.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -20,27 +20,28 @@ use crate::responses::stream::ResponsesDecoder;
 use crate::stream::ChatDecoder;
 use crate::{embed, error, response, responses};
 
-/// The default model of requests.
+/// Name of the default model of completion requests.
 ///
-/// Models are retired, so set [`OpenAi::model`] in production. This model reasons and does not accept sampling
-/// parameters.
+/// OpenAI retires models after some time, so choose a model with [`OpenAi::model`] in production. The default model
+/// reasons and does not accept sampling parameters, such as a temperature.
 pub const DEFAULT_MODEL: &str = GPT_5_4_MINI;
 
-/// The default model of embedding requests.
+/// Name of the default model of embedding requests.
 pub const DEFAULT_EMBEDDING_MODEL: &str = TEXT_EMBEDDING_3_SMALL;
 
 const DEFAULT_BASE_URL: &str = "https://api.openai.com";
 
-/// Prefix of the paths of OpenAI's API.
+/// Version of OpenAI's API. It stands between the base URL and the path of each request.
 const VERSION: &str = "v1/";
 
 const ORGANIZATION: HeaderName = HeaderName::from_static("openai-organization");
 const PROJECT: HeaderName = HeaderName::from_static("openai-project");
 
-/// A client of OpenAI's API and of compatible servers.
+/// A client of OpenAI's API, or of a compatible server.
 ///
-/// It uses Chat Completions, or the Responses API after [`responses_api`](Self::responses_api), and also creates
-/// embeddings. Clones share the connections. `Debug` shows neither the key nor the values of custom headers.
+/// The client sends completion requests to the Chat Completions API, or to the Responses API after a call of
+/// [`responses_api`](Self::responses_api). It also creates embeddings. Clones share the connections. The `Debug` output
+/// contains neither the API key nor the values of custom headers.
 ///
 /// # Example
 ///
@@ -62,14 +63,17 @@ pub struct OpenAi {
     project: Option<String>,
     api: Api,
     dialect: Dialect,
-    /// Prefix of the API's paths, after the base URL.
+    /// Text between the base URL and the path of a request. This is `v1/` for OpenAI. It is empty for compatible
+    /// servers, whose base URL contains the version.
     prefix: &'static str,
+    /// Set if the model may make only one tool call per response.
     disables_parallel_calls: bool,
+    /// Names and values of the caller's headers.
     headers: Vec<(String, Secret)>,
     key_source: Option<KeySource>,
 }
 
-/// The API for completions.
+/// The API that receives completion requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Api {
     ChatCompletions,
@@ -77,7 +81,7 @@ enum Api {
 }
 
 impl OpenAi {
-    /// Creates a client with an API key.
+    /// Creates a client of OpenAI's API that authenticates with `api_key`.
     pub fn new(api_key: impl Into<String>) -> Self {
         Self {
             endpoint: Endpoint::new(DEFAULT_BASE_URL, Secret::new(api_key)),
@@ -93,20 +97,23 @@ impl OpenAi {
         }
     }
 
-    /// Creates a client of a compatible server. Pass an empty key to servers that need none.
+    /// Creates a client of the compatible server that `dialect` describes. Pass an empty key to a server that needs no
+    /// key.
     ///
-    /// Set the model with [`model`](Self::model). The default is OpenAI's default model.
+    /// Choose a model of the server with [`model`](Self::model). The default is OpenAI's [`DEFAULT_MODEL`].
     pub fn compatible(dialect: Dialect, api_key: impl Into<String>) -> Self {
         let endpoint = Endpoint::new(&*dialect.base_url, Secret::new(api_key));
-        // The model is still OpenAI's default. `model` sets another.
+        // The dialect's base URL already contains the version, so no prefix is inserted.
         Self { endpoint, dialect, prefix: "", ..Self::new("") }
     }
 
-    /// Creates a client of a compatible server with the key in the dialect's environment variable.
+    /// Creates a client of a compatible server, with the API key from the dialect's environment variable.
+    ///
+    /// The variable is [`Dialect::key_variable`]. If the dialect names no variable, the client sends no key.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Authentication`] if the variable is not set or empty.
+    /// [`ProviderError::Authentication`] if the variable is not set or is empty.
     pub fn compatible_from_env(dialect: Dialect) -> Result<Self, ProviderError> {
         let name = dialect.key_variable;
         if name.is_empty() {
@@ -120,11 +127,14 @@ impl OpenAi {
         }
     }
 
-    /// Creates a client with the key in `OPENAI_API_KEY` and the optional organization in `OPENAI_ORG_ID`.
+    /// Creates a client of OpenAI's API from environment variables.
+    ///
+    /// `OPENAI_API_KEY` contains the API key. `OPENAI_ORG_ID` is optional and contains the
+    /// [organization](Self::organization).
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Authentication`] if the key's variable is not set or empty.
+    /// [`ProviderError::Authentication`] if `OPENAI_API_KEY` is not set or is empty.
     pub fn from_env() -> Result<Self, ProviderError> {
         let variable = |name| std::env::var(name).ok();
         Self::from_variables(variable("OPENAI_API_KEY"), variable("OPENAI_ORG_ID"))
@@ -147,127 +157,134 @@ impl OpenAi {
         Ok(Self { organization: set(organization), ..Self::new(api_key) })
     }
 
-    /// Sets the default model of requests. Default: [`DEFAULT_MODEL`].
+    /// Sets the model of completion requests that do not name a model themselves. Default: [`DEFAULT_MODEL`].
     #[must_use]
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = model.into();
         self
     }
 
-    /// Sets the base URL, for compatible servers, proxies and tests. The URL may end with a slash or with `/v1`.
+    /// Sets the base URL, for example of a proxy or of a test server. The URL may end with a slash or with `/v1`.
     /// Default: `https://api.openai.com`.
     ///
-    /// For a [compatible](Self::compatible) client nothing is inserted after the base URL, see [`Dialect::base_url`].
+    /// The URL of a [compatible](Self::compatible) client must contain the version of the API, as described at
+    /// [`Dialect::base_url`].
     #[must_use]
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.endpoint = self.endpoint.with_base_url(url);
         self
     }
 
-    /// Sets the organization that is billed, for keys that belong to several organizations. Sent as the
-    /// `OpenAI-Organization` header.
+    /// Sets the organization that pays for the requests. Needed only if the API key belongs to several organizations.
+    /// The client sends the id in the `OpenAI-Organization` header.
     #[must_use]
     pub fn organization(mut self, organization: impl Into<String>) -> Self {
         self.organization = Some(organization.into());
         self
     }
 
-    /// Sets the project that is billed. Sent as the `OpenAI-Project` header.
+    /// Sets the project that pays for the requests. The client sends the id in the `OpenAI-Project` header.
     #[must_use]
     pub fn project(mut self, project: impl Into<String>) -> Self {
         self.project = Some(project.into());
         self
     }
 
-    /// Uses the Responses API instead of Chat Completions.
+    /// Sends completion requests to the Responses API instead of Chat Completions.
     ///
-    /// Items of a response are sent back unchanged, including encrypted reasoning, items of the vendor's own tools, and
-    /// ids. The vendor does not store the conversation (`store` is false), unless
-    /// [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) overrides it. Reasoning is requested in
-    /// encrypted form. A model without reasoning rejects that and needs `"include": []` in `extra`.
+    /// The next request contains all items of a response unchanged, including encrypted reasoning, items of OpenAI's
+    /// own tools, and ids. OpenAI does not store the conversation (`store` is false), unless
+    /// [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) overrides this setting. Requests ask for
+    /// reasoning in encrypted form. A model without reasoning rejects such a request, so set `"include": []` in `extra`
+    /// for this model.
     #[must_use]
     pub fn responses_api(mut self) -> Self {
         self.api = Api::Responses;
         self
     }
 
-    /// Sets the role of system prompts. Default: [`SystemRole::Developer`]. Many compatible servers require
-    /// [`SystemRole::System`].
+    /// Sets the role in which system prompts are sent. Default: [`SystemRole::Developer`]. Many compatible servers
+    /// require [`SystemRole::System`].
     #[must_use]
     pub fn system_role(mut self, role: SystemRole) -> Self {
         self.dialect.system_role = role;
         self
     }
 
-    /// Limits the model to one tool call at a time. By default it may make several calls at once.
+    /// Limits the model to one tool call per response. By default a response may contain several tool calls.
     #[must_use]
     pub fn disable_parallel_tool_calls(mut self) -> Self {
         self.disables_parallel_calls = true;
         self
     }
 
-    /// Sends reasoning back in the dialect's field (`reasoning_content` by default). Some compatible servers require it
-    /// while the model calls tools. OpenAI's own API has no such field.
+    /// Sends the reasoning of earlier responses back to the server, in [`Dialect::reasoning_field`]
+    /// (`reasoning_content` by default). Some compatible servers require the reasoning while the model calls tools.
+    /// OpenAI's own API has no such field.
     #[must_use]
     pub fn echo_reasoning(mut self) -> Self {
         self.dialect.reasoning = ReasoningBack::Always;
         self
     }
 
-    /// Adds a header to each request, for gateways and for attribution. Replaces a header of the same name.
+    /// Adds a header to each request, for example for a gateway or for attribution. Replaces a header of the same name.
     ///
-    /// The value may be a secret. `Debug` of this client and the errors of rejected requests do not show it.
+    /// The value may be a secret. Neither the `Debug` output of this client nor the error of a rejected request
+    /// contains it.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), Secret::new(value)));
         self
     }
 
-    /// Sets a source of API keys, for tokens that expire. The source is called before each request. The wait for the
-    /// key counts towards [`timeout`](Self::timeout).
+    /// Sets a source of API keys, for tokens that expire. The client calls the source before each request. The time
+    /// until the source returns a key counts towards [`timeout`](Self::timeout).
     #[must_use]
     pub fn key_source(mut self, source: KeySource) -> Self {
         self.key_source = Some(source);
         self
     }
 
-    /// Sends requests with a client of your own, for example for an explicit proxy or for certificates that the
-    /// operating system does not trust. With the feature `reqwest` it may be a `reqwest::Client`. Turn redirects off,
-    /// because they may send the key to another server. See [`Endpoint::with_client`].
+    /// Sets the HTTP client that sends the requests, for example with an explicit proxy or with certificates that the
+    /// operating system does not trust. With the feature `reqwest`, `client` may be a `reqwest::Client`. Turn off
+    /// redirects in the HTTP client, because a redirect may send the API key to another server. See
+    /// [`Endpoint::with_client`].
     #[must_use]
     pub fn http_client(mut self, client: impl Into<HttpClient>) -> Self {
         self.endpoint = self.endpoint.with_client(client);
         self
     }
 
-    /// Sets the timeout for a connection, including TLS. Default: 10 seconds. On wasm the browser decides.
+    /// Sets the timeout for opening a connection, including the TLS handshake. Default: 10 seconds. Has no effect on
+    /// wasm, where the browser opens connections, or with an [HTTP client of your own](Self::http_client).
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.endpoint = self.endpoint.with_connect_timeout(timeout);
         self
     }
 
-    /// Sets the timeout for a whole response, or for the beginning of a stream. Default: 10 minutes. On wasm the
-    /// browser decides.
+    /// Sets the timeout for a whole response or, if the response is streamed, for the beginning of the stream. Default:
+    /// 10 minutes. Has no effect on wasm, where the browser limits requests.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.endpoint = self.endpoint.with_timeout(timeout);
         self
     }
 
-    /// Sets the timeout between two chunks of a stream. Default: 2 minutes. A model that reasons for long may be silent
-    /// for longer. On wasm there is no limit.
+    /// Sets the timeout between two chunks of a stream. Default: 2 minutes. Raise the timeout for a model that reasons
+    /// for longer without sending anything. Has no effect on wasm.
     #[must_use]
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.endpoint = self.endpoint.with_idle_timeout(timeout);
         self
     }
 
+    /// Posts `body` to `path` and returns the reply. A status that is not a success becomes an error.
     async fn post(&self, path: &str, body: Vec<u8>) -> Result<Reply, ProviderError> {
         let path = format!("{}{path}", self.prefix);
         let reject = |rejection: &Rejection| {
             let error = self.dialect.explain(rejection);
-            // Servers may echo the headers, whose values may be secrets.
+            // A server may quote the request's headers in its error, and their values may be secrets.
             self.headers.iter().fold(error, |error, (_, value)| value.redact_error(error))
         };
         self.endpoint.post(&path, self.headers()?, body, reject).await
@@ -290,6 +307,7 @@ impl OpenAi {
         }
     }
 
+    /// Sends a request and parses the whole response.
     async fn whole(&self, request: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> {
         let reply = self.send(request, false).await?;
         let secret = self.endpoint.secret();
@@ -298,18 +316,22 @@ impl OpenAi {
             Api::Responses => responses::response::read(body, secret),
         };
         let mut response = reply.answer(read).await?;
+        // Raw blocks are sent back only to the vendor whose name they have.
         Vendor(self.dialect.name).sign(&mut response.message);
         Ok(response)
     }
 
+    /// Sends a request and returns the stream of its response.
     async fn streamed(&self, request: RequestRef<'_>) -> Result<StreamHandle, ProviderError> {
         let reply = self.send(request, true).await?;
+        // Some servers send a JSON error with a successful status instead of a stream.
         let explain = |body: &[u8]| ApiError::find_in(body).map(|error| error::from_answer(&error));
         let body = reply.stream(&["text/event-stream"], explain).await?;
         let secret = self.endpoint.secret().clone();
         let vendor = Vendor(self.dialect.name);
         Ok(match self.api {
             Api::ChatCompletions => {
+                // The decoder rejects a stream without `[DONE]` if a requested usage is missing.
                 let requests_usage = request::requests_usage(request, &self.dialect);
                 AnswerStream::new(body, ChatDecoder::new(requests_usage, vendor), secret).into()
             }
@@ -321,7 +343,8 @@ impl OpenAi {
         Settings { dialect: &self.dialect, disables_parallel_calls: self.disables_parallel_calls }
     }
 
-    /// Returns the client with the current key of the key source.
+    /// Returns a client with the key that the key source returns for this call, or `self` if there is no key source.
+    /// Returns the error of the key source if it fails.
     async fn with_current_key(&self) -> Result<Cow<'_, Self>, ProviderError> {
         let Some(source) = &self.key_source else {
             return Ok(Cow::Borrowed(self));
@@ -346,7 +369,7 @@ impl OpenAi {
             KeyHeader::Bearer => (AUTHORIZATION, "Bearer "),
             KeyHeader::Named(name) => (header_name(name)?, ""),
         };
-        // A local server has no key.
+        // Local servers need no key.
         if !self.endpoint.secret().is_empty() {
             headers.insert(key, self.endpoint.secret().header(prefix)?);
         }
@@ -360,6 +383,7 @@ impl OpenAi {
         // Custom headers come last, so that they replace the dialect's headers of the same name.
         for (name, value) in self.dialect.headers.iter().copied().chain(own) {
             let mut value = header_value(name, value)?;
+            // A sensitive value is not shown in debug output.
             value.set_sensitive(true);
             headers.insert(header_name(name)?, value);
         }
@@ -369,7 +393,7 @@ impl OpenAi {
 
 fn header_name(name: &str) -> Result<HeaderName, ProviderError> {
     HeaderName::from_bytes(name.as_bytes())
-        .map_err(|_| ProviderError::InvalidRequest(format!("`{name}` is no name of a header")))
+        .map_err(|_| ProviderError::InvalidRequest(format!("`{name}` is not a valid header name")))
 }
 
 impl Provider for OpenAi {

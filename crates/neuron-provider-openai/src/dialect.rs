@@ -10,18 +10,18 @@ use neuron_types::{ContentBlock, ForcedCalls, Message, ProviderError};
 
 use crate::request::PROVIDER;
 
-/// A description of a server that is compatible with Chat Completions. Contains its URL and its differences from
-/// OpenAI.
+/// A description of a server that is compatible with Chat Completions. It contains the server's URL and the differences
+/// between its requests and OpenAI's.
 ///
 /// There are predefined dialects, for example [`Dialect::mistral`] and [`Dialect::azure`]. They follow the vendors'
-/// documentation, linked by [`documentation`](Self::documentation). For another server start from [`Dialect::new`] and
-/// set the fields that differ.
+/// documentation, linked by [`documentation`](Self::documentation). For any other server, call [`Dialect::new`] and set
+/// the fields in which the server differs from OpenAI.
 ///
-/// A dialect affects only requests. Responses, streams and errors of all these servers are parsed in the same way. For
-/// errors of other servers set [`overflow_words`](Self::overflow_words) and
+/// A dialect affects only requests. Responses, streams and errors of all servers are parsed in the same way. If errors
+/// of your server are classified wrongly, set [`overflow_words`](Self::overflow_words) and
 /// [`unknown_model_words`](Self::unknown_model_words).
 ///
-/// `Debug` does not show the query of the URL, a password in it, or the values of the headers.
+/// The `Debug` output does not contain the query of the URL, a password in the URL, or the values of the headers.
 ///
 /// # Example
 ///
@@ -38,58 +38,60 @@ use crate::request::PROVIDER;
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Dialect {
-    /// Name of the vendor in telemetry and in conversations. Default: `openai`.
+    /// Name of the vendor in telemetry and in stored conversations. Default: `openai`.
     ///
-    /// Unknown fields of a response are sent back only to the vendor of this name, because strict servers reject those
-    /// of other vendors. Raw content of the user ([`ContentBlock::Raw`]) and vendor fields of tools have the name
-    /// `openai` for all servers.
+    /// A response may contain fields that this crate does not know. These fields are sent back only to the vendor of
+    /// the same name, because strict servers reject the fields of other vendors. Raw content of the user
+    /// ([`ContentBlock::Raw`]) and vendor fields of tools have the name `openai` for all servers.
     pub name: &'static str,
-    /// Base URL, to which `/chat/completions` and `/embeddings` are appended. Its query is sent with each request.
+    /// Base URL of the server. The client appends `/chat/completions` or `/embeddings` to the path. The query of the
+    /// URL, if any, is sent with each request.
     pub base_url: Cow<'static, str>,
-    /// URL of the vendor's API documentation.
+    /// URL of the vendor's API documentation. Empty if unknown.
     pub documentation: &'static str,
-    /// Environment variable with the key, for [`OpenAi::compatible_from_env`](crate::OpenAi::compatible_from_env).
-    /// Empty for servers without keys.
+    /// Name of the environment variable with the API key, read by
+    /// [`OpenAi::compatible_from_env`](crate::OpenAi::compatible_from_env). Empty for a server without keys.
     pub key_variable: &'static str,
-    /// Header with the key.
+    /// Header that contains the API key.
     pub key_header: KeyHeader,
-    /// Field with the maximum number of output tokens.
+    /// Request field that contains the maximum number of output tokens.
     pub token_limit: TokenLimit,
-    /// Role of system prompts.
+    /// Role in which system prompts are sent.
     pub system_role: SystemRole,
-    /// Responses whose reasoning is sent back in the next request.
+    /// Selects the earlier responses whose reasoning is sent back to the server.
     pub reasoning: ReasoningBack,
-    /// Field in which reasoning is sent back.
+    /// Name of the message field in which reasoning is sent back to the server.
     pub reasoning_field: &'static str,
-    /// Sends `strict` with tools. If `false`, strict tools are sent like other tools, for servers that reject the
-    /// field.
+    /// Set if the server accepts the field `strict` of a tool. If `false`, strict tools are sent without this field.
     pub strict_tools: bool,
-    /// Support for forcing the model to call a certain tool.
+    /// The requests in which the server accepts a forced tool call.
     pub forced_calls: ForcedCalls,
-    /// Sends call ids as nine letters and digits, which Mistral requires. Ids of another form, from calls of other
-    /// vendors' models, are replaced.
+    /// Set if the ids of tool calls must have exactly nine letters and digits, as Mistral requires. Other ids, from
+    /// calls of other vendors' models, are then replaced.
     pub short_call_ids: bool,
-    /// Fields that are omitted, because the server rejects them. Fields of `extra` are sent anyway.
+    /// Names of request fields that the server rejects. The client omits these fields, unless
+    /// [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) contains them.
     pub left_out: &'static [&'static str],
-    /// Phrases in the server's errors about an exceeded context window, in lower case. They complement the phrases of
-    /// known vendors. A rejected request whose message has one of these phrases is a
-    /// [`ContextWindowExceeded`](neuron_types::ProviderError::ContextWindowExceeded).
+    /// Phrases, in lower case, in the server's errors about an exceeded context window. A rejected request whose error
+    /// message contains one of these phrases becomes a
+    /// [`ContextWindowExceeded`](neuron_types::ProviderError::ContextWindowExceeded). The phrases of known vendors are
+    /// always recognised.
     pub overflow_words: &'static [&'static str],
-    /// Phrases in the server's errors about an unknown model, in lower case. They complement the phrases of known
-    /// vendors. A rejected request whose message has one of these phrases is a
-    /// [`ModelNotFound`](neuron_types::ProviderError::ModelNotFound).
+    /// Phrases, in lower case, in the server's errors about an unknown model. A rejected request whose error message
+    /// contains one of these phrases becomes a [`ModelNotFound`](neuron_types::ProviderError::ModelNotFound). The
+    /// phrases of known vendors are always recognised.
     pub unknown_model_words: &'static [&'static str],
-    /// Headers of each request, with names in lower case.
+    /// Headers that each request contains, as pairs of a name in lower case and a value.
     pub headers: &'static [(&'static str, &'static str)],
 }
 
-/// The role of system prompts.
+/// The role in which system prompts are sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SystemRole {
-    /// `developer`, as OpenAI prefers.
+    /// The role `developer`, which OpenAI prefers.
     #[default]
     Developer,
-    /// `system`, for compatible servers that do not know `developer`.
+    /// The role `system`, for compatible servers that do not know `developer`.
     System,
 }
 
@@ -102,25 +104,25 @@ impl SystemRole {
     }
 }
 
-/// The header with the API key.
+/// The request header that contains the API key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyHeader {
-    /// `Authorization: Bearer …`. The header is not sent if there is no key.
+    /// The header `Authorization: Bearer …`.
     #[default]
     Bearer,
-    /// A header whose value is the key alone. The name is in lower case.
+    /// A header of this name, whose value is the API key alone. The name must be in lower case.
     Named(&'static str),
 }
 
-/// The field with the maximum number of output tokens.
+/// The request field that contains the maximum number of output tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenLimit {
-    /// `max_completion_tokens`, which OpenAI's reasoning models require.
+    /// The field `max_completion_tokens`, which OpenAI's reasoning models require.
     #[default]
     MaxCompletionTokens,
-    /// `max_tokens`.
+    /// The field `max_tokens`, which most compatible servers use.
     MaxTokens,
 }
 
@@ -133,22 +135,23 @@ impl TokenLimit {
     }
 }
 
-/// The responses whose reasoning is sent back in the next request, in [`Dialect::reasoning_field`].
+/// Selects the earlier responses whose reasoning is sent back to the server, in [`Dialect::reasoning_field`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReasoningBack {
-    /// No response, as at OpenAI. `reasoning_details` are always sent back to the vendor that created them.
+    /// Sends no reasoning back. OpenAI's own API has no field for it. The field `reasoning_details` is independent of
+    /// this setting and is always sent back to the vendor that created it.
     #[default]
     Never,
-    /// Responses with tool calls. Servers that require it otherwise reject the next request. For a response without
-    /// reasoning a space is sent, because Moonshot rejects an empty text.
+    /// Sends the reasoning of responses with tool calls back. Some servers reject the next request without this
+    /// reasoning. For a response without reasoning the client sends a space, because Moonshot rejects an empty text.
     WithCalls,
-    /// All responses.
+    /// Sends the reasoning of all responses back.
     Always,
 }
 
 impl ReasoningBack {
-    /// Returns `true` if the reasoning of this message is sent back.
+    /// Returns `true` if the reasoning of the assistant message `answer` is sent back.
     pub(crate) fn is_sent_back(self, answer: &Message) -> bool {
         match self {
             Self::Never => false,
@@ -158,7 +161,7 @@ impl ReasoningBack {
     }
 }
 
-/// The vendor name of a dialect.
+/// The name of a vendor, from [`Dialect::name`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Vendor(pub(crate) &'static str);
 
@@ -169,7 +172,8 @@ impl Default for Vendor {
 }
 
 impl Vendor {
-    /// Marks content that only this vendor understands with the vendor's name.
+    /// Replaces the provider `openai` of each raw block in `message` with this vendor's name. The block is then sent
+    /// back only to this vendor.
     pub(crate) fn sign(self, message: &mut Message) {
         if self.0 == PROVIDER {
             return;
@@ -185,8 +189,8 @@ impl Vendor {
 }
 
 impl Dialect {
-    /// Creates the dialect of a server that differs from OpenAI only by its URL. The role of system prompts is
-    /// `system`, which all servers accept.
+    /// Creates the dialect of a server that differs from OpenAI only in its URL. System prompts have the role `system`,
+    /// which all servers accept.
     #[must_use]
     pub const fn new(base_url: &'static str) -> Self {
         Self {
@@ -209,12 +213,13 @@ impl Dialect {
         }
     }
 
-    /// Classifies a rejected request, including the phrases of this dialect.
+    /// Converts a rejected request into an error. The phrases of this dialect refine the error if the status and the
+    /// error code only identify an invalid request or an unavailable service.
     pub(crate) fn explain(&self, rejection: &Rejection) -> ProviderError {
         use ProviderError as E;
         let vendor = rejection.vendor_error();
         let error = rejection.error_of(&vendor, vendor.message());
-        // Other classes follow from the status or from the error code, which are more reliable than phrases.
+        // All other errors follow from the status or from the error code, which are more reliable than phrases.
         let (E::InvalidRequest(text) | E::ServiceUnavailable(text)) = &error else {
             return error;
         };
@@ -226,7 +231,9 @@ impl Dialect {
         }
     }
 
-    /// Returns the id of a call in the format that the server requires.
+    /// Returns the id of a tool call in the format that the server requires. If
+    /// [`short_call_ids`](Self::short_call_ids) is set, an id of another format is replaced by a hash of nine
+    /// characters.
     pub(crate) fn call_id<'a>(&self, id: &'a str) -> Cow<'a, str> {
         const LENGTH: usize = 9;
         const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
@@ -234,7 +241,7 @@ impl Dialect {
         if !self.short_call_ids || is_short {
             return id.into();
         }
-        // FNV-1a, a stable hash, because equal ids must stay equal. Five bits make a digit.
+        // FNV-1a is a stable hash. A call and its result must keep equal ids in every request. Five bits make a digit.
         let hash = id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
@@ -242,7 +249,7 @@ impl Dialect {
         (0..LENGTH).filter_map(digit).map(|digit| char::from(*digit)).collect()
     }
 
-    /// Replaces the base URL, for another region, an account or a proxy.
+    /// Replaces the base URL, for example for another region, for an account or for a proxy.
     #[must_use]
     pub fn at(mut self, base_url: impl Into<Cow<'static, str>>) -> Self {
         self.base_url = base_url.into();
@@ -252,6 +259,7 @@ impl Dialect {
 
 impl fmt::Debug for Dialect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The values of headers may be secrets, so only the names are shown.
         let headers: Vec<&str> = self.headers.iter().map(|(name, _)| *name).collect();
         f.debug_struct("Dialect")
             .field("name", &self.name)

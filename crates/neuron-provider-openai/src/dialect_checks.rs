@@ -1,6 +1,6 @@
-//! Responses of compatible servers, whole and streamed, and the next requests to them.
+//! Tests that parse responses of compatible servers, whole and streamed, and check the next requests to them.
 //!
-//! Each body follows the vendor's documentation or recorded responses, as its comment says.
+//! The comment of each test names the source of its bodies, which is the vendor's documentation or a recorded response.
 
 use neuron_http::Secret;
 use neuron_types::{
@@ -36,21 +36,22 @@ pub(super) fn last_chunk(reason: &str) -> Value {
     json!({"id": "cmpl_1", "model": "m", "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
 }
 
-/// A stream of these deltas, a finish reason, and `[DONE]`.
+/// Returns the bytes of a stream with these deltas, a finish reason, and `[DONE]`.
 pub(super) fn streamed(deltas: impl IntoIterator<Item = Value>) -> Vec<u8> {
     let mut chunks: Vec<_> = deltas.into_iter().map(chunk).collect();
     chunks.push(last_chunk("stop"));
     [sse(&chunks), b"data: [DONE]\n\n".to_vec()].concat()
 }
 
-/// Returns the end of the event with the finish reason.
+/// Returns the byte position at which the line of the finish reason ends.
 fn end_of_reason(bytes: &[u8]) -> usize {
     let text = String::from_utf8(bytes.to_vec()).unwrap();
     let reason = text.find("\"finish_reason\":\"stop\"").unwrap();
     reason + text[reason..].find('\n').unwrap() + 1
 }
 
-/// Checks the content of a message, whole and streamed, with the stream split at every byte.
+/// Checks the content of a response. `message` is its message if it is not streamed, and `deltas` are the deltas of its
+/// stream, which is split at every byte.
 #[track_caller]
 fn check(message: Value, deltas: &[Value], content: &[ContentBlock]) {
     let response = read_whole(&whole(message)).unwrap();
@@ -66,7 +67,7 @@ fn check_streamed(deltas: &[Value], content: &[ContentBlock]) {
     check_every_byte::<ChatDecoder>(&bytes, end_of_reason(&bytes));
 }
 
-/// Returns the messages of the next request after a response with this content.
+/// Returns the assistant message that the next request contains after a response with this content.
 pub(super) fn sent_with(content: Vec<ContentBlock>, settings: Settings<'_>) -> Value {
     let request = CompletionRequest {
         messages: vec![Message { role: Role::Assistant, content }],
@@ -101,14 +102,14 @@ fn function(id: &str, name: &str, arguments: &str) -> Value {
     json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
 }
 
-/// Returns `call` with another field.
+/// Returns `call` with the field `key` set to `value`.
 fn with(mut call: Value, key: &str, value: Value) -> Value {
     call[key] = value;
     call
 }
 
-/// Snowflake Cortex adds stubs to every message and every call (recorded responses). A plain response once became a
-/// call without a name, and a call lost its name and its arguments.
+/// Snowflake Cortex adds empty stubs to every message and every call (recorded responses). Regression test. A plain
+/// response became a call without a name, and a call lost its name and its arguments.
 #[test]
 fn stub_is_ignored_and_does_not_hide_a_call() {
     let stubs = |mut message: Value| {
@@ -131,7 +132,7 @@ fn stub_is_ignored_and_does_not_hide_a_call() {
     let stub = json!({"id": "", "type": "function", "function": {"name": "", "arguments": ""}, "custom": custom});
     let message = stubs(json!({"content": "hi", "tool_calls": [stub]}));
     check(message.clone(), &[message], &[text("hi")]);
-    // A custom call with the stub of a function.
+    // A call of a custom tool may have an empty stub of a function.
     let own = json!({"id": "c", "type": "custom", "custom": {"name": "sql", "input": "select 1"}});
     let stubbed = with(own.clone(), "function", json!({"name": "", "arguments": ""}));
     let message = json!({"tool_calls": [stubbed]});
@@ -145,7 +146,7 @@ fn call_without_name_is_kept_but_does_not_run() {
     check(message.clone(), &[message], &[text("hi")]);
     let message = json!({"content": "hi", "tool_calls": [null, function("x", "look", "{}")]});
     check(message.clone(), &[message], &[text("hi"), call("x", "look", json!({}))]);
-    // The call cannot run, but is kept.
+    // A call without a name cannot run, but the message keeps it.
     let nameless = function("x", "", "{\"a\":1}");
     let message = json!({"content": "hi", "tool_calls": [nameless]});
     let kept = raw(json!({"type": "message", "tool_calls": [nameless]}), None);
@@ -153,8 +154,8 @@ fn call_without_name_is_kept_but_does_not_run() {
     assert_eq!(sent(vec![text("hi"), kept]), json!({"role": "assistant", "content": "hi"}));
 }
 
-/// Gemini 3 rejects the next request without the signature (400), as documented in Google's "OpenAI compatibility" and
-/// "Thought signatures".
+/// Gemini 3 rejects the next request with status 400 if it lacks the signature, as Google documents in "OpenAI
+/// compatibility" and "Thought signatures".
 #[test]
 fn unknown_fields_of_a_call_are_sent_back() {
     let extra = json!({"google": {"thought_signature": "CsoB+/="}});
@@ -205,7 +206,7 @@ fn custom_call_keeps_unknown_fields_and_generated_id() {
     assert_eq!(sent(vec![expected]), json!({"role": "assistant", "tool_calls": [own]}));
 }
 
-/// A call with an invalid name and truncated arguments.
+/// The call has an invalid name and truncated arguments.
 #[test]
 fn call_with_unknown_fields_is_sanitized_like_other_calls() {
     let own = with(function("x", "functions.look", "{\"a\":"), "new", json!(1));
@@ -219,9 +220,13 @@ fn call_with_unknown_fields_is_sanitized_like_other_calls() {
     assert_eq!(sent(vec![block])["tool_calls"][0]["function"]["arguments"], "{}");
 }
 
-/// Each field has a source. The sources are OpenRouter's "Reasoning tokens" for `reasoning_details`, which Snowflake
-/// and MiniMax send too, a recorded response of Gemini for `extra_content`, LiteLLM's "Reasoning content" for
-/// `thinking_blocks`, Copilot's clients for `reasoning_opaque`, and OpenAI's reference for the other fields.
+/// Each field comes from a vendor's documentation or from a recorded response.
+///
+/// - `reasoning_details`: OpenRouter's "Reasoning tokens". Snowflake and MiniMax send the field too.
+/// - `extra_content`: a recorded response of Gemini.
+/// - `thinking_blocks`: LiteLLM's "Reasoning content".
+/// - `reasoning_opaque` and `reasoning_text`: Copilot's clients.
+/// - `refusal`: OpenAI's reference.
 #[test]
 fn unknown_message_fields_are_sent_back_if_requests_have_them() {
     let goes = json!({
@@ -234,7 +239,7 @@ fn unknown_message_fields_are_sent_back_if_requests_have_them() {
     });
     let mut message = goes.clone();
     for (key, value) in [
-        // Groq, Copilot, OpenAI, Perplexity, any.
+        // These fields exist only in responses of Groq, Copilot, OpenAI, Perplexity and other servers.
         ("executed_tools", json!([{"index": 0, "type": "search"}])),
         ("channel", json!("analysis")),
         ("padding", json!("abc")),
@@ -251,7 +256,7 @@ fn unknown_message_fields_are_sent_back_if_requests_have_them() {
     message["type"] = json!("message");
     assert_eq!(response.message.content, [raw(message, Some(text("No.")))], "all of it is kept");
     assert_eq!(sent(response.message.content), with(goes, "role", json!("assistant")));
-    // Speech is sent back by its id, and without an id as its transcript.
+    // Speech is sent back by its id. Without an id, its transcript is sent back.
     let audio = |audio: Value| raw(json!({"type": "message", "audio": audio}), Some(text("Hi")));
     let named = audio(json!({"id": "a", "data": "AA", "transcript": "Hi"}));
     assert_eq!(sent(vec![named]), json!({"role": "assistant", "audio": {"id": "a"}}));
@@ -261,7 +266,7 @@ fn unknown_message_fields_are_sent_back_if_requests_have_them() {
     }
 }
 
-/// The block that keeps the fields has a `type` of its own.
+/// The raw block with the unknown fields has a `type` too, which must not conflict with the server's field `type`.
 #[test]
 fn message_with_its_own_type_is_parsed() {
     let message = json!({"type": "text", "content": "a", "extra_content": {"a": 1}});
@@ -271,7 +276,7 @@ fn message_with_its_own_type_is_parsed() {
     assert_eq!(sent(vec![text("a"), kept]), expected);
 }
 
-/// The Responses API once sent the call as one of its items.
+/// Regression test. A request of the Responses API contained the raw call as an item.
 #[test]
 fn responses_api_receives_call_with_unknown_fields_as_plain_call() {
     let own = with(function("x", "look", "{}"), "extra_content", json!({"a": 1}));
@@ -294,7 +299,8 @@ fn repeated_message_signature_is_kept_once() {
     check_streamed(&[extra.clone(), json!({"content": "a"}), extra], &[text("a"), kept]);
 }
 
-/// OpenRouter's "Reasoning tokens". Fragments of a block have its `index`, and the list must be sent back unchanged.
+/// OpenRouter documents these fragments in "Reasoning tokens". The fragments of a block have the same `index`, and the
+/// complete list must be sent back unchanged.
 #[test]
 fn streamed_reasoning_details_are_merged_by_index() {
     let details = |details: Value| json!({"reasoning_details": details});
@@ -313,7 +319,7 @@ fn streamed_reasoning_details_are_merged_by_index() {
         details(
             json!([{"type": "reasoning.summary", "summary": "b", "index": 1}, {"type": "other"}]),
         ),
-        // Gemini's signatures are blocks of their own with the same index (recorded responses).
+        // Gemini sends each signature as a separate block with the same index (recorded responses).
         details(json!([{"type": "reasoning.encrypted", "data": "AA", "id": "t1", "index": 0}])),
         details(json!([{"type": "reasoning.encrypted", "data": "CC", "id": "t2", "index": 0}])),
         details(json!([{"type": "reasoning.encrypted", "data": "DD", "id": "t2", "index": 0}])),
@@ -339,8 +345,8 @@ fn streamed_reasoning_details_are_merged_by_index() {
     assert_eq!(sent(vec![kept]), expected);
 }
 
-/// LiteLLM once streamed a block for each fragment, and the signature in a block of its own, which could not be sent
-/// back (litellm#29428). Newer versions stream whole blocks.
+/// Older versions of LiteLLM stream each fragment as a block, and the signature as a separate block, which could not be
+/// sent back (litellm#29428). Newer versions stream whole blocks.
 #[test]
 fn streamed_thinking_blocks_end_with_their_signature() {
     let blocks = |blocks: Value| json!({"thinking_blocks": blocks});
@@ -363,7 +369,7 @@ fn streamed_thinking_blocks_end_with_their_signature() {
     check(odd.clone(), &[odd], std::slice::from_ref(&kept));
 }
 
-/// llama.cpp answers with status 500 to arguments that are not JSON, and its templates require an object.
+/// llama.cpp responds with status 500 to arguments that are not JSON, and its chat templates require an object.
 #[test]
 fn arguments_are_sent_back_as_json_object() {
     for (input, expected) in [
@@ -388,7 +394,7 @@ fn response_without_message_is_accepted() {
         let response = read_whole(&json!({"choices": [choice]})).unwrap();
         assert_eq!(response.message.content, []);
         assert_eq!(response.stop_reason, StopReason::MaxTokens);
-        // Content in another field would be lost.
+        // Content in another field would be lost, so such a response is an error.
         for key in ["text", "delta"] {
             let mut choice = choice.clone();
             choice[key] = json!({"content": "a"});
@@ -398,8 +404,8 @@ fn response_without_message_is_accepted() {
     }
 }
 
-/// Snowflake sends no ids for responses or calls (recorded responses). Anthropic, whose models it serves, rejects a
-/// conversation with duplicate call ids.
+/// Snowflake sends ids for neither responses nor calls (recorded responses). Some of its models are Anthropic's, and
+/// Anthropic rejects a conversation with duplicate call ids.
 #[test]
 fn generated_ids_are_unique() {
     let nameless = |created: usize, calls: Value| json!({"id": "", "created": created, "choices": [{"index": 0, "message": {"tool_calls": calls}, "finish_reason": ""}]});
@@ -417,7 +423,7 @@ fn generated_ids_are_unique() {
     let bytes = [sse(&[begun, end]), b"data: [DONE]\n\n".to_vec()].concat();
     let events = read_bytes::<ChatDecoder>(&bytes);
     assert_eq!(ids(response_of(&events)), ["call_1790000001_0"]);
-    // The generated id is taken already.
+    // Another call already has the id that would be generated.
     let two = json!([function("call_1", "look", "{}"), function("", "look", "{}")]);
     let body = nameless(0, two.clone());
     assert_eq!(ids(&read_whole(&body).unwrap()), ["call_1", "call_2"]);
@@ -427,7 +433,7 @@ fn generated_ids_are_unique() {
     assert_eq!(ids(response_of(&events)), ["call_1", "call_2"]);
 }
 
-/// Perplexity's chunks have the text received so far in `message`, beside `delta` (recorded streams).
+/// Each chunk of Perplexity contains `delta` and, in `message`, the whole text so far (recorded streams).
 #[test]
 fn message_beside_deltas_is_ignored() {
     let chunk = |delta: &str, message: &str, reason: Value| {
@@ -444,7 +450,7 @@ fn message_beside_deltas_is_ignored() {
         let expected = if chunks.len() == 3 { "ab" } else { "b" };
         assert_eq!(response_of(&events).message.content, [text(expected)]);
     }
-    // The whole response of a proxy, after an empty chunk.
+    // A proxy sends the whole response as one message, after an empty chunk.
     let mut last = chunk("", "ab", json!("stop"));
     last["choices"][0].as_object_mut().unwrap().remove("delta");
     let first = json!({"id": "p", "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]});
@@ -454,7 +460,7 @@ fn message_beside_deltas_is_ignored() {
 
 #[test]
 fn content_parts_are_parsed() {
-    // Mistral's "Reasoning". A reference among the thoughts is kept.
+    // Source: Mistral's "Reasoning". A reference within the thoughts is kept.
     let thought = |text: &str| json!({"type": "thinking", "thinking": [{"type": "text", "text": text}], "closed": true});
     let reference = json!({"type": "reference", "reference_ids": [1]});
     let said = json!({"type": "text", "text": "a"});
@@ -470,7 +476,7 @@ fn content_parts_are_parsed() {
         ],
         &[thinking("hm"), text("a"), kept],
     );
-    // Databricks' "Query reasoning models".
+    // Source: Databricks' "Query reasoning models".
     let reasoning = |text: &str| json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": text, "signature": ""}]});
     check(
         json!({"content": [reasoning("hm"), said]}),
@@ -479,7 +485,7 @@ fn content_parts_are_parsed() {
     );
 }
 
-/// The citations in Databricks' parts were once lost.
+/// Regression test. The citations in Databricks' content parts were lost.
 #[test]
 fn unknown_fields_of_parts_are_kept() {
     let cited = json!({"type": "text", "text": "a", "citations": [{"url": "u"}]});
@@ -487,21 +493,21 @@ fn unknown_fields_of_parts_are_kept() {
     check(json!({"content": [cited]}), &[json!({"content": [cited]})], &[text("a"), kept]);
 }
 
-/// A call with both fields was once ignored, and broke a stream.
+/// Regression test. A call with both fields was ignored, and it broke a stream.
 #[test]
 fn arguments_in_two_fields_are_accepted() {
     let mut sent = function("c", "look", "{\"a\":1}");
     sent["function"]["input"] = json!({});
     let expected = call("c", "look", json!({"a": 1}));
     check(json!({"tool_calls": [sent]}), &[json!({"tool_calls": [sent]})], &[expected]);
-    // An object with empty values is a valid object.
+    // Arguments may be an object with empty values.
     let mut sent = function("c", "look", "");
     sent["function"]["arguments"] = json!({"text": "", "tags": []});
     let expected = call("c", "look", json!({"text": "", "tags": []}));
     check(json!({"tool_calls": [sent]}), &[json!({"tool_calls": [sent]})], &[expected]);
 }
 
-/// Mistral's calls have no index, and in later fragments of Mistral and DashScope the id or the name is `""` (recorded
+/// Mistral's calls have no index. In later fragments of Mistral and DashScope, the id or the name is `""` (recorded
 /// streams).
 #[test]
 fn later_fragments_do_not_rename_or_move_a_call() {

@@ -1,4 +1,4 @@
-//! Embeddings.
+//! Requests and responses of the Embeddings API.
 //!
 //! <https://platform.openai.com/docs/api-reference/embeddings>
 
@@ -11,11 +11,11 @@ use serde::Deserialize;
 use crate::error::{self, ApiError};
 use crate::lenient;
 
-/// Serialises a request.
+/// Serialises a request. Fields in `left_out` are omitted, because the server rejects them.
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] if it cannot be serialised.
+/// [`ProviderError::InvalidRequest`] if the request cannot be serialised.
 pub(crate) fn write(
     request: &EmbeddingRequest,
     default_model: &str,
@@ -30,16 +30,18 @@ pub(crate) fn write(
         fields.entry("model", model)?;
         fields.leave_out(left_out);
         fields.some("dimensions", request.dimensions)?;
+        // The other fields of `extra` come before the input, which must be last.
         fields.rest_but("input")?;
         fields.entry("input", &request.input)
     })
 }
 
-/// Parses a response with one vector for each of `count` texts.
+/// Parses a response that must contain one vector for each of the `count` texts in the request. The secret is removed
+/// from errors that quote the body.
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] if the body is not a list of `count` vectors.
+/// [`ProviderError::Other`] if the body is not a list of `count` vectors, or the error that the server sent instead.
 pub(crate) fn read(
     body: &[u8],
     count: usize,
@@ -58,10 +60,10 @@ pub(crate) fn read(
     }
     let mut data = wire.data.ok_or_else(|| foreign(&"missing field `data`"))?;
     if data.len() != count {
-        let text = format!("{count} texts were sent, and {} vectors came back", data.len());
+        let text = format!("the response has {} vectors for {count} texts", data.len());
         return Err(ProviderError::Other(text.into()));
     }
-    // Servers without indices send vectors in order, which a stable sort keeps.
+    // Servers without indices send the vectors in the order of the texts. A stable sort keeps this order.
     data.sort_by_key(|item| item.index);
     let is_repeated = data.windows(2).any(|pair| match pair {
         [first, second] => first.index.is_some() && first.index == second.index,
@@ -107,16 +109,17 @@ struct WireUsage {
     total_tokens: Option<usize>,
 }
 
-/// A vector in either encoding. Some servers ignore the requested encoding.
+/// A vector in either of the API's encodings. Some servers send another encoding than the requested one.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum WireVector {
     Numbers(Vec<f32>),
-    /// Little-endian `f32` numbers.
+    /// Base64 of little-endian `f32` numbers.
     Base64(String),
 }
 
 impl WireVector {
+    /// Decodes the vector. The error says why the text is invalid.
     fn into_vector(self) -> Result<Vec<f32>, String> {
         let text = match self {
             Self::Numbers(numbers) => return Ok(numbers),
@@ -125,7 +128,7 @@ impl WireVector {
         let bytes = STANDARD.decode(text).map_err(|error| format!("base64: {error}"))?;
         let (numbers, rest) = bytes.as_chunks::<4>();
         if !rest.is_empty() {
-            return Err(format!("{} bytes are no list of numbers", bytes.len()));
+            return Err(format!("{} bytes are not a list of 4-byte numbers", bytes.len()));
         }
         Ok(numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
     }
@@ -198,7 +201,7 @@ mod tests {
     fn wrong_number_of_vectors_is_an_error() {
         let json = json!({"data": [{"index": 0, "embedding": [1]}]});
         for count in [0, 2] {
-            let text = format!("{count} texts were sent, and 1 vectors came back");
+            let text = format!("the response has 1 vectors for {count} texts");
             assert_eq!(vectors(json.clone(), count).unwrap_err(), text);
         }
         let json =
@@ -211,7 +214,7 @@ mod tests {
     fn invalid_vector_is_an_error() {
         for (embedding, why) in [
             (json!("!"), "base64: "),
-            (json!("AAAA"), "3 bytes are no list of numbers"),
+            (json!("AAAA"), "3 bytes are not a list of 4-byte numbers"),
             (json!(null), "data did not match any variant"),
             (json!({}), "data did not match any variant"),
         ] {

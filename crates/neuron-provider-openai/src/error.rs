@@ -1,19 +1,19 @@
-//! Conversion of the API's errors.
+//! Conversion of errors that a server sends with a successful status.
 //!
 //! <https://platform.openai.com/docs/guides/error-codes>
 //!
-//! [`neuron_http`] parses and classifies the errors of all compatible servers.
+//! [`neuron_http`] converts rejected requests, whose status is not a success.
 
 pub(crate) use neuron_http::VendorError as ApiError;
 use neuron_types::ProviderError;
 
-/// Converts an error within a stream, whose status was a success.
+/// Converts an error that the server sent as an event of a stream, after a successful status.
 pub(crate) fn from_event(error: &ApiError) -> ProviderError {
-    // A part of the response may have been used already, so the call is not retryable.
+    // The caller may have used the earlier events already, so the error is not retryable.
     error.within("the stream", None, ProviderError::StreamError)
 }
 
-/// Converts an error in the place of a response, whose status was a success.
+/// Converts an error that the server sent instead of a whole response, although the status was a success.
 pub(crate) fn from_answer(error: &ApiError) -> ProviderError {
     error.within("the answer", None, |text| match &*error.name() {
         "server_error" => ProviderError::ServiceUnavailable(text),

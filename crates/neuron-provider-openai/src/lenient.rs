@@ -1,12 +1,13 @@
-//! Lenient deserialisation of fields that are not essential, such as counts and names. A bad value must not make a
-//! response fail.
+//! Lenient deserialisation of fields that are not essential, such as token counts and names. An invalid value in such a
+//! field must not make the whole response fail.
 
 pub(crate) use neuron_http::or_default;
 use serde::Deserialize;
 use serde::de::Deserializer;
 use serde_json::Value;
 
-/// Deserialises a count. Some servers send it as a decimal. An invalid value becomes `None`.
+/// Deserialises a count. Accepts a decimal number such as `3.0`, which some servers send. An invalid value becomes
+/// `None`.
 pub(crate) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
     let value = Value::deserialize(deserializer)?;
     Ok(match value.as_u64() {
@@ -20,12 +21,13 @@ pub(crate) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     clippy::cast_sign_loss,
     reason = "it is no less than zero, and small enough"
 )]
+/// Truncates a decimal number to an integer.
 fn whole(count: f64) -> usize {
     count as usize
 }
 
-/// Returns `true` for null, for an empty text, and for lists and objects of these values. Some servers send such stubs
-/// for absent fields.
+/// Returns `true` if a value is empty. These are null, an empty text, and a list or an object that contains only such
+/// values. Some servers send an empty value for an absent field.
 pub(crate) fn is_blank(value: &Value) -> bool {
     match value {
         Value::Null => true,

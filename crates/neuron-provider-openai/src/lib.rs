@@ -23,52 +23,56 @@
 //! # Choice of the API
 //!
 //! The default is Chat Completions, which compatible servers support too. [`OpenAi::responses_api`] selects the
-//! Responses API. It keeps the reasoning of a model from turn to turn, and has the vendor's own tools.
+//! Responses API. The Responses API keeps a model's reasoning from turn to turn, and offers tools that OpenAI runs
+//! itself.
 //!
 //! # Mapping
 //!
 //! - Chat Completions: unknown fields of a response's message are kept in one
-//!   [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw). Fields that requests have too are sent back in the
-//!   message. These are a refusal, speech, `reasoning_details`, `extra_content`, `thinking_blocks`, `reasoning_opaque`
-//!   and `reasoning_text`. A call with unknown fields, such as a thought signature, is kept and sent back with all of
-//!   them. Such fields are sent back only to the vendor that created them, identified by [`Dialect::name`]. Reasoning
-//!   of compatible servers becomes [`ContentBlock::Thinking`](neuron_types::ContentBlock::Thinking).
-//! - Chat Completions: truncated arguments are sent back as a JSON object, because servers reject anything else.
-//! - Responses: each item is kept unchanged, with a portable block beside it. Reasoning without a following item, from
-//!   a truncated response, is omitted from the next request, because the API rejects it. Truncated arguments are sent
-//!   back as a JSON text. A call gets a new id if it has none, or if an earlier call of the response has the same id.
-//! - Responses: a response may wait for the client without a call of the request's tools. Its stop reason is
-//!   [`StopReason::Other`](neuron_types::StopReason::Other) with the type of the first such item: `apply_patch_call`,
-//!   `computer_call`, `local_shell_call`, `mcp_approval_request`, `shell_call` without a container, or
-//!   `tool_search_call` of the client. The caller must answer with an item of its own.
-//!   [`StopReason::ToolUse`](neuron_types::StopReason::ToolUse) would promise calls that an agent can run. Tools that
-//!   ran on the server do not change the stop reason.
-//! - A [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw) of `"openai"` in a user message is sent unchanged. Use it
-//!   for speech in Chat Completions, and for results of the vendor's own tools in Responses.
-//! - A call with an invalid name, which models invent, is sent back with `_` in place of the characters that the API
-//!   rejects.
+//!   [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw). The next request contains only those fields that the API
+//!   also accepts in requests: a refusal, speech, `reasoning_details`, `extra_content`, `thinking_blocks`,
+//!   `reasoning_opaque` and `reasoning_text`. A tool call with unknown fields, such as a thought signature, is kept and
+//!   sent back with all of these fields. Unknown fields are sent back only to the vendor that created them, identified
+//!   by [`Dialect::name`]. Reasoning of compatible servers becomes
+//!   [`ContentBlock::Thinking`](neuron_types::ContentBlock::Thinking).
+//! - Chat Completions: truncated arguments of a tool call are sent back as a JSON object, because servers reject any
+//!   other text.
+//! - Responses: each item is kept unchanged, with a portable block beside it. A truncated response may end with a
+//!   reasoning item. The next request omits this item, because the API rejects reasoning without a following item.
+//!   Truncated arguments of a tool call are sent back as a JSON text. A call gets a new id if it has none, or if an
+//!   earlier call of the response has the same id.
+//! - Responses: a response may contain an item that the client must answer although the item is not a call of the
+//!   request's tools. The types are `apply_patch_call`, `computer_call`, `local_shell_call`, `mcp_approval_request`,
+//!   `shell_call` without a container, and `tool_search_call` of the client. The stop reason is then
+//!   [`StopReason::Other`](neuron_types::StopReason::Other) with the type of the first such item, because
+//!   [`StopReason::ToolUse`](neuron_types::StopReason::ToolUse) would promise calls that an agent can run. The caller
+//!   must answer with an item in the API's format. Tools that ran on the server do not change the stop reason.
+//! - A [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw) of `"openai"` in a user message is sent unchanged. Use
+//!   such a block for speech in Chat Completions, and for the results of OpenAI's own tools in Responses.
+//! - Models sometimes call a tool by an invalid name, which the API would reject in the next request. The name is then
+//!   sent back with `_` in place of each invalid character.
 //! - Chat Completions accepts images only from users, so the images of tool results follow in a user message. Failed
 //!   tool results begin with `Error:`, because the API has no flag for them.
-//! - There is no thinking budget. [`reasoning_effort`](neuron_types::CompletionRequest::reasoning_effort) controls the
-//!   reasoning, and [`ThinkingConfig::Disabled`](neuron_types::ThinkingConfig::Disabled) means no reasoning. With the
+//! - The APIs have no thinking budget. [`reasoning_effort`](neuron_types::CompletionRequest::reasoning_effort) controls
+//!   the reasoning, and [`ThinkingConfig::Disabled`](neuron_types::ThinkingConfig::Disabled) turns it off. With the
 //!   Responses API, enabled thinking requests a summary of the reasoning.
 //! - Cache breakpoints are not sent, because the vendor caches prefixes automatically.
 //! - [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) is merged recursively into the body, and its
-//!   `tools` are appended. Use it for the vendor's own tools.
-//! - A truncated stream is an error and never a short response. That is a stream that ends without `[DONE]` and without
-//!   a finish reason, ends inside an event, or whose connection breaks before `[DONE]`. A server may end a stream
-//!   without `[DONE]` after the finish reason and the usage.
+//!   `tools` are appended to the tools of the request. Use `extra` for the vendor's own tools.
+//! - A truncated stream is an error and never a short response. A stream is truncated if it ends without `[DONE]` and
+//!   without a finish reason, if it ends inside an event, or if its connection breaks before `[DONE]`. A server may end
+//!   a stream without `[DONE]` after the finish reason and the usage.
 //! - The provider does not retry. [`ProviderError::is_retryable`](neuron_types::ProviderError::is_retryable) returns
-//!   `true` for errors that may be retried. An exhausted quota is
-//!   [`InsufficientResources`](neuron_types::ProviderError::InsufficientResources), although the vendor sends it with
-//!   the status of a rate limit.
+//!   `true` for errors that may be retried. An exhausted quota is the error
+//!   [`InsufficientResources`](neuron_types::ProviderError::InsufficientResources), although OpenAI reports it with
+//!   status 429, like a rate limit.
 //!
 //! # Compatible servers
 //!
-//! [`OpenAi::compatible`] takes a [`Dialect`] with the URL of a server and the differences of its requests. There are
-//! predefined dialects for 32 servers, among them Azure, Vertex AI, Mistral, DeepSeek, OpenRouter, vLLM and llama.cpp.
-//! Responses, streams and errors of these servers are parsed without a dialect. [`OpenAi::key_source`] supports tokens
-//! that expire.
+//! [`OpenAi::compatible`] takes a [`Dialect`]. A dialect contains the URL of a server and describes how its requests
+//! differ from OpenAI's. There are predefined dialects for 32 servers, among them Azure, Vertex AI, Mistral, DeepSeek,
+//! OpenRouter, vLLM and llama.cpp. Responses, streams and errors of all compatible servers are parsed in the same way.
+//! [`OpenAi::key_source`] supports tokens that expire.
 //!
 //! ```
 //! use neuron_provider_openai::{Dialect, OpenAi};
@@ -80,9 +84,9 @@
 //!
 //! # Metadata
 //!
-//! [`Message::metadata`](neuron_types::Message::metadata) of a response contains, if the server reports them, the
-//! request id, the rate limits, the service tier, the cost, search results beside the text, uses of the server's tools,
-//! and log probabilities. Citations inside the text remain in its blocks.
+//! [`Message::metadata`](neuron_types::Message::metadata) of a response contains the request id, the rate limits, the
+//! service tier, the cost, search results beside the text, uses of the server's tools, and log probabilities. Values
+//! that the server does not report are absent. Citations inside the text remain in its blocks.
 //!
 //! # Source files
 //!
@@ -137,6 +141,7 @@ pub mod wire;
 pub use client::{DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL, OpenAi};
 pub use dialect::{Dialect, KeyHeader, ReasoningBack, SystemRole, TokenLimit};
 pub use neuron_http::KeySource;
-/// The messages, requests, traits and errors in the API of this crate, under their names in the crate `neuron`. The
-/// whole crate is re-exported, because a list of names would miss those of later versions.
+/// The crate `neuron-types`, with the messages, requests, traits and errors in this crate's API. The crate `neuron` has
+/// the same items under the same names. The whole crate is re-exported, because a list of names would miss items of
+/// later versions.
 pub use neuron_types as types;

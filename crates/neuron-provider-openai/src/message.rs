@@ -1,6 +1,6 @@
-//! Conversion of a message to messages of Chat Completions.
+//! Conversion of one [`Message`] to one or more messages of Chat Completions.
 //!
-//! A message with tool results becomes several messages of the API.
+//! Each tool result becomes a message with the role `tool`.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -19,11 +19,11 @@ pub(crate) use crate::message_fields::is_own_fields;
 use crate::message_fields::{contains_text, is_sent_back, own_fields};
 use crate::request::PROVIDER;
 
-/// Rejects content that the API cannot express.
+/// Checks that Chat Completions can express the content of all messages.
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] for a document with a URL.
+/// [`ProviderError::InvalidRequest`] if a message contains a document that is given by its URL.
 pub(crate) fn check(messages: &[Message]) -> Result<(), ProviderError> {
     let is_address = |block: &ContentBlock| {
         let block = block.portable();
@@ -38,12 +38,13 @@ pub(crate) fn check(messages: &[Message]) -> Result<(), ProviderError> {
     Ok(())
 }
 
-/// Returns the texts of a message, in order.
+/// Returns the texts of all blocks of a message, in order.
 pub(crate) fn texts(message: &Message) -> impl Iterator<Item = &str> {
     message.content.iter().filter_map(block_text)
 }
 
-/// Returns the text of a block. The compaction summary of another provider counts as text.
+/// Returns the text of a block, or `None` if the block is not text. The compaction summary of another provider counts
+/// as text.
 fn block_text(block: &ContentBlock) -> Option<&str> {
     match block.portable()? {
         ContentBlock::Text(text) | ContentBlock::Compaction { content: text } => Some(text),
@@ -51,7 +52,7 @@ fn block_text(block: &ContentBlock) -> Option<&str> {
     }
 }
 
-/// A part of the content of a message.
+/// A part of the content of a user message or of a system prompt, in the format of the API.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Part<'a> {
@@ -64,7 +65,7 @@ pub(crate) enum Part<'a> {
     File {
         file: File<'a>,
     },
-    /// A part in the API's format, such as speech, or an image with `detail`.
+    /// A part that the caller wrote in the API's format, for example speech or an image with `detail`.
     #[serde(untagged)]
     Own(&'a Value),
 }
@@ -80,7 +81,7 @@ pub(crate) struct File<'a> {
     file_data: DataUrl<'a>,
 }
 
-/// A URL, or data as a `data:` URL.
+/// A URL, or data that is sent as a `data:` URL.
 pub(crate) enum DataUrl<'a> {
     Address(&'a str),
     Data { media_type: &'a str, base64: &'a str },
@@ -98,6 +99,7 @@ impl Serialize for DataUrl<'_> {
 }
 
 impl<'a> DataUrl<'a> {
+    /// Returns the URL of an image. Returns `None` for a type of source that this crate does not know.
     pub(crate) fn image(source: &'a ImageSource) -> Option<Self> {
         match source {
             ImageSource::Base64 { media_type, data } => {
@@ -113,9 +115,10 @@ impl<'a> DataUrl<'a> {
     }
 }
 
-/// The file name that the API requires for a document.
+/// File name of each document. The API requires a name, but documents have none.
 pub(crate) const FILE_NAME: &str = "document.pdf";
 
+/// Converts a block to a content part. Returns `None` for a block that is sent elsewhere or not at all.
 fn part(block: &ContentBlock) -> Option<Part<'_>> {
     if let Some(own) = own_part(block, PROVIDER, &["text", "image_url", "input_audio", "file"]) {
         return Some(Part::Own(own));
@@ -132,7 +135,7 @@ fn part(block: &ContentBlock) -> Option<Part<'_>> {
     }
 }
 
-/// Returns a raw part in the API's format, if its type is listed in `types`.
+/// Returns the JSON of a raw block of `vendor`, if its `type` is listed in `types`. Otherwise returns `None`.
 pub(crate) fn own_part<'a>(
     block: &'a ContentBlock,
     vendor: &str,
@@ -155,7 +158,8 @@ fn image_part(url: DataUrl<'_>) -> Part<'_> {
     Part::ImageUrl { image_url: ImageUrl { url } }
 }
 
-/// Returns the image in an item of a tool result, such as an image resource.
+/// Returns the image in an item of a tool result, or `None` if the item is not an image. An image resource counts as an
+/// image.
 fn item_image(item: &ContentItem) -> Option<DataUrl<'_>> {
     match item.for_model() {
         ModelContent::Image { media_type, data } => {
@@ -166,8 +170,8 @@ fn item_image(item: &ContentItem) -> Option<DataUrl<'_>> {
     }
 }
 
-/// The content of a user message, as one text or as parts. Tool results are sent separately, except for their images,
-/// which the API accepts only from users.
+/// The content of a user message, serialised as one text or as a list of parts. Contains the images of tool results,
+/// because the API accepts images only from users. All other content of tool results is sent in a [`ToolMessage`].
 pub(crate) struct UserContent<'a>(pub(crate) &'a Message);
 
 impl<'a> UserContent<'a> {
@@ -190,7 +194,7 @@ impl<'a> UserContent<'a> {
 impl Serialize for UserContent<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut parts = self.parts();
-        // A single text is sent as a string, the shortest form.
+        // A string is the shortest form of a single text.
         match (parts.next(), parts.next()) {
             (Some(Part::Text { text }), None) => serializer.serialize_str(text),
             _ => serializer.collect_seq(self.parts()),
@@ -198,13 +202,14 @@ impl Serialize for UserContent<'_> {
     }
 }
 
-/// A message with a tool result.
+/// The message of one tool result, with the role `tool`.
 pub(crate) struct ToolMessage<'a> {
     tool_call_id: Cow<'a, str>,
     content: ToolText<'a>,
 }
 
 impl<'a> ToolMessage<'a> {
+    /// Returns one tool message for each tool result in `message`.
     pub(crate) fn all(message: &'a Message, dialect: &Dialect) -> impl Iterator<Item = Self> {
         message.content.iter().filter_map(|block| match block.portable()? {
             ContentBlock::ToolResult { tool_use_id, content, is_error } => Some(Self {
@@ -226,7 +231,8 @@ impl Serialize for ToolMessage<'_> {
     }
 }
 
-/// A tool result as text. The text marks errors, because the API has no flag for them.
+/// A tool result, serialised as text. The text of a failed call begins with `Error: `, because the API has no field for
+/// failures.
 pub(crate) struct ToolText<'a> {
     pub(crate) content: &'a [ContentItem],
     pub(crate) is_error: bool,
@@ -251,7 +257,7 @@ impl Display for ToolText<'_> {
                 f.write_str("\n")?;
             }
             match item_image(item) {
-                // Only users may send images, so the image is in the next message.
+                // Only user messages may contain images, so `UserContent` sends the image.
                 Some(_) => f.write_str("[the image follows]")?,
                 None => item.fmt(f)?,
             }
@@ -260,7 +266,7 @@ impl Display for ToolText<'_> {
     }
 }
 
-/// An assistant message.
+/// An assistant message, serialised for the next request.
 pub(crate) struct AssistantMessage<'a> {
     message: &'a Message,
     tools: &'a [ToolDefinition],
@@ -284,7 +290,8 @@ impl<'a> AssistantMessage<'a> {
             && self.reasoning().next().is_none()
     }
 
-    /// Returns the texts, except those in the message's raw fields.
+    /// Returns the texts of the message, except the portable texts of raw fields. A refusal or speech is sent in its
+    /// raw field.
     fn texts(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let vendor = self.dialect.name;
         let is_said =
@@ -302,21 +309,22 @@ impl<'a> AssistantMessage<'a> {
         self.message.content.iter().filter_map(|block| own_fields(block, vendor))
     }
 
-    /// Returns the unknown fields that are sent back.
+    /// Returns the unknown fields of the response that the next request contains too.
     fn more(&self) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
         self.own_fields().flatten().filter(|(key, value)| is_sent_back(key, value))
     }
 
-    /// Returns `true` if other fields of the message replace its content.
+    /// Returns `true` if the API accepts the message without `content`, because it has tool calls, a refusal or speech.
     fn may_lack_content(&self) -> bool {
         self.own_fields().any(contains_text) || self.calls().next().is_some()
     }
 
+    /// Returns the reasoning texts that the dialect sends back.
     fn reasoning(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let is_sent_back = self.dialect.reasoning.is_sent_back(self.message);
         let blocks = if is_sent_back { self.message.content.as_slice() } else { &[] };
         blocks.iter().filter_map(|block| match block {
-            // Signed reasoning belongs to another vendor.
+            // Compatible servers do not sign reasoning, so signed reasoning comes from another vendor.
             ContentBlock::Thinking { thinking, signature } if signature.is_empty() => {
                 Some(thinking.as_str())
             }
@@ -369,10 +377,11 @@ impl Serialize for Calls<'_> {
     }
 }
 
-/// Returns the name of a call in the format that the API accepts.
+/// Returns the name of a called tool, with `_` in place of each character that the API rejects. Returns the name of an
+/// existing tool unchanged.
 ///
-/// Models call tools that do not exist by invalid names, for example `functions.look`. The API would reject every later
-/// request of the conversation.
+/// Models sometimes call tools that do not exist, with invalid names such as `functions.look`. The API would then
+/// reject every later request of the conversation.
 pub(crate) fn called_name<'a>(name: &'a str, tools: &[ToolDefinition]) -> Cow<'a, str> {
     const MOST: usize = 64;
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';

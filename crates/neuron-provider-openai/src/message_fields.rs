@@ -1,4 +1,5 @@
-//! Unknown fields of a response's message. Defines which are kept, how they grow in a stream, and which are sent back.
+//! Fields of a response's message that this crate does not know. Defines which fields are kept, how streamed fragments
+//! are merged, and which fields are sent back.
 
 use neuron_types::ContentBlock;
 use serde_json::{Map, Value};
@@ -7,14 +8,15 @@ use crate::call::{CallFields, is_call};
 use crate::lenient;
 use crate::request::PROVIDER;
 
-/// Fields that requests have too. All other fields are kept but not sent, because strict servers reject fields that
-/// only responses have, such as `annotations`, citations, and Groq's `executed_tools`.
+/// Names of the unknown fields that the API accepts in requests too. All other fields are kept but not sent back,
+/// because strict servers reject fields that belong to responses only. Examples are `annotations`, citations, and
+/// Groq's `executed_tools`.
 ///
-/// - `refusal`, `audio`: OpenAI's reference of the assistant message.
-/// - `reasoning_details`: OpenRouter's "Reasoning tokens". MiniMax and Snowflake have the field too.
+/// - `refusal`, `audio`: documented in OpenAI's reference of the assistant message.
+/// - `reasoning_details`: documented in OpenRouter's "Reasoning tokens". MiniMax and Snowflake have the field too.
 /// - `extra_content`: Gemini's thought signatures outside of calls.
-/// - `thinking_blocks`: LiteLLM's "Reasoning content".
-/// - `reasoning_opaque`, `reasoning_text`: GitHub Copilot.
+/// - `thinking_blocks`: documented in LiteLLM's "Reasoning content".
+/// - `reasoning_opaque`, `reasoning_text`: fields of GitHub Copilot.
 const SENT: [&str; 7] = [
     "refusal",
     "audio",
@@ -25,22 +27,24 @@ const SENT: [&str; 7] = [
     "reasoning_text",
 ];
 
-/// Returns `true` if a field is sent back.
+/// Returns `true` if the next request contains the unknown field `key` with this value.
 pub(crate) fn is_sent_back(key: &str, value: &Value) -> bool {
     match key {
-        // Only the id of speech is sent back.
+        // The API accepts earlier speech only by its id, so speech without an id is not sent back.
         "audio" => value.get("id").is_some_and(|id| !lenient::is_blank(id)),
         key => SENT.contains(&key),
     }
 }
 
-/// Returns `true` if a field that is sent back contains the text of the message, as a refusal or as speech.
+/// Returns `true` if the fields contain a refusal or speech that is sent back. Such a field replaces the text of the
+/// message.
 pub(crate) fn contains_text(fields: &Map<String, Value>) -> bool {
     let mut words = ["refusal", "audio"].into_iter();
     words.any(|key| fields.get(key).is_some_and(|value| is_sent_back(key, value)))
 }
 
-/// Returns the unknown fields of a response's message, if the block keeps such fields for this vendor.
+/// Returns the unknown message fields in a block. Returns `None` if the block contains anything else or is of another
+/// vendor.
 pub(crate) fn own_fields<'a>(
     block: &'a ContentBlock,
     vendor: &str,
@@ -55,20 +59,21 @@ pub(crate) fn own_fields<'a>(
     }
 }
 
-/// Returns `true` for unknown fields of a message or a call of Chat Completions. The Responses API does not accept them
-/// as an item.
+/// Returns `true` if the JSON of a raw block contains unknown fields of a message or a tool call of Chat Completions.
+/// The Responses API does not accept such JSON as an item.
 pub(crate) fn is_own_fields(fields: &Map<String, Value>) -> bool {
     is_message_fields(fields) || is_call(fields)
 }
 
-/// Items of the Responses API also have the type `message`, but they have `content`.
+/// Returns `true` if the JSON of a raw block contains unknown fields of a message. Items of the Responses API may have
+/// the type `message` too, but they always have `content`.
 fn is_message_fields(fields: &Map<String, Value>) -> bool {
     fields.get("type").is_some_and(|kind| kind == "message") && !fields.contains_key("content")
 }
 
-/// Returns a block that keeps the fields, or `None` if all are empty.
+/// Returns a raw block with the unknown fields of a message, or `None` if all fields are empty.
 pub(crate) fn block(fields: Map<String, Value>) -> Option<ContentBlock> {
-    // The block has a type of its own.
+    // The type `message` marks the block, so a field `type` of the server is dropped.
     let is_kept = |key: &str, value: &Value| key != "type" && !lenient::is_blank(value);
     let fields = fields.into_iter().filter(|(key, value)| is_kept(key, value));
     let kind = ("type".to_owned(), Value::from("message"));
@@ -82,20 +87,21 @@ pub(crate) fn block(fields: Map<String, Value>) -> Option<ContentBlock> {
     Some(ContentBlock::Raw { provider: PROVIDER.to_owned(), json, portable })
 }
 
-/// Returns the texts in the fields, which are a refusal and a transcript.
+/// Returns the text of a refusal and the transcript of speech. A missing text is empty.
 pub(crate) fn message_texts(fields: &Map<String, Value>) -> [&str; 2] {
     let speech = fields.get("audio").and_then(|audio| audio.get("transcript"));
     [fields.get("refusal"), speech].map(|value| value.and_then(Value::as_str).unwrap_or_default())
 }
 
-/// Adds a fragment of a field. Texts and lists grow, and other values are replaced.
+/// Adds a streamed fragment `piece` of the field `key`. The fragment is appended to a text or a list, and replaces any
+/// other value.
 pub(crate) fn append_fragment(fields: &mut Map<String, Value>, key: String, piece: Value) {
-    // Identifiers arrive complete, and some servers repeat them in every fragment.
+    // These values arrive complete, and some servers repeat them in every fragment. They must not be appended.
     const NAMES: [&str; 6] = ["id", "type", "index", "format", "name", "channel"];
     let continues: fn(&Value, &Value) -> bool = match key.as_str() {
         "reasoning_details" if piece.is_array() => continues_detail,
         "thinking_blocks" if piece.is_array() => continues_thinking,
-        // Signatures arrive complete too.
+        // Signatures arrive complete, so a repeated signature replaces the earlier one.
         "extra_content" | "reasoning_opaque" => return merge(fields, key, piece, |_| false),
         _ => return merge(fields, key, piece, |key| !NAMES.contains(&key)),
     };
@@ -105,7 +111,8 @@ pub(crate) fn append_fragment(fields: &mut Map<String, Value>, key: String, piec
     }
 }
 
-/// Adds a fragment of reasoning to the block that it continues, or as a new block.
+/// Appends a fragment of reasoning to the last block for which `continues` returns `true`. If there is no such block,
+/// the fragment becomes a new block.
 fn grow_block(blocks: &mut Vec<Value>, piece: Value, continues: fn(&Value, &Value) -> bool) {
     const TEXTS: [&str; 4] = ["text", "summary", "data", "thinking"];
     let place = blocks.iter().rposition(|block| continues(block, &piece));
@@ -119,8 +126,10 @@ fn grow_block(blocks: &mut Vec<Value>, piece: Value, continues: fn(&Value, &Valu
     }
 }
 
-/// Returns `true` if both fragments have the same `index`, and no different type or id. A fragment without an index is
-/// a block of its own. <https://openrouter.ai/docs/use-cases/reasoning-tokens>
+/// Returns `true` if `piece` continues `block` of `reasoning_details`. Both must have the same `index`, and their types
+/// and ids must not differ. A fragment without an index is always a new block.
+///
+/// <https://openrouter.ai/docs/use-cases/reasoning-tokens>
 fn continues_detail(block: &Value, piece: &Value) -> bool {
     let agree = |key: &str| match (block.get(key), piece.get(key)) {
         (Some(one), Some(other)) => {
@@ -132,14 +141,18 @@ fn continues_detail(block: &Value, piece: &Value) -> bool {
     has_index && block.get("index") == piece.get("index") && agree("type") && agree("id")
 }
 
-/// Returns `true` until the block of LiteLLM has its signature. <https://github.com/BerriAI/litellm/issues/29428>
+/// Returns `true` if `piece` continues `block` of LiteLLM's `thinking_blocks`. A block ends with its signature, so a
+/// block with a signature is never continued.
+///
+/// <https://github.com/BerriAI/litellm/issues/29428>
 fn continues_thinking(block: &Value, piece: &Value) -> bool {
     let is_open = block.get("signature").is_none_or(lenient::is_blank);
     is_open && [block, piece].iter().all(|block| block.get("type") == Some(&"thinking".into()))
 }
 
-/// Adds a fragment of a field. Lists grow, and texts grow if `grows` returns `true` for their key. Other values are
-/// replaced.
+/// Adds a fragment `piece` to the field `key`. The fragment is appended to a list, and also to a text if `grows(key)`
+/// returns `true`. Objects are merged field by field. Any other value is replaced. A null fragment is ignored, and so
+/// is a fragment whose type differs from that of a received text, list or object.
 pub(crate) fn merge(
     fields: &mut Map<String, Value>,
     key: String,
@@ -165,8 +178,8 @@ pub(crate) fn merge(
     }
 }
 
-/// Keeps a call without a name among the unknown fields, where it is not sent back. It cannot run, and servers reject
-/// it.
+/// Stores a tool call without a name among the unknown fields of the message. The call is not sent back, because it
+/// cannot run and servers reject it.
 pub(crate) fn keep_unnamed_call(fields: &mut Map<String, Value>, call: CallFields) {
     if !call.is_blank() {
         append_fragment(fields, "tool_calls".to_owned(), vec![call.into_json()].into());

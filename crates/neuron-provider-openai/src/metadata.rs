@@ -1,4 +1,4 @@
-//! Metadata of a response, as compatible servers report it.
+//! Metadata of a response, parsed from the fields of OpenAI and of compatible servers.
 
 use neuron_types::{AnswerMetadata, Message};
 use serde::Deserialize;
@@ -9,22 +9,23 @@ use crate::message_fields::own_fields;
 use crate::request::PROVIDER;
 use crate::usage::WireUsage;
 
-/// Metadata fields of a whole response, and of the chunks of a stream.
+/// The metadata fields of a response, which a stream repeats in its chunks.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct WireMetadata {
     #[serde(deserialize_with = "lenient::or_default")]
     service_tier: Option<String>,
-    /// Perplexity. Cumulative in streams.
+    /// URLs that Perplexity cites. In a stream, each chunk contains all citations so far.
     #[serde(deserialize_with = "lenient::or_default")]
     citations: Vec<Value>,
-    /// Perplexity. Cumulative in streams.
+    /// Search results of Perplexity. In a stream, each chunk contains all results so far.
     #[serde(deserialize_with = "lenient::or_default")]
     search_results: Vec<Value>,
 }
 
 impl WireMetadata {
-    /// Merges the metadata of a later chunk.
+    /// Merges the metadata of a later chunk. Later values replace earlier values, except that a shorter list never
+    /// replaces a longer list.
     pub(crate) fn update(&mut self, later: Self) {
         self.service_tier = later.service_tier.or(self.service_tier.take());
         for (list, later) in [
@@ -37,6 +38,7 @@ impl WireMetadata {
         }
     }
 
+    /// Combines these fields with the cost in `usage`, the log probabilities, and the citations in `message`.
     pub(crate) fn into_metadata(
         self,
         usage: &WireUsage,
@@ -45,7 +47,7 @@ impl WireMetadata {
     ) -> AnswerMetadata {
         let mut metadata = AnswerMetadata::default();
         metadata.service_tier = self.service_tier;
-        // Search results contain the URLs of the citations and more, so they are preferred.
+        // Search results contain the URLs of the citations and more, so the first list that is not empty is used.
         let lists = [self.search_results, self.citations, annotations(message)];
         metadata.sources = lists.into_iter().find(|list| !list.is_empty()).unwrap_or_default();
         metadata.cost = usage.cost();
@@ -55,14 +57,14 @@ impl WireMetadata {
     }
 }
 
-/// Returns the citations that OpenAI's search models send beside the text.
+/// Returns the citations that OpenAI's search models send in the message field `annotations`.
 fn annotations(message: &Message) -> Vec<Value> {
     let lists =
         message.content.iter().filter_map(|block| own_fields(block, PROVIDER)?.get("annotations"));
     lists.filter_map(Value::as_array).flatten().cloned().collect()
 }
 
-/// Appends the log probabilities of a chunk.
+/// Appends the log probabilities of a chunk to the log probabilities of all earlier chunks.
 pub(crate) fn add_logprobs(all: &mut Value, more: Value) {
     match (all, more) {
         (all @ Value::Null, more @ Value::Object(_)) => *all = more,
@@ -89,7 +91,8 @@ mod tests {
     use super::*;
     use crate::wire;
 
-    /// Parses a whole response, and the same response as a stream that is split at every byte.
+    /// Checks the metadata of a response that is parsed as a whole, and as a stream that is split at every byte. `top`
+    /// contains fields of the body, and `expected` the metadata without the log probabilities.
     #[track_caller]
     fn check(top: &Value, usage: &Value, expected: &Value) {
         let (first, second) = (logprob("Hel"), logprob("lo"));
@@ -139,7 +142,7 @@ mod tests {
         json!({ "token": token, "logprob": -0.5, "bytes": [1], "top_logprobs": [] })
     }
 
-    /// <https://platform.openai.com/docs/api-reference/chat/object>
+    /// The response format is documented at <https://platform.openai.com/docs/api-reference/chat/object>.
     #[test]
     fn metadata_of_openai_is_parsed() {
         check(
@@ -149,7 +152,7 @@ mod tests {
         );
     }
 
-    /// <https://openrouter.ai/docs/use-cases/usage-accounting>
+    /// The response format is documented at <https://openrouter.ai/docs/use-cases/usage-accounting>.
     #[test]
     fn metadata_of_openrouter_is_parsed() {
         check(
@@ -164,7 +167,7 @@ mod tests {
         );
     }
 
-    /// <https://docs.perplexity.ai/api-reference/chat-completions-post>
+    /// The response format is documented at <https://docs.perplexity.ai/api-reference/chat-completions-post>.
     #[test]
     fn metadata_of_perplexity_is_parsed() {
         let result = json!({ "title": "T", "url": "https://example.com", "date": null });
@@ -180,7 +183,8 @@ mod tests {
         );
     }
 
-    /// <https://docs.x.ai/docs/key-information/usage-explorer>. 10^10 ticks are a dollar.
+    /// The response format is documented at <https://docs.x.ai/docs/key-information/usage-explorer>. A US dollar has
+    /// 10^10 ticks.
     #[test]
     fn metadata_of_xai_is_parsed() {
         check(
@@ -196,7 +200,7 @@ mod tests {
         );
     }
 
-    /// <https://platform.openai.com/docs/guides/tools-web-search?api-mode=chat>
+    /// The response format is documented at <https://platform.openai.com/docs/guides/tools-web-search?api-mode=chat>.
     #[test]
     fn citations_of_search_model_become_sources() {
         let citation =

@@ -1,25 +1,25 @@
-//! Names of the vendor's current models, as listed by its official client in November 2026.
+//! Names of OpenAI's current models, from OpenAI's official client of November 2026.
 //!
 //! <https://platform.openai.com/docs/models>
 //!
-//! Models are named by strings, so other names work too.
+//! Every function that takes a model takes a string, so names of other models work too.
 
-/// The newest model, for the hardest tasks.
+/// Name of the newest model for the hardest tasks.
 pub const GPT_6_2_ASTRA: &str = "gpt-6.2-astra";
-/// The newest large model.
+/// Name of the newest large model.
 pub const GPT_6_2_SOL: &str = "gpt-6.2-sol";
-/// The newest medium model.
+/// Name of the newest medium model.
 pub const GPT_6_1_TERRA: &str = "gpt-6.1-terra";
-/// The newest small model.
+/// Name of the newest small model.
 pub const GPT_6_LUNA: &str = "gpt-6-luna";
-/// The fifth generation.
+/// Name of the latest model of the fifth generation.
 pub const GPT_5_5: &str = "gpt-5.5";
-/// The fifth generation, an earlier release.
+/// Name of an earlier model of the fifth generation.
 pub const GPT_5_4: &str = "gpt-5.4";
-/// The fifth generation, small.
+/// Name of a small model of the fifth generation.
 pub const GPT_5_4_MINI: &str = "gpt-5.4-mini";
 
-/// Embeddings with at most 1,536 dimensions.
+/// Name of the small embedding model. Its vectors have at most 1,536 dimensions.
 pub const TEXT_EMBEDDING_3_SMALL: &str = "text-embedding-3-small";
-/// Embeddings with at most 3,072 dimensions.
+/// Name of the large embedding model. Its vectors have at most 3,072 dimensions.
 pub const TEXT_EMBEDDING_3_LARGE: &str = "text-embedding-3-large";

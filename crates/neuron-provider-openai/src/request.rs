@@ -1,9 +1,9 @@
-//! Serialisation of requests of Chat Completions, from the borrowed request.
+//! Serialisation of requests of Chat Completions.
 //!
 //! <https://platform.openai.com/docs/api-reference/chat/create>
 //!
-//! Equal requests have equal bytes. `messages` comes last, so that the body of a turn begins with the bytes of the
-//! previous turn, as prompt caches need.
+//! Equal requests are serialised to equal bytes. `messages` is the last field, so that the body of each turn begins
+//! with the same bytes as the body of the previous turn. Prompt caches need this.
 
 use std::borrow::Cow;
 use std::ops::Not;
@@ -21,7 +21,8 @@ use serde_json::{Map, Value};
 use crate::dialect::Dialect;
 use crate::message::{self, AssistantMessage, ToolMessage, UserContent};
 
-/// Name of the format in [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw), and of OpenAI in telemetry.
+/// Name of OpenAI in telemetry, and name of the API's JSON format in a
+/// [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw).
 pub(crate) const PROVIDER: &str = "openai";
 
 /// The settings of the client that affect requests.
@@ -38,11 +39,13 @@ impl Default for Settings<'_> {
     }
 }
 
-/// Serialises a request.
+/// Serialises a request of Chat Completions. `model` is the model to which the request is sent, and `stream` requests a
+/// streamed response.
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] for content that the API cannot express.
+/// [`ProviderError::InvalidRequest`] if the request has content or a setting that the API cannot express, or if its
+/// `extra` is not an object or sets `stream`.
 pub(crate) fn write(
     request: RequestRef<'_>,
     model: &str,
@@ -70,9 +73,10 @@ fn write_fields(
     fields.entry("model", model)?;
     let Settings { dialect, disables_parallel_calls } = settings;
     fields.leave_out(dialect.left_out);
-    // `stream` is omitted otherwise, because false is the default.
+    // False is the API's default, so `stream` is omitted unless it is true.
     if stream {
         fields.entry("stream", &true)?;
+        // By default, OpenAI sends no token counts in streams.
         fields.entry(STREAM_OPTIONS, &StreamOptions { include_usage: true })?;
     }
     fields.some(dialect.token_limit.field(), request.max_tokens)?;
@@ -88,14 +92,16 @@ fn write_fields(
     // The API rejects `parallel_tool_calls` without tools.
     let one_call = disables_parallel_calls && has_tools(request);
     fields.some("parallel_tool_calls", one_call.then_some(false))?;
+    // The other fields of `extra` come before the messages, which must be last.
     fields.rest_but("messages")?;
     fields.entry("messages", &Messages { request, settings })
 }
 
-/// The field that requests the usage of a streamed response.
+/// Name of the request field that asks for the token counts of a streamed response.
 const STREAM_OPTIONS: &str = "stream_options";
 
-/// Returns `true` if a streamed request asks for the usage. The caller's `extra` may turn it off.
+/// Returns `true` if a streamed request asks for token counts. The caller can turn this off with `stream_options` in
+/// `extra`, and some dialects omit the field.
 pub(crate) fn requests_usage(request: RequestRef<'_>, dialect: &Dialect) -> bool {
     let own = request.extra.and_then(|extra| extra.get(STREAM_OPTIONS));
     match own {
@@ -110,14 +116,15 @@ struct StreamOptions {
     include_usage: bool,
 }
 
-/// Returns the requested effort. Disabled thinking is the effort `none`.
+/// Returns the value of `reasoning_effort`, or `None` for the default of the model. Disabled thinking is the effort
+/// `none`.
 pub(crate) fn effort(request: RequestRef<'_>) -> Option<&'static str> {
     match (request.reasoning_effort, request.thinking) {
         (Some(ReasoningEffort::None), _) | (None, Some(ThinkingConfig::Disabled)) => Some("none"),
         (Some(ReasoningEffort::Low), _) => Some("low"),
         (Some(ReasoningEffort::Medium), _) => Some("medium"),
         (Some(ReasoningEffort::High), _) => Some("high"),
-        // The API has no token budget. A model that can reason does so by default.
+        // The API has no token budget for reasoning, and enabled thinking is the default of models that can reason.
         _ => None,
     }
 }
@@ -146,7 +153,7 @@ fn format(request: RequestRef<'_>) -> Option<Format<'_>> {
     }
 }
 
-/// Returns `true` if the request has tools, including those in `extra`.
+/// Returns `true` if the request has tools in `tools` or in `extra`.
 pub(crate) fn has_tools(request: RequestRef<'_>) -> bool {
     let more = request.extra.and_then(|extra| extra.get("tools"));
     !request.tools.is_empty() || more.is_some()
@@ -187,18 +194,20 @@ impl Serialize for Tools<'_> {
     }
 }
 
-/// Returns the vendor fields of a tool for OpenAI's APIs.
+/// Returns the vendor fields of a tool that are meant for OpenAI's APIs, except the fields that this crate itself
+/// writes.
 pub(crate) fn vendor_fields(tool: &ToolDefinition) -> VendorFields<'_> {
     const WRITTEN: [&str; 5] = ["type", "name", "description", "parameters", "strict"];
     VendorFields { tool, provider: PROVIDER, written: &WRITTEN }
 }
 
-/// The schema of a tool's arguments. The API rejects an object schema without `properties`, which tools without
-/// arguments have.
+/// The JSON schema of a tool's arguments. An object schema without `properties`, as tools without arguments have, is
+/// sent with empty `properties`, because the API requires them.
 pub(crate) struct Parameters<'a>(Cow<'a, Value>);
 
 impl<'a> Parameters<'a> {
-    /// Returns the schema in the form for strict tools, if the tool is strict and the server supports it.
+    /// Returns the schema of a tool. If the tool is strict and the server accepts strict tools (`takes_strict`),
+    /// returns the form for strict tools.
     pub(crate) fn of(tool: &'a ToolDefinition, takes_strict: bool) -> Self {
         let strict = takes_strict.then(|| tool.strict_schema()).flatten();
         Self(strict.map_or_else(|| tool.plain_schema(), Cow::Borrowed))
@@ -240,7 +249,7 @@ struct Name<'a> {
 
 fn tool_choice(request: RequestRef<'_>) -> Option<Choice<'_>> {
     Some(match request.tool_choice? {
-        // The API rejects `tool_choice` without tools. Both values are then the same as the default.
+        // The API rejects `tool_choice` without tools. Without tools, `auto` and `none` have no effect and are omitted.
         ToolChoice::Auto | ToolChoice::None if !has_tools(request) => return None,
         ToolChoice::Auto => Choice::Word("auto"),
         ToolChoice::None => Choice::Word("none"),
@@ -288,7 +297,8 @@ impl Serialize for Messages<'_> {
     }
 }
 
-/// Writes tool results as messages of their own. They must directly follow the calls.
+/// Serialises a user message. Each tool result becomes a separate message. The API requires these messages directly
+/// after the tool calls, so they come before the other content.
 fn write_user<S: SerializeSeq>(
     messages: &mut S,
     message: &Message,

@@ -1,4 +1,4 @@
-//! Shared tests of the requests of both APIs, with conversations of every kind of block.
+//! Tools and generated conversations for the request tests of both APIs. The conversations contain every kind of block.
 
 use neuron_types::{
     ContentBlock, ContentItem, DocumentSource, EmbeddedResource, ImageSource, Message,
@@ -19,8 +19,8 @@ pub(crate) fn tool(name: &str) -> ToolDefinition {
     }
 }
 
-/// A strict tool with vendor fields of OpenAI and of another vendor. One of OpenAI's fields duplicates a standard
-/// field.
+/// Returns a strict tool with vendor fields of OpenAI and of another vendor. One of OpenAI's fields has the name of a
+/// standard field.
 pub(crate) fn strict_tool() -> ToolDefinition {
     let input_schema = json!({ "type": "object", "properties": { "a": { "type": "string" } } });
     ToolDefinition { description: "d".into(), input_schema, ..tool("act") }
@@ -30,7 +30,7 @@ pub(crate) fn strict_tool() -> ToolDefinition {
         .with_vendor_field("another", "other", true)
 }
 
-/// An item of each type that MCP servers return.
+/// Returns one item of each type that MCP servers return.
 pub(crate) fn items_of_others() -> Vec<ContentItem> {
     let blob = |mime_type: &str| ContentItem::Resource {
         resource: EmbeddedResource::blob("file:///a", "aGk=").with_mime_type(mime_type),
@@ -59,7 +59,7 @@ fn png() -> ImageSource {
     ImageSource::Base64 { media_type: "image/png".into(), data: "aGk=".into() }
 }
 
-/// The content of a user message, with each kind of block.
+/// Generates a block of a user message, of any kind.
 fn user_block() -> impl Strategy<Value = ContentBlock> {
     let document = |source| ContentBlock::Document { source };
     prop_oneof![
@@ -73,7 +73,7 @@ fn user_block() -> impl Strategy<Value = ContentBlock> {
     ]
 }
 
-/// The content of an assistant message, with each kind of block of this and of other providers.
+/// Generates a block of an assistant message, of any kind, from this provider or from another provider.
 fn assistant_block() -> impl Strategy<Value = ContentBlock> {
     let thinking = |(thinking, signature)| ContentBlock::Thinking { thinking, signature };
     let reasoning = |encrypted: bool| {
@@ -103,7 +103,8 @@ fn assistant_block() -> impl Strategy<Value = ContentBlock> {
     ]
 }
 
-/// A call in one of the formats in which providers keep it.
+/// Returns a tool call. `form` selects one of the formats in which providers keep calls, and `input` selects the
+/// arguments.
 fn call(id: &str, form: u8, input: u8) -> ContentBlock {
     let inputs = [
         json!(null),
@@ -136,10 +137,10 @@ fn call(id: &str, form: u8, input: u8) -> ContentBlock {
     }
 }
 
-/// A turn of a conversation.
+/// The generated parts of one turn of a conversation.
 ///
-/// Contains the user's blocks, the formats of the calls with their arguments and results, the model's blocks, and a
-/// flag for a following system message.
+/// These are the user's blocks, the model's calls, the model's other blocks, and a flag for a following system message.
+/// A call consists of the numbers of its format, its arguments and its result.
 type Turn = (Vec<ContentBlock>, Vec<(u8, u8, u8)>, Vec<ContentBlock>, bool);
 
 fn turn() -> impl Strategy<Value = Turn> {
@@ -151,7 +152,7 @@ fn turn() -> impl Strategy<Value = Turn> {
     )
 }
 
-/// A valid conversation, and the positions where it may be cut.
+/// Generates a valid conversation, and the positions at which it may be cut.
 pub(crate) fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
     prop::collection::vec(turn(), 0..6).prop_map(|turns| {
         let mut messages = vec![Message::user("hi")];

@@ -1,4 +1,4 @@
-//! Parsing of responses of Chat Completions.
+//! Parsing of responses of Chat Completions that are not streamed.
 
 use std::collections::HashSet;
 
@@ -16,11 +16,11 @@ use crate::request::PROVIDER;
 use crate::usage::WireUsage;
 pub(crate) use crate::usage::{CompletionDetails, PromptDetails};
 
-/// Parses a whole response. The secret is removed from errors that quote it.
+/// Parses a response that is not streamed. The API key is removed from errors that quote the body.
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] if the body is not a completion, and the error that some servers send in its place.
+/// [`ProviderError::Other`] if the body is not a completion, or the error that the server sent instead of one.
 pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
     let foreign = |why: &dyn std::fmt::Display| {
         let shown = secret.excerpt(body);
@@ -28,9 +28,11 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
         ProviderError::Other(text.into())
     };
     let wire: WireCompletion = serde_json::from_slice(body).map_err(|error| foreign(&error))?;
+    // Some servers send an error with a successful status.
     if let Some(error) = ApiError::read(wire.error) {
         return Err(error::from_answer(&error));
     }
+    // Requests ask for one choice, so any other choice is ignored.
     let Some(mut choice) = wire.choices.and_then(|choices| choices.into_iter().next()) else {
         return Err(match ApiError::find_in(body) {
             Some(error) => error::from_answer(&error),
@@ -81,12 +83,12 @@ struct WireChoice {
     message: Option<Map<String, Value>>,
     #[serde(default, deserialize_with = "lenient::or_default")]
     finish_reason: Option<String>,
-    /// Proxies report an error of their upstream server here.
+    /// Error of a proxy's upstream server.
     #[serde(default)]
     error: Option<Value>,
     #[serde(default)]
     logprobs: Value,
-    /// Content in the fields of other APIs.
+    /// Content in a field of another API. Its presence shows that the response is not a chat completion.
     #[serde(default)]
     text: Value,
     #[serde(default)]
@@ -94,8 +96,8 @@ struct WireChoice {
 }
 
 impl WireChoice {
-    /// Returns `true` if the model stopped and the choice has no content in any field. Gemini omits the message of a
-    /// response that consists of thoughts only.
+    /// Returns `true` if the model has stopped and no field of the choice has content. Gemini sends no message for a
+    /// response that consists only of thoughts.
     fn is_empty(&self) -> bool {
         self.finish_reason.as_deref().is_some_and(|reason| !reason.is_empty())
             && lenient::is_blank(&self.text)
@@ -103,7 +105,8 @@ impl WireChoice {
     }
 }
 
-/// Maps the finish reason. Some servers send `stop` for tool calls too.
+/// Converts the finish reason of the API. A response with tool calls has the reason [`StopReason::ToolUse`] even if the
+/// server sends `stop`, as some servers do. A refusal takes precedence over the finish reason.
 pub(crate) fn stop_reason(reason: Option<&str>, message: &Message) -> StopReason {
     if message.content.iter().any(is_refusal) {
         return StopReason::Refusal;
@@ -121,17 +124,18 @@ pub(crate) fn stop_reason(reason: Option<&str>, message: &Message) -> StopReason
     }
 }
 
+/// Returns `true` if a block contains the `refusal` field of a message.
 fn is_refusal(block: &ContentBlock) -> bool {
     own_fields(block, PROVIDER)
         .is_some_and(|fields| fields.get("refusal").is_some_and(Value::is_string))
 }
 
-/// Parses the message of a response.
+/// Converts the fields of a response's message. `seed` is used for the ids of calls without an id.
 fn message(mut fields: Map<String, Value>, seed: &str) -> Message {
     let mut parts = Parts::default();
     for key in REASONING {
         match fields.remove(key) {
-            // If both fields are present, they are equal.
+            // A server that sends both fields sends the same text in both.
             Some(Value::String(text)) if parts.thinking.is_empty() => parts.thinking = text,
             Some(Value::String(_)) | None => {}
             Some(other) => drop(fields.insert(key.to_owned(), other)),
@@ -155,12 +159,13 @@ fn message(mut fields: Map<String, Value>, seed: &str) -> Message {
     calls.extend(take_function_call(&mut fields));
     generate_missing_ids(&mut calls, seed);
     parts.calls.extend(calls.into_iter().map(CallFields::into_block));
+    // The role is always `assistant`, so it need not be kept among the unknown fields.
     fields.remove("role");
     parts.more = fields;
     parts.into_message()
 }
 
-/// Generates ids for calls that have none.
+/// Sets the id of each call that has no id. The new ids differ from all other ids in `calls`.
 fn generate_missing_ids(calls: &mut [CallFields], seed: &str) {
     if calls.iter().all(|call| !call.id.is_empty()) {
         return;
@@ -173,7 +178,8 @@ fn generate_missing_ids(calls: &mut [CallFields], seed: &str) {
     }
 }
 
-/// Takes the single `function_call` that responses had before `tool_calls`, and that some servers still send.
+/// Removes `function_call` from the fields and parses it as a tool call. Returns `None` if there is no such call.
+/// OpenAI used this field before `tool_calls`, and some servers still send it.
 pub(crate) fn take_function_call(fields: &mut Map<String, Value>) -> Option<CallFields> {
     let name = fields.get("function_call")?.get("name")?.as_str()?;
     let is_call = !name.is_empty();
@@ -182,29 +188,31 @@ pub(crate) fn take_function_call(fields: &mut Map<String, Value>) -> Option<Call
         .flatten()
 }
 
-/// Fields in which compatible servers send reasoning.
+/// Names of the message fields in which compatible servers send reasoning.
 pub(crate) const REASONING: [&str; 2] = ["reasoning_content", "reasoning"];
 
-/// The parts of a response, whole or streamed.
+/// The content of a response, before it is converted into a [`Message`]. A streamed response adds to the parts with
+/// each chunk.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     pub(crate) thinking: String,
     pub(crate) text: String,
     pub(crate) calls: Vec<ContentBlock>,
-    /// Unknown fields of the message.
+    /// Fields of the message that this crate does not know.
     pub(crate) more: Map<String, Value>,
 }
 
-/// Content that is a text, or a list of parts of several types.
+/// The parsed field `content` of a message or a delta. In the API it is a text, or a list of parts of several types.
 #[derive(Debug, Default)]
 pub(crate) struct ContentParts {
     pub(crate) text: String,
     pub(crate) thinking: String,
-    /// Other parts, as fields of the message.
+    /// Parts that are neither text nor reasoning, as names and values of message fields.
     pub(crate) more: Vec<(String, Value)>,
 }
 
 impl ContentParts {
+    /// Parses the field `content`.
     pub(crate) fn read(content: Value) -> Self {
         let mut read = Self::default();
         match content {
@@ -215,17 +223,19 @@ impl ContentParts {
         read
     }
 
+    /// Adds one part of the content.
     fn take(&mut self, piece: Value) {
         let field = |key: &str| piece.get(key).and_then(Value::as_str);
         let is_kept = |(key, value): (&String, &Value)| {
+            // These fields only identify the part. Any other field is kept.
             let is_place = ["type", "text", "index", "id"].contains(&key.as_str());
             !is_place && !lenient::is_blank(value)
         };
         let has_more = piece.as_object().is_some_and(|fields| fields.iter().any(is_kept));
         let thoughts = match field("type") {
-            // Databricks.
+            // Databricks sends reasoning in this part.
             Some("reasoning") => piece.get("summary"),
-            // Mistral.
+            // Mistral sends reasoning in this part.
             _ => piece.get("thinking"),
         };
         if let Some(text) = piece.as_str().or_else(|| field("text")) {
@@ -246,6 +256,7 @@ impl ContentParts {
     }
 }
 
+/// Adds the parts `more` of a message's content to the unknown fields of the message.
 fn with_fragments(
     mut fields: Map<String, Value>,
     more: Vec<(String, Value)>,
@@ -264,6 +275,8 @@ impl Parts {
             && self.more.is_empty()
     }
 
+    /// Converts the parts into a message, with the reasoning first, then the text, the tool calls and the unknown
+    /// fields.
     pub(crate) fn into_message(self) -> Message {
         let mut content = Vec::with_capacity(2 + self.calls.len());
         if !self.thinking.is_empty() {

@@ -24,7 +24,7 @@ mod calls;
 mod chunk;
 mod framing;
 
-/// A decoder of a streamed response.
+/// A decoder of one streamed response. Collects the response while it emits events.
 #[derive(Debug, Default)]
 pub(crate) struct ChatDecoder {
     id: String,
@@ -36,9 +36,9 @@ pub(crate) struct ChatDecoder {
     usage: WireUsage,
     wire_metadata: WireMetadata,
     logprobs: Value,
-    /// Set after the first choice.
+    /// Set after the first chunk with a choice.
     is_begun: bool,
-    /// Set if the request asked for the usage.
+    /// Set if the request asked for token counts.
     expects_usage: bool,
     vendor: Vendor,
 }
@@ -53,7 +53,7 @@ impl Decoder for ChatDecoder {
         events: &mut VecDeque<StreamEvent>,
     ) -> Result<bool, ProviderError> {
         match data.trim_ascii() {
-            // Proxies send empty events to keep a connection open.
+            // Proxies send empty events to keep the connection open.
             b"" => return Ok(false),
             b"[DONE]" if self.is_begun => {
                 self.finish(events);
@@ -65,7 +65,7 @@ impl Decoder for ChatDecoder {
             }
             _ => {}
         }
-        // The first chunk is decoded in full, because it has the id and the model.
+        // The first chunk is decoded in full, because it contains the id and the model.
         if self.is_begun
             && let Ok(DeltaChunk { choices: [DeltaChoice { index: 0, delta, .. }], .. }) =
                 read_frame(data)
@@ -84,7 +84,7 @@ impl Decoder for ChatDecoder {
         if let Some(error) = ApiError::read(chunk.error) {
             return Err(error::from_event(&error));
         }
-        // A usage chunk without choices is not an error, even if it has unknown fields.
+        // A chunk with token counts and without choices is not an error, even if it has unknown fields.
         let is_counted = chunk.usage.is_some();
         self.wire_metadata.update(chunk.wire_metadata);
         self.count(chunk.x_groq.usage);
@@ -100,7 +100,8 @@ impl Decoder for ChatDecoder {
         if self.model.is_empty() {
             self.model = chunk.model;
         }
-        // Some servers send the time of each chunk, so the first time is kept.
+        // Some servers send another time with each chunk. Only the first time is kept, because generated ids depend on
+        // it.
         self.created = self.created.filter(|created| *created > 0).or(chunk.created);
         if let Some(mut choice) = choices.0 {
             if let Some(error) = choice.error.take().and_then(ApiError::read) {
@@ -113,8 +114,13 @@ impl Decoder for ChatDecoder {
         Ok(false)
     }
 
-    /// Accepts a stream without `[DONE]`, which some compatible servers omit, if it has a finish reason. A requested
-    /// usage must have arrived, because proxies close broken streams cleanly.
+    /// Finishes a stream that ended without `[DONE]`, which some compatible servers omit.
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::StreamError`] if the finish reason is missing, or if the request asked for token counts and
+    /// they are missing. The stream was then truncated. The end of the connection proves nothing, because proxies close
+    /// broken streams cleanly.
     fn end(&mut self, events: &mut VecDeque<StreamEvent>) -> Result<(), ProviderError> {
         if self.finish_reason.is_none() {
             let text = "the stream ended before the answer was complete";
@@ -134,17 +140,18 @@ impl ChatDecoder {
         Self { expects_usage, vendor, ..Self::default() }
     }
 
-    /// Stores the counts of a chunk. Counts of several chunks are cumulative. Some servers send zeros in chunks without
-    /// counts.
+    /// Stores the token counts of a chunk. Later counts replace earlier counts, because counts are cumulative. Counts
+    /// of zero are ignored, because some servers send zeros in chunks without counts.
     fn count(&mut self, usage: Option<WireUsage>) {
         if let Some(usage) = usage.filter(WireUsage::counts_anything) {
             self.usage = usage;
         }
     }
 
+    /// Adds the choice of a chunk to the response, and emits the events for it.
     fn extend_by(&mut self, choice: WireChoice, events: &mut VecDeque<StreamEvent>) {
-        // Some proxies stream a complete response as one message. Perplexity sends the message so far beside every
-        // delta.
+        // Some proxies stream a complete response as one message, without deltas. Perplexity sends a delta and, beside
+        // it, the whole message received so far. A message is therefore used only if nothing else has arrived.
         let is_new = choice.delta.is_blank() && self.parts.is_empty() && self.calls.is_empty();
         let delta = choice.message.filter(|_| is_new).unwrap_or(choice.delta);
         self.is_begun = true;
@@ -154,6 +161,7 @@ impl ChatDecoder {
         }
     }
 
+    /// Adds a delta to the response, and emits the events for it.
     fn extend(&mut self, delta: WireDelta, events: &mut VecDeque<StreamEvent>) {
         self.extend_thinking(delta.thinking, events);
         self.extend_text(delta.text, events);
@@ -180,9 +188,10 @@ impl ChatDecoder {
         }
     }
 
-    /// Adds unknown fields. Emits the texts in them as text deltas.
+    /// Adds unknown fields of a delta. A refusal and the transcript of speech in these fields are emitted as text
+    /// deltas.
     fn extend_more(&mut self, more: Vec<(String, Value)>, events: &mut VecDeque<StreamEvent>) {
-        // Only the texts that were added by this delta are emitted.
+        // Only the text after these lengths belongs to this delta.
         let lengths = message_texts(&self.parts.more).map(str::len);
         for (key, piece) in more {
             append_fragment(&mut self.parts.more, key, piece);
@@ -194,6 +203,7 @@ impl ChatDecoder {
         }
     }
 
+    /// Ends all open calls and emits the complete response.
     fn finish(&mut self, events: &mut VecDeque<StreamEvent>) {
         let mut parts = std::mem::take(&mut self.parts);
         let seed = call::seed(&self.id, self.created).into_owned();

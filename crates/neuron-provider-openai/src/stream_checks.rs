@@ -1,4 +1,4 @@
-//! Shared tests of the streams of both APIs, for decoding and for general invariants.
+//! Functions that decode and check streams, for the tests of both APIs.
 
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 pub(crate) const SECRET: &str = "sk-secret";
 
-/// Decodes a stream to its end. All chunks are available at once.
+/// Decodes a stream to its end, and returns its events. All chunks are available immediately.
 pub(crate) fn read<A>(pieces: Vec<Result<Bytes, ProviderError>>) -> Vec<StreamEvent>
 where
     A: Decoder<Framing: Unpin> + Default + Unpin,
@@ -27,13 +27,13 @@ where
     read::<A>(vec![Ok(Bytes::copy_from_slice(bytes))])
 }
 
-/// Serialises events.
+/// Serialises `events` as server-sent events.
 pub(crate) fn sse(events: &[Value]) -> Vec<u8> {
     let lines = events.iter().map(|event| format!("data: {event}\n\n"));
     lines.collect::<String>().into_bytes()
 }
 
-/// Returns the complete response. Checks that it is the last event and that it matches the deltas.
+/// Returns the complete response of a stream. Checks that the response is the last event and matches the deltas.
 #[track_caller]
 pub(crate) fn response_of(events: &[StreamEvent]) -> &CompletionResponse {
     let [
@@ -68,7 +68,7 @@ fn thoughts(message: &Message) -> String {
     message.content.iter().filter_map(thought).collect()
 }
 
-/// Checks that each call has a start and an end, and that it is complete if its arguments are JSON.
+/// Checks that each call has a start and an end. A call with valid arguments must also have a `ToolUse` event.
 #[track_caller]
 fn check_calls(deltas: &[StreamEvent], message: &Message) {
     let begun = deltas.iter().filter_map(|event| match event {
@@ -101,7 +101,7 @@ fn check_calls(deltas: &[StreamEvent], message: &Message) {
     }
 }
 
-/// Checks that a stream ends with one error and without a response. Returns the error's text.
+/// Checks that a stream ends with an error of this kind and without a response. Returns the error's text.
 #[track_caller]
 pub(crate) fn check_error(events: &[StreamEvent], kind: &str) -> String {
     let Some((StreamEvent::Error(error), before)) = events.split_last() else {
@@ -115,7 +115,7 @@ pub(crate) fn check_error(events: &[StreamEvent], kind: &str) -> String {
     text
 }
 
-/// The deltas of a response, in short form.
+/// Returns the deltas of a response as short texts.
 pub(crate) fn short(events: &[StreamEvent]) -> Vec<String> {
     let deltas = events.iter().filter(|event| event.is_delta());
     let shown = deltas.map(|event| match event {
@@ -130,7 +130,8 @@ pub(crate) fn short(events: &[StreamEvent]) -> Vec<String> {
     shown.collect()
 }
 
-/// Checks that bytes give the same events for every split, and no response if they are truncated before `needed`.
+/// Checks that a stream has the same events wherever its bytes are split. A stream that is truncated before the
+/// position `needed` must not have a response.
 #[track_caller]
 pub(crate) fn check_every_byte<A>(bytes: &[u8], needed: usize)
 where

@@ -1,4 +1,4 @@
-//! Token counts, in the fields of OpenAI and of compatible servers.
+//! Token counts of a response, parsed from the fields of OpenAI and of compatible servers.
 
 use neuron_types::TokenUsage;
 use serde::Deserialize;
@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use crate::lenient;
 
-/// xAI's ticks per dollar.
+/// Number of xAI's cost ticks per US dollar.
 const TICKS: f64 = 1e10;
 
-/// The token counts of a response.
+/// The token counts, the cost and the uses of server tools in a response of any server.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct WireUsage {
@@ -23,38 +23,38 @@ pub(crate) struct WireUsage {
     prompt_tokens_details: PromptDetails,
     #[serde(deserialize_with = "lenient::or_default")]
     completion_tokens_details: CompletionDetails,
-    /// Perplexity.
+    /// Perplexity's count of reasoning tokens.
     #[serde(deserialize_with = "lenient::count")]
     reasoning_tokens: Option<usize>,
-    /// Moonshot.
+    /// Moonshot's count of cached input tokens.
     #[serde(deserialize_with = "lenient::count")]
     cached_tokens: Option<usize>,
-    /// Mistral.
+    /// Mistral's count of cached input tokens.
     #[serde(deserialize_with = "lenient::count")]
     num_cached_tokens: Option<usize>,
-    /// DeepSeek.
+    /// DeepSeek's count of cached input tokens.
     #[serde(deserialize_with = "lenient::count")]
     prompt_cache_hit_tokens: Option<usize>,
-    /// OpenRouter sends dollars, Perplexity an object with `total_cost`.
+    /// Cost in US dollars. OpenRouter sends a number, and Perplexity sends an object with `total_cost`.
     cost: Value,
-    /// xAI.
+    /// xAI's cost, in [`TICKS`].
     #[serde(deserialize_with = "lenient::or_default")]
     cost_in_usd_ticks: Option<f64>,
-    /// OpenRouter.
+    /// OpenRouter's number of uses of each server tool.
     #[serde(deserialize_with = "lenient::or_default")]
     server_tool_use: Map<String, Value>,
-    /// xAI.
+    /// xAI's number of uses of each server tool.
     #[serde(deserialize_with = "lenient::or_default")]
     server_side_tool_usage_details: Map<String, Value>,
-    /// Perplexity.
+    /// Perplexity's number of web searches.
     #[serde(deserialize_with = "lenient::count")]
     num_search_queries: Option<usize>,
-    /// xAI.
+    /// xAI's number of search sources.
     #[serde(deserialize_with = "lenient::count")]
     num_sources_used: Option<usize>,
 }
 
-/// Details of input tokens, shared by both APIs.
+/// The details of input tokens, in responses of Chat Completions and of the Responses API.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct PromptDetails {
@@ -62,12 +62,12 @@ pub(crate) struct PromptDetails {
     pub(crate) cached_tokens: Option<usize>,
     #[serde(deserialize_with = "lenient::count")]
     pub(crate) cache_write_tokens: Option<usize>,
-    /// DashScope.
+    /// DashScope's count of tokens that were written to the cache.
     #[serde(deserialize_with = "lenient::count")]
     cache_creation_input_tokens: Option<usize>,
 }
 
-/// Details of output tokens, shared by both APIs.
+/// The details of output tokens, in responses of Chat Completions and of the Responses API.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct CompletionDetails {
@@ -75,7 +75,7 @@ pub(crate) struct CompletionDetails {
     pub(crate) reasoning_tokens: Option<usize>,
 }
 
-/// An object of a chunk that may contain the usage, such as Groq's `x_groq`.
+/// An object within a chunk that may contain the token counts, for example Groq's `x_groq`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct UsageHolder {
@@ -84,20 +84,20 @@ pub(crate) struct UsageHolder {
 }
 
 impl WireUsage {
-    /// Returns `true` if any count is not zero.
+    /// Returns `true` if any of the input, output and total counts is greater than zero.
     pub(crate) fn counts_anything(&self) -> bool {
         let counts = [self.prompt_tokens, self.completion_tokens, self.total_tokens];
         counts.into_iter().flatten().any(|count| count > 0)
     }
 
-    /// Returns the cost in US dollars, if the server reports it.
+    /// Returns the cost in US dollars, or `None` if the server does not report a cost.
     pub(crate) fn cost(&self) -> Option<f64> {
         // Perplexity's `cost` is an object, OpenRouter's a number.
         let total = self.cost.get("total_cost").unwrap_or(&self.cost).as_f64();
         total.or_else(|| self.cost_in_usd_ticks.map(|ticks| ticks / TICKS))
     }
 
-    /// Returns the number of uses of each server tool.
+    /// Returns the name and the number of uses of each server tool that was used.
     pub(crate) fn server_tools(&self) -> impl Iterator<Item = (String, u64)> {
         let named = self.server_tool_use.iter().chain(&self.server_side_tool_usage_details);
         let named = named.filter_map(|(name, count)| Some((name.clone(), count.as_u64()?)));
@@ -111,22 +111,24 @@ impl WireUsage {
         named.chain(counts).filter(|(_, count)| *count > 0)
     }
 
-    /// Returns the output tokens, and how many of them are reasoning.
+    /// Returns the number of output tokens, and the number of reasoning tokens among them if it is known.
     ///
-    /// xAI excludes reasoning from `completion_tokens`, and Gemini's endpoint reports it only in the total. The total
-    /// reveals both cases, because elsewhere it is the sum of input and output.
+    /// xAI does not count reasoning in `completion_tokens`, and Gemini's endpoint counts reasoning only in
+    /// `total_tokens`. On other servers the total is the sum of input and output. A total above this sum therefore
+    /// shows how many reasoning tokens are missing in the output. They are added, unless the server reports another
+    /// number of reasoning tokens.
     fn output(&self) -> (usize, Option<usize>) {
         let details = self.completion_tokens_details.reasoning_tokens;
         let reasoning = max_count([details, self.reasoning_tokens]);
         let answer = self.completion_tokens.unwrap_or_default();
-        // Tokens in the total that neither input nor output contains.
+        // Number of tokens that only the total contains.
         let beside = match (self.prompt_tokens, self.total_tokens) {
             (Some(prompt), Some(total)) => total.saturating_sub(prompt.saturating_add(answer)),
             _ => 0,
         };
         match reasoning {
             None if beside > 0 => (answer.saturating_add(beside), Some(beside)),
-            // Equal to the excess, so the output does not contain the reasoning.
+            // The total exceeds the sum by exactly the reasoning, so the output does not contain the reasoning.
             Some(reasoning) if reasoning == beside => {
                 (answer.saturating_add(reasoning), Some(reasoning))
             }
@@ -135,7 +137,8 @@ impl WireUsage {
     }
 }
 
-/// Returns the largest count. A server with two fields for a count may leave one at zero.
+/// Returns the largest of several counts, or `None` if all are missing. A server may send the same count in two fields
+/// and leave one of them at zero.
 fn max_count<const N: usize>(counts: [Option<usize>; N]) -> Option<usize> {
     counts.into_iter().flatten().max()
 }

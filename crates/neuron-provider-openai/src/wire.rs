@@ -1,5 +1,8 @@
-//! The mapping as plain functions without HTTP, for other transports, recorded responses, fuzzing and benchmarks.
-//! [`responses`] has the functions of the Responses API.
+//! Functions that serialise requests and parse responses, without HTTP. Use them for other transports, recorded
+//! responses, fuzzing and benchmarks.
+//!
+//! The functions of this module are for Chat Completions and embeddings. [`responses`] has the functions of the
+//! Responses API.
 
 use std::time::Duration;
 
@@ -17,11 +20,12 @@ use crate::request::{self, Settings};
 use crate::stream::ChatDecoder;
 use crate::{embed, response};
 
-/// Serialises a request of Chat Completions, with the default settings of [`OpenAi`](crate::OpenAi).
+/// Serialises a request of Chat Completions with the default settings of [`OpenAi`](crate::OpenAi). `stream` requests a
+/// streamed response.
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] for content that the API cannot express.
+/// [`ProviderError::InvalidRequest`] if the request has content that the API cannot express.
 ///
 /// # Example
 ///
@@ -38,17 +42,17 @@ pub fn write_request(request: RequestRef<'_>, stream: bool) -> Result<Vec<u8>, P
     request::write(request, model_of(request), Settings::default(), stream)
 }
 
-/// Parses the body of a response that is not streamed.
+/// Parses the body of a response of Chat Completions that is not streamed.
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] if the body is not a completion, and the error that a server sends in its place.
+/// [`ProviderError::Other`] if the body is not a completion, or the error that the server sent instead.
 pub fn read_response(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
     let nothing = Secret::default();
     response::read(body, &nothing).map_err(|error| nothing.redact_error(error))
 }
 
-/// Decodes a streamed response from byte chunks of any size.
+/// Decodes a streamed response of Chat Completions from byte chunks of any size.
 pub fn read_stream<B>(body: B) -> StreamHandle
 where
     B: Stream<Item = Result<Bytes, ProviderError>> + Unpin + WasmCompatSend + 'static,
@@ -56,7 +60,7 @@ where
     AnswerStream::from_bytes(body, ChatDecoder::default(), Secret::default()).into()
 }
 
-/// Converts a response whose status is not a success into an error.
+/// Converts an HTTP response whose status is not a success into an error.
 #[must_use]
 pub fn read_error(status: u16, headers: &HeaderMap, body: &[u8]) -> ProviderError {
     let rejection = Rejection::new(status, headers.clone(), body, Duration::ZERO);
@@ -67,12 +71,12 @@ pub fn read_error(status: u16, headers: &HeaderMap, body: &[u8]) -> ProviderErro
 ///
 /// # Errors
 ///
-/// [`EmbeddingError::InvalidRequest`] if it cannot be serialised.
+/// [`EmbeddingError::InvalidRequest`] if the request cannot be serialised.
 pub fn write_embedding_request(request: &EmbeddingRequest) -> Result<Vec<u8>, EmbeddingError> {
     Ok(embed::write(request, DEFAULT_EMBEDDING_MODEL, &[])?)
 }
 
-/// Parses a response with the vectors of `count` texts.
+/// Parses the response to an embedding request with `count` texts.
 ///
 /// # Errors
 ///
@@ -87,7 +91,7 @@ fn model_of(request: RequestRef<'_>) -> &str {
     if request.model.is_empty() { DEFAULT_MODEL } else { request.model }
 }
 
-/// Functions of the Responses API.
+/// Functions that serialise requests and parse responses of the Responses API, without HTTP.
 pub mod responses {
     use bytes::Bytes;
     use futures_core::Stream;
@@ -99,26 +103,28 @@ pub mod responses {
     use crate::responses::stream::ResponsesDecoder;
     use crate::responses::{request, response};
 
-    /// Serialises a request.
+    /// Serialises a request of the Responses API with the default settings of [`OpenAi`](crate::OpenAi). `stream`
+    /// requests a streamed response.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::InvalidRequest`] for content that the API cannot express.
+    /// [`ProviderError::InvalidRequest`] if the request has content that the API cannot express.
     pub fn write_request(request: RequestRef<'_>, stream: bool) -> Result<Vec<u8>, ProviderError> {
         request::write(request, model_of(request), Settings::default(), stream)
     }
 
-    /// Parses the body of a response that is not streamed.
+    /// Parses the body of a response of the Responses API that is not streamed.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Other`] if the body is not a response, and the vendor's error for a failed response.
+    /// [`ProviderError::Other`] if the body is not a response of the API, or the server's error if the response has
+    /// failed.
     pub fn read_response(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
         let nothing = Secret::default();
         response::read(body, &nothing).map_err(|error| nothing.redact_error(error))
     }
 
-    /// Decodes a streamed response from byte chunks of any size.
+    /// Decodes a streamed response of the Responses API from byte chunks of any size.
     pub fn read_stream<B>(body: B) -> StreamHandle
     where
         B: Stream<Item = Result<Bytes, ProviderError>> + Unpin + WasmCompatSend + 'static,

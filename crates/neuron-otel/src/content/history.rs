@@ -1,21 +1,22 @@
-//! [`History`], an incremental serialisation of a conversation.
+//! [`History`], which serialises a conversation incrementally.
 
 use neuron_types::{HistoryKey, RequestRef};
 
 use super::message;
 
-/// The JSON of a run's conversation. A later request of the same conversation appends only its new messages.
+/// The serialised conversation of a run. For a later request of the same conversation, only the new messages are
+/// serialised.
 #[derive(Default)]
 pub(crate) struct History {
-    /// The key of the conversation, and the number of serialised messages.
+    /// Key of the conversation, and the number of messages that are serialised.
     known: Option<(HistoryKey, usize)>,
-    /// The beginning of a JSON array.
+    /// Serialised messages, as a JSON array without its closing bracket.
     text: String,
 }
 
 impl History {
-    /// Returns `gen_ai.input.messages` of a request. Serialises all messages if the conversation has no
-    /// [key](RequestRef::history_key).
+    /// Returns the value of `gen_ai.input.messages` for a request. Serialises all messages if the request continues
+    /// another conversation, or if its conversation has no [key](RequestRef::history_key).
     pub(crate) fn input_messages(&mut self, request: &RequestRef<'_>) -> String {
         let key = request.history_key();
         let known = self.known.take().filter(|(known, _)| Some(*known) == key);

@@ -1,21 +1,21 @@
-//! The parts of a message, one for each block of a conversation or item of a tool result.
+//! Conversion of the blocks of a message, and of the items of a tool result, to the conventions' parts.
 
 use neuron_types::{
     ContentBlock, ContentItem, DocumentSource, EmbeddedResource, ImageSource, ToolCall,
 };
 use serde_json::{Value, json};
 
-/// Returns the parts of a message's blocks. Marks are skipped, because they have no content.
+/// Returns one part for each block of a message. Marks, which have no content, are skipped.
 pub(super) fn blocks(blocks: &[ContentBlock]) -> Value {
     blocks.iter().filter(|block| !block.is_mark()).map(block).collect()
 }
 
-/// Returns the part of a text.
+/// Returns the part for a text.
 pub(super) fn text(text: &str) -> Value {
     json!({ "type": "text", "content": text })
 }
 
-/// Returns the part of an item of a tool result.
+/// Returns the part for an item of a tool result.
 pub(super) fn item(item: &ContentItem) -> Value {
     match item {
         ContentItem::Text(said) => text(said),
@@ -38,7 +38,7 @@ fn block(block: &ContentBlock) -> Value {
         }
         ContentBlock::RedactedThinking { .. } => json!({ "type": "redacted_thinking" }),
         ContentBlock::ToolUse { id, name, input } => {
-            // Invalid JSON arguments are kept as text.
+            // Arguments that are not valid JSON are recorded as the text that the model wrote.
             let arguments = match ToolCall::invalid_json(input) {
                 Some(written) => Value::from(written),
                 None => input.clone(),
@@ -52,7 +52,7 @@ fn block(block: &ContentBlock) -> Value {
         ContentBlock::Image { source } => image(source),
         ContentBlock::Document { source } => document(source),
         ContentBlock::Compaction { content } => json!({ "type": "compaction", "content": content }),
-        // Only the type is captured, because the content of raw blocks may be secret, such as encrypted reasoning.
+        // Only the type is captured, because the content of a raw block may be secret, for example encrypted reasoning.
         ContentBlock::Raw { provider, json, .. } => {
             json!({ "type": raw_type(provider, json), "provider": provider })
         }
@@ -77,7 +77,8 @@ fn document(source: &DocumentSource) -> Value {
     }
 }
 
-/// Returns the text or the bytes of a resource with its URI, or only the URI if it has neither.
+/// Returns the part for an embedded resource, with its text or its bytes and its URI. A resource with neither text nor
+/// bytes becomes a `uri` part.
 fn embedded(resource: &EmbeddedResource) -> Value {
     let mime_type = resource.mime_type.as_deref();
     let mut part = match (&resource.text, &resource.blob) {
@@ -91,15 +92,16 @@ fn embedded(resource: &EmbeddedResource) -> Value {
     part
 }
 
+/// Returns the part for inline data.
 fn blob(mime_type: Option<&str>, modality: &str, base64: &str) -> Value {
     typed(mime_type, json!({ "type": "blob", "modality": modality, "content": base64 }))
 }
 
-/// Returns the part of data at a URI. By the conventions, a `data:` URI is a blob.
+/// Returns the part for data at a URI. The conventions treat a `data:` URI as inline data.
 fn uri(mime_type: Option<&str>, modality: &str, uri: &str) -> Value {
     let held = uri.strip_prefix("data:").and_then(|data| data.split_once(";base64,"));
     match held {
-        // The media type in the URI is more precise than that of the resource.
+        // The media type in the URI is more precise than the media type of the resource.
         Some((held_type, base64)) => {
             let held_type = Some(held_type).filter(|held_type| !held_type.is_empty());
             blob(held_type.or(mime_type), modality, base64)
@@ -108,6 +110,7 @@ fn uri(mime_type: Option<&str>, modality: &str, uri: &str) -> Value {
     }
 }
 
+/// Adds the media type to a part, if it is known.
 fn typed(mime_type: Option<&str>, mut part: Value) -> Value {
     if let (Some(mime_type), Some(fields)) = (mime_type, part.as_object_mut()) {
         fields.insert("mime_type".to_owned(), mime_type.into());
@@ -115,7 +118,7 @@ fn typed(mime_type: Option<&str>, mut part: Value) -> Value {
     part
 }
 
-/// Returns the modality of a media type. The default is `document`.
+/// Returns the modality of a media type, which is `document` if it is not image, audio or video.
 fn modality(mime_type: Option<&str>) -> &'static str {
     let family = mime_type.and_then(|mime_type| mime_type.trim().split('/').next());
     let known = ["image", "audio", "video"];
@@ -123,7 +126,7 @@ fn modality(mime_type: Option<&str>) -> &'static str {
     known.into_iter().find(is_family).unwrap_or("document")
 }
 
-/// Types that have required fields in the conventions. A provider's own block lacks these fields.
+/// Types of parts that have required fields in the conventions. A raw block of the same type lacks these fields.
 const TYPES_WITH_FIELDS: [&str; 9] = [
     "text",
     "tool_call",
@@ -136,17 +139,18 @@ const TYPES_WITH_FIELDS: [&str; 9] = [
     "reasoning",
 ];
 
-/// Returns the type of a provider's own block. The rest of the block is not captured.
+/// Returns the type of the part for a raw block. All other fields of the block are not captured.
 fn raw_type(provider: &str, json: &Value) -> String {
     match json.get("type").and_then(Value::as_str) {
-        // The prefix keeps such a block from being taken for a standard part without its required fields.
+        // With the prefix, the part is not mistaken for a standard part, whose required fields it lacks.
         Some(name) if TYPES_WITH_FIELDS.contains(&name) => format!("{provider}.{name}"),
         Some(name) => name.to_owned(),
         None => "raw".to_owned(),
     }
 }
 
-/// Returns the part of a kind that a later version of neuron-types adds.
+/// Returns the part for a kind of content that this crate does not know, because a later version of neuron-types added
+/// it.
 fn unknown() -> Value {
     json!({ "type": "unknown" })
 }

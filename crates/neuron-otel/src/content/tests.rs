@@ -1,4 +1,4 @@
-//! Every kind of block and item, including an empty one and a huge one.
+//! Tests that convert every kind of block and item to JSON, including an empty conversation and a huge conversation.
 
 use neuron_types::{
     CompletionRequest, DocumentSource, EmbeddedResource, HistoryKey, ImageSource, ResourceLink,
@@ -7,22 +7,22 @@ use neuron_types::{
 
 use super::*;
 
-/// A message with one block.
+/// Returns a message with one block.
 fn message(role: Role, block: ContentBlock) -> Message {
     Message { role, content: vec![block] }
 }
 
-/// Checks the part of a block.
+/// Checks the part that a block is converted to.
 #[track_caller]
 fn check(block: ContentBlock, expected: Value) {
     let parts = input_messages(&[message(Role::Assistant, block)]);
     assert_eq!(parts, json!([{ "role": "assistant", "parts": [expected] }]));
 }
 
-/// Checks the part of an item of a tool result.
+/// Checks the part that an item of a tool result is converted to.
 #[track_caller]
 fn check_item(item: ContentItem, expected: Value) {
-    // With an image beside it, the result is a list of parts and not a text.
+    // The result also contains an image, so it becomes a list of parts and not one text.
     let url = ImageSource::Url { url: "https://a".into() };
     let output = ToolOutput {
         content: vec![item, ContentItem::Image { source: url }],
@@ -131,7 +131,7 @@ fn raw_block_becomes_portable_part_or_only_its_type() {
         raw("anthropic", json!({ "type": "web_search_tool_result", "content": "secret" }), None),
         json!({ "type": "web_search_tool_result", "provider": "anthropic" }),
     );
-    // The conventions require content in a part of the type `reasoning`.
+    // The conventions require the field `content` in a part of type `reasoning`, and a raw block lacks this field.
     check(
         raw("openai", json!({ "type": "reasoning", "encrypted_content": "secret" }), None),
         json!({ "type": "openai.reasoning", "provider": "openai" }),
@@ -314,7 +314,8 @@ fn huge_conversation_is_serialised_whole() {
     assert_eq!(input_messages(&[]), json!([]));
 }
 
-/// The text equals the serialisation of the whole conversation, whichever messages were serialised before.
+/// The incremental text must equal the serialisation of the whole conversation, whichever messages were serialised
+/// before.
 #[test]
 fn growing_conversation_equals_whole_serialisation() {
     let messages: Vec<Message> =

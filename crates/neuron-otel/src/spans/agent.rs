@@ -16,7 +16,7 @@ use crate::span_scope::{Ending, Polls};
 use crate::spans::{known, provider_name, request as request_attributes};
 use crate::{ContentKind, content, conventions};
 
-/// A run in progress.
+/// The scope of a run, which records its span and its metrics.
 pub(crate) struct RunScope {
     config: Arc<Config>,
     state: Arc<RunState>,
@@ -27,7 +27,8 @@ pub(crate) struct RunScope {
     polls: Polls,
 }
 
-/// Begins a run. While a run replays, its span starts with the first new work.
+/// Begins a run. The span of a replaying run begins with its first new work. Returns `None` if neither a span nor
+/// metrics would be recorded.
 pub(crate) fn open(
     config: &Arc<Config>,
     scope: &HookScope<'_>,
@@ -40,7 +41,7 @@ pub(crate) fn open(
         let (name, provider, model) =
             (scope.agent.to_owned(), scope.provider.to_owned(), model.to_owned());
         let session = session_id.to_owned();
-        // Without the conversation, because the span of a resumed run has no content.
+        // The conversation is omitted, because the span of a resumed run has no content.
         let settings = RequestRef { messages: &[], system: None, tools: &[], ..*request };
         let settings = settings.to_request();
         RunState::replaying(config.clone(), scope.agent, session_id, move || {
@@ -62,7 +63,7 @@ pub(crate) fn open(
             request_attributes::settings(&record, request);
             request_attributes::content(&record, None, request, config);
         }
-        // Nothing would be recorded.
+        // Neither a span nor metrics would be recorded.
         if span.is_disabled() && !config.instruments.is_enabled() {
             return None;
         }
@@ -79,6 +80,7 @@ pub(crate) fn open(
     })
 }
 
+/// Creates the span, with the attributes that a sampler may use.
 fn begin(
     config: &Config,
     name: &str,
@@ -146,14 +148,16 @@ impl Drop for RunScope {
 }
 
 impl RunScope {
+    /// Ends the span of the run and records its metrics.
     fn conclude(&mut self, ending: &Ending<'_>) {
         self.has_ended = true;
-        // The turn of an abandoned run may have been polled last long ago.
+        // The last poll of an abandoned run may be long ago, but its turn ends now.
         if ending.is_abandoned() {
             self.state.extend_turn();
         }
         self.state.end_turn();
-        // This error is new, because the previous attempt did not end with it.
+        // The run may still be replaying, but no earlier attempt ended with this error. It is new, so the run gets a
+        // span.
         if let Ending::Outcome(Outcome::Error(error)) = ending
             && let Some(LoopError::Durable(DurableError::NonDeterminism { .. })) =
                 error.downcast_ref()
@@ -161,7 +165,7 @@ impl RunScope {
             self.state.span();
         }
         let Some((span, began)) = self.state.begun() else {
-            // The run only replayed earlier work.
+            // The run only replayed earlier work, so there is nothing to record.
             return;
         };
         let ended = self.polls.ended(ending, span);
@@ -181,6 +185,7 @@ impl RunScope {
         instruments.agent(seconds, self.state.calls(), failure.as_ref(), self.attributes());
     }
 
+    /// Records the result of the run on its span.
     fn record(&self, record: &Record<'_>, result: &neuron_types::AgentResult) {
         let conventions = self.config.conventions;
         if conventions.is_book() {
@@ -201,12 +206,13 @@ impl RunScope {
         }
     }
 
+    /// Returns the attributes of the run's metrics.
     fn attributes(&self) -> Attributes {
         let mut attributes = Attributes::with_capacity(5);
         if let Some(name) = known(&self.name) {
             attributes.push(KeyValue::new("gen_ai.agent.name", name.to_owned()));
         }
-        // Since 1.41 runs have metrics of their own, which do not need the operation's name.
+        // In the latest conventions, runs have separate metrics, which do not need the operation's name.
         if !self.config.conventions.is_latest() {
             attributes.push(KeyValue::new("gen_ai.operation.name", "invoke_agent"));
             let provider = provider_name(&self.provider);

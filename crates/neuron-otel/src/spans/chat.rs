@@ -17,13 +17,14 @@ use crate::span_scope::{Ending, Recorder, SpanScope};
 use crate::spans::{known, provider_name, request as request_attributes};
 use crate::{ContentKind, content, conventions};
 
-/// The target of a model call.
+/// The provider, the model and the server of a model call. An empty text means that the value is unknown.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CallTarget<'a> {
     pub(crate) provider: &'a str,
     pub(crate) model: &'a str,
     pub(crate) server_address: &'a str,
     pub(crate) server_port: Option<u16>,
+    /// Session id of the run.
     pub(crate) conversation: &'a str,
 }
 
@@ -38,12 +39,12 @@ impl<'a> CallTarget<'a> {
         }
     }
 
-    /// Returns `gen_ai.provider.name`, which is required.
+    /// Returns the value of `gen_ai.provider.name`, which the conventions require.
     pub(crate) fn provider_name(&self) -> &'a str {
         provider_name(self.provider)
     }
 
-    /// Returns the attributes of all measurements of the call.
+    /// Returns the attributes that all metrics of the call have.
     pub(crate) fn attributes(&self, operation: &'static str) -> Attributes {
         let mut attributes = Attributes::with_capacity(8);
         attributes.push(KeyValue::new("gen_ai.operation.name", operation));
@@ -61,18 +62,18 @@ impl<'a> CallTarget<'a> {
     }
 }
 
-/// Records a model call.
+/// Records the end of a model call.
 pub(crate) struct ChatRecorder {
     config: Arc<Config>,
     call: Arc<Activity>,
     streaming: bool,
-    /// The attributes of measurements, if metrics are enabled.
+    /// Attributes of the call's metrics. `None` if metrics are disabled.
     attributes: Option<Attributes>,
-    /// The request, if events contain content.
+    /// Content of the request. `None` unless events contain content.
     sent: Option<Box<CapturedRequest>>,
 }
 
-/// The request in an event.
+/// The content of a request, serialised for the event of the call.
 struct CapturedRequest {
     provider: String,
     model: String,
@@ -81,7 +82,7 @@ struct CapturedRequest {
     tools: Option<String>,
 }
 
-/// Begins a call. `None` if there are no spans, metrics or events to record.
+/// Begins a model call. Returns `None` if neither a span nor metrics nor an event would be recorded.
 pub(crate) fn open(
     config: &Arc<Config>,
     run: Option<&Arc<RunState>>,
@@ -90,9 +91,11 @@ pub(crate) fn open(
     streaming: bool,
 ) -> Option<SpanScope<ChatRecorder>> {
     if let Some(run) = run {
+        // The call is counted even without a span, because the number is in the metrics of the run.
         run.count_inference_call();
     }
     let target = CallTarget { model: known(request.model).unwrap_or(target.model), ..*target };
+    // Only the first model call after a compaction has the attribute `gen_ai.conversation.compacted`.
     let is_compacted =
         run.is_some_and(|run| run.take_compacted()) && config.conventions.is_latest();
     let make = || begin(config, &target, streaming);
@@ -104,7 +107,7 @@ pub(crate) fn open(
             record.flag("gen_ai.conversation.compacted", true);
         }
         if let Some(tier) = request.extra.and_then(|extra| extra.get("service_tier"))
-            // The conventions require the tier only if it is not `auto`.
+            // The conventions require the service tier only if it is not `auto`.
             && let Some(tier) = tier.as_str().filter(|tier| *tier != "auto")
             && target.provider == "openai"
         {
@@ -113,6 +116,7 @@ pub(crate) fn open(
         request_attributes::content(&record, run.map(|run| &**run), request, config);
     }
     let attributes = config.instruments.is_enabled().then(|| target.attributes("chat"));
+    // The content is serialised now, because the request is not available when the call ends.
     let sent = config
         .content
         .capture
@@ -178,7 +182,7 @@ fn begin(config: &Config, target: &CallTarget<'_>, streaming: bool) -> Span {
     )
 }
 
-/// Captures the request for the event, before the call.
+/// Serialises the content of a request for the event of the call.
 fn sent(
     config: &Config,
     run: Option<&RunState>,
@@ -221,13 +225,13 @@ impl ChatRecorder {
         failure: Option<&Failure>,
         seconds: f64,
     ) {
-        // Only streamed calls have a time to the first chunk.
+        // The conventions define the time to the first chunk only for streamed calls.
         let first_chunk = self.call.first_chunk_after().filter(|_| self.streaming);
         if let Some(record) = Record::of(span).filter(Record::is_recorded) {
             self.record(&record, answer, failure, first_chunk);
         }
         if let Some(sent) = &self.sent {
-            // Inside the span, so that log exporters associate the event with it.
+            // The event is emitted inside the span, so that log exporters associate the event with the span.
             span.in_scope(|| self.emit(sent, answer, failure));
         }
         if let Some(attributes) = self.attributes.take() {
@@ -235,6 +239,7 @@ impl ChatRecorder {
         }
     }
 
+    /// Records the response or the failure on the span.
     fn record(
         &self,
         record: &Record<'_>,
@@ -248,7 +253,7 @@ impl ChatRecorder {
         }
         if let Some(failure) = failure {
             record.failure(failure);
-            // The latest conventions require a finish reason for a broken stream.
+            // The latest conventions require a finish reason even for a broken stream.
             if self.streaming && conventions.is_latest() {
                 record.texts("gen_ai.response.finish_reasons", ["error"]);
             }
@@ -277,13 +282,14 @@ impl ChatRecorder {
         }
     }
 
+    /// Returns the value of `gen_ai.output.messages`, or `None` if the redaction omits it.
     fn output(&self, answer: &CompletionResponse) -> Option<String> {
         let reason = self.config.conventions.finish_reason_in_response(&answer.stop_reason);
         let value = content::output_messages(answer, reason);
         self.config.content.captured(ContentKind::OutputMessages, value)
     }
 
-    /// Emits the event of the call with its content.
+    /// Emits the event that contains the content of the call.
     fn emit(
         &self,
         sent: &CapturedRequest,
@@ -293,8 +299,8 @@ impl ChatRecorder {
         let reasons = answer.map(|answer| {
             serde_json::json!([conventions::finish_reason(&answer.stop_reason)]).to_string()
         });
-        // The event has no parent, or else the layer would export it within this span. Log exporters find the current
-        // span themselves.
+        // With a parent, the layer would also export the event within the span. Log exporters find the current span
+        // themselves.
         tracing::event!(
             name: "gen_ai.client.inference.operation.details",
             target: "neuron_otel",
@@ -316,6 +322,7 @@ impl ChatRecorder {
         );
     }
 
+    /// Records the metrics of the call.
     fn measure(
         &self,
         mut call: Attributes,

@@ -1,4 +1,4 @@
-//! The spans of compactions. The conventions have no span for them.
+//! The spans of compactions. OpenTelemetry's conventions define no such spans, so the names are neuron's.
 
 use std::sync::Arc;
 
@@ -12,12 +12,13 @@ use crate::run_state::{Activity, Kind, RunState};
 use crate::span_parent::of_run;
 use crate::span_scope::{Ending, Recorder, SpanScope};
 
-/// Records a compaction.
+/// Records the end of a compaction.
 pub(crate) struct CompactionRecorder {
     config: Arc<Config>,
     run: Option<Arc<RunState>>,
 }
 
+/// Begins a compaction of a conversation with `old_tokens` tokens.
 pub(crate) fn open(
     config: &Arc<Config>,
     run: Option<Arc<RunState>>,

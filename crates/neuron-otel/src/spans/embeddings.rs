@@ -17,22 +17,24 @@ use crate::span_parent::unless_unsampled;
 use crate::spans::chat::CallTarget;
 use crate::spans::known;
 
-/// An embedding call in progress. If it is dropped, it was abandoned.
+/// An embedding call in progress. A call that is dropped before [`end`](Self::end) is recorded as cancelled.
 pub(crate) struct Call {
     config: Arc<Config>,
     span: Span,
     attributes: Attributes,
     started: Instant,
+    /// Set after `end`.
     has_ended: bool,
 }
 
 impl Call {
+    /// Begins the span of an embedding call.
     pub(crate) fn begin(
         config: &Arc<Config>,
         info: ProviderInfo<'_>,
         request: &EmbeddingRequest,
     ) -> Self {
-        // Embedding calls do not belong to a conversation.
+        // An embedding call does not belong to a conversation.
         let target = CallTarget {
             provider: info.name,
             model: known(&request.model).unwrap_or(info.default_model),
@@ -63,6 +65,7 @@ impl Call {
         &self.span
     }
 
+    /// Ends the span and records the metrics of the call.
     pub(crate) fn end(mut self, result: Result<&EmbeddingResponse, &EmbeddingError>) {
         self.has_ended = true;
         let failure = match result {

@@ -1,4 +1,4 @@
-//! The attributes of a request to a model.
+//! Recording of the attributes of a request to a model.
 
 use neuron_types::{ReasoningEffort, RequestRef, ResponseFormat};
 use serde_json::Value;
@@ -9,8 +9,8 @@ use crate::content;
 use crate::record::Record;
 use crate::run_state::RunState;
 
-/// Records the settings. Settings that only some vendors have are taken from the request's `extra`, under their usual
-/// names.
+/// Records the settings that runs and model calls have in common. Settings that only some vendors have are read from
+/// `extra`, under their usual names.
 pub(crate) fn settings(record: &Record<'_>, request: &RequestRef<'_>) {
     if let Some(tokens) = request.max_tokens {
         record.count("gen_ai.request.max_tokens", tokens);
@@ -48,7 +48,7 @@ pub(crate) fn settings(record: &Record<'_>, request: &RequestRef<'_>) {
     }
 }
 
-/// Records the settings that only model calls have.
+/// Records the settings that only the spans of model calls have.
 pub(crate) fn settings_of_call(record: &Record<'_>, request: &RequestRef<'_>, config: &Config) {
     let top_k = request.extra.and_then(|extra| extra.get("top_k"));
     // `top_k` is an integer in the latest conventions and a double in 1.41.
@@ -99,7 +99,7 @@ pub(crate) fn content(
     }
 }
 
-/// Converts a number through its shortest decimal form, so that 0.7 stays 0.7 in a wider type.
+/// Converts a number to `f64` through its shortest decimal text, so that 0.7 stays 0.7.
 fn short(number: f32) -> f64 {
     number.to_string().parse().unwrap_or_else(|_| number.into())
 }

@@ -17,21 +17,21 @@ use crate::span_scope::{Ending, Recorder, SpanScope};
 use crate::spans::{known, provider_name};
 use crate::{ContentKind, content};
 
-/// Records a tool call.
+/// Records the end of a tool call.
 pub(crate) struct ToolRecorder {
     config: Arc<Config>,
-    /// The attributes of measurements, if metrics are enabled.
+    /// Attributes of the call's metrics. `None` if metrics are disabled.
     attributes: Option<Attributes>,
 }
 
-/// Begins a call. `None` if there are no spans or metrics to record.
+/// Begins a tool call. Returns `None` if neither a span nor metrics would be recorded.
 pub(crate) fn open(
     config: &Arc<Config>,
     run: Option<&Arc<RunState>>,
     provider: &str,
     called: &CalledTool<'_>,
 ) -> Option<SpanScope<ToolRecorder>> {
-    // Counted even without a span, because the metrics of the run contain the number.
+    // The call is counted even without a span, because the number is in the metrics of the run.
     if let Some(run) = run {
         run.count_tool_call();
     }
@@ -53,7 +53,7 @@ pub(crate) fn open(
     Some(SpanScope::new(span, activity, ToolRecorder { config: config.clone(), attributes }))
 }
 
-/// A call with its tool.
+/// A tool call, with the name and the description of the called tool.
 pub(crate) struct CalledTool<'a> {
     call: &'a ToolCall,
     name: &'a str,
@@ -61,8 +61,8 @@ pub(crate) struct CalledTool<'a> {
 }
 
 impl<'a> CalledTool<'a> {
-    /// Finds the tool of a call. The name of an unknown tool is text of the model, so it may be anything and is not
-    /// recorded.
+    /// Finds the called tool in `offered`. If the tool does not exist, its name is replaced by `_OTHER`. The model
+    /// wrote that name, so it may contain anything.
     pub(crate) fn new(call: &'a ToolCall, offered: &'a [ToolDefinition]) -> Self {
         match offered.iter().find(|tool| tool.name == call.name) {
             Some(tool) => Self { call, name: &tool.name, description: known(&tool.description) },
@@ -71,11 +71,12 @@ impl<'a> CalledTool<'a> {
     }
 }
 
-/// Creates the span. Its MCP attributes belong to the request that the tool makes, and `neuron-mcp` records them here.
+/// Creates the span. `neuron-mcp` records the MCP attributes on this span if the tool sends an MCP request.
 fn begin(config: &Config, run: Option<&Arc<RunState>>, called: &CalledTool<'_>) -> Span {
     let run = run.map(|run| (known(run.agent()), known(run.conversation())));
-    // Version 1.41 lists neither attribute for this span. It defines the conversation's id for everything in a
-    // conversation, and backends find a tool call by it. Later versions list the agent's name.
+    // Version 1.41 lists neither the agent's name nor the conversation's id for this span. The id is recorded all the
+    // same, because the version defines it for everything in a conversation and backends find tool calls by it. Later
+    // versions list the agent's name.
     let agent = run.filter(|_| config.conventions.is_latest()).and_then(|(agent, _)| agent);
     tracing::info_span!(
         target: "neuron_otel",
@@ -107,6 +108,7 @@ fn begin(config: &Config, run: Option<&Arc<RunState>>, called: &CalledTool<'_>) 
     )
 }
 
+/// Returns the attributes of the call's metrics.
 fn attributes(
     config: &Config,
     run: Option<&Arc<RunState>>,
@@ -134,7 +136,7 @@ impl Recorder for ToolRecorder {
             Ending::Outcome(Outcome::ToolOutput(output)) => Some(*output),
             _ => None,
         };
-        // A failed result is a failure of the call, but not of the run.
+        // A failed result is a failure of the tool call, but not of the run.
         let failure = match output {
             Some(output) => output.is_error.then(Failure::of_tool_result),
             None => ending.failure(self.config.captures_error_texts()),
@@ -144,7 +146,7 @@ impl Recorder for ToolRecorder {
                 record.failure(failure);
             }
             if let Some(output) = output {
-                // Only the book's conventions have this attribute. The others use `error.type`.
+                // Only the book's conventions have this attribute. The other conventions use `error.type`.
                 if self.config.conventions.is_book() {
                     record.flag("gen_ai.tool.is_error", output.is_error);
                 }
@@ -165,10 +167,12 @@ impl Recorder for ToolRecorder {
     }
 }
 
-/// A call of a replaying run. It begins when a durable context really runs it. A call that is found in the journal is
-/// not recorded.
+/// The scope of a tool call in a replaying run. The call begins with its first poll, when a durable context really runs
+/// the tool. A call whose result is in the journal is never polled and not recorded.
 pub(crate) enum ReplayedCall {
+    /// The call has not begun, or is not recorded. The function begins it.
     Waiting(Option<Box<dyn FnOnce() -> Option<SpanScope<ToolRecorder>> + Send>>),
+    /// The call has begun and is recorded.
     Begun(Box<SpanScope<ToolRecorder>>),
 }
 

@@ -1,8 +1,8 @@
-//! The spans of turns, which only the book's conventions have.
+//! The spans of turns. Only the book's conventions have such spans.
 
 use tracing::Span;
 
-/// Creates the span of a turn, as a child of the run.
+/// Creates the span of a turn as a child of `run`, the span of the run.
 pub(crate) fn begin(run: &Span, turn: usize) -> Span {
     run.in_scope(|| {
         tracing::info_span!(

@@ -1,4 +1,4 @@
-//! The names of neuron's book.
+//! Tests of [`SemanticConventions::Book`](neuron_otel::SemanticConventions::Book), the names in neuron's book.
 
 use neuron_context::SlidingWindowStrategy;
 use neuron_loop::AgentBuilder;
@@ -54,7 +54,7 @@ async fn turns_are_parents_of_model_and_tool_calls() {
             .map(|turn| attribute(turn, "gen_ai.loop.turn").unwrap())
             .collect();
         assert_eq!(turns, ["0", "1", "2"]);
-        // The turns do not overlap.
+        // The spans of the turns must not overlap.
         let turns = memory.named("gen_ai.loop.iteration");
         assert!(turns.windows(2).all(|pair| pair[0].end_time <= pair[1].start_time));
     }

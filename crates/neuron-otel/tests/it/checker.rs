@@ -1,4 +1,4 @@
-//! Tests of the checker, which must accept valid telemetry and report each defect.
+//! Tests of the checker in `support`, which must accept valid telemetry and report each defect.
 
 mod metrics;
 mod spans;

@@ -1,4 +1,5 @@
-//! Runs that are dropped, cancelled or panic at any point. Every span ends at that time, with the reason.
+//! Tests of runs that are dropped, are cancelled or panic at any point. Every span must end at that time, with the
+//! reason.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -47,7 +48,8 @@ fn run_cancelled_after_any_poll_ends_spans_in_one_tree() {
     });
 }
 
-/// Interrupts a run after each number of polls. `interrupt` returns `true` if the run had ended before.
+/// Starts runs and interrupts each after one more poll than the previous run. `interrupt` receives the number of polls,
+/// and returns `true` if the run had ended before.
 fn sweep(interrupt: impl Fn(&mut Chat, Way, usize) -> bool) {
     for conventions in MODES {
         for way in WAYS {
@@ -96,7 +98,7 @@ fn check_failed_cancelled(span: &SpanData, kind: &str) {
     check_failed(span, kind);
 }
 
-/// A strategy with a sliding window that waits.
+/// A context strategy with a sliding window, whose compaction waits for some polls.
 struct SlowWindow(SlidingWindowStrategy);
 
 impl SlowWindow {
@@ -120,7 +122,7 @@ impl ContextStrategy for SlowWindow {
     }
 }
 
-/// Polls a run until it stops making progress, waits for a while, and drops it.
+/// Polls a run until it makes no more progress, waits for a while, and drops the run.
 fn dropped_after_a_while(future: impl Future) {
     let mut future = Box::pin(future);
     assert!(poll_times(future.as_mut(), 20).is_none(), "it waits");
@@ -191,7 +193,7 @@ fn run_and_tools_dropped_in_tool_calls_end_at_drop() {
     }
 }
 
-/// A strategy that never ends.
+/// A context strategy whose compaction never ends.
 struct Hangs;
 
 impl ContextStrategy for Hangs {
@@ -225,7 +227,7 @@ fn run_dropped_in_compaction_ends_at_drop() {
     }
 }
 
-/// A strategy that fails.
+/// A context strategy whose compaction fails.
 struct Fails;
 
 impl ContextStrategy for Fails {
@@ -316,11 +318,11 @@ fn panicking_provider_ends_spans_and_restores_current_span() {
         let whole = AssertUnwindSafe(|| poll_times(pin!(run(way, &mut agent, &ctx)), TO_THE_END));
         catch_unwind(whole).unwrap_err();
         memory.check_closed();
-        // The run is not recorded as dropped.
+        // The panic must be recorded, and not the drop of the run.
         check_failed(&memory.one(RUN), "panic");
         check_failed(&memory.one("chat"), "panic");
         assert!(neuron_otel::current_trace_context().is_none(), "something is current still");
-        // The next run is a trace of its own.
+        // The next run must begin a new trace.
         memory.clear();
         let mut agent = Chat::new(scout(&memory, ["done"]));
         poll_times(pin!(agent.run("go", &ctx).into_future()), TO_THE_END).unwrap().unwrap();

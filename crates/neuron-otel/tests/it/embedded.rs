@@ -1,4 +1,4 @@
-//! Embedding calls over HTTP, and model calls outside of a loop.
+//! Tests of embedding calls over HTTP, and of model calls outside of an agent's loop.
 
 use neuron_provider_openai::OpenAi;
 use neuron_testing::{OpenAiServer, Reply};

@@ -1,4 +1,4 @@
-//! Runs over HTTP that fail, are cancelled, are dropped, or whose stream breaks.
+//! Tests of runs over HTTP that fail, are cancelled, are dropped, or whose stream breaks.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Every span ends exactly once and with its result, in all cases.
+//! Tests that check that every span ends exactly once and with its result, however the operation ends.
 
 use std::pin::pin;
 
@@ -67,7 +67,8 @@ async fn failed_tool_is_recorded_whether_or_not_the_run_continues() {
     }
 }
 
-// The name of an invented tool is text of the model and may be anything. And metrics storage grows with each name.
+// If a tool does not exist, the model has written its name, so the name may contain anything. Each new name would also
+// use more memory in the metrics.
 #[tokio::test]
 async fn invented_tool_fails_without_its_name() {
     for conventions in MODES {
@@ -189,7 +190,7 @@ async fn pending_approval_is_no_failure_and_resumes_as_new_run() {
     let run = memory.one(RUN);
     check_fine(&run);
     assert_eq!(attribute(&run, "gen_ai.conversation.id").as_deref(), Some("s-1"));
-    // Nothing is replayed.
+    // The run after the approval replays nothing.
     assert_eq!(attribute(&run, "neuron.run.resumed"), None);
 }
 
@@ -229,7 +230,7 @@ async fn denied_call_has_no_span() {
 }
 
 #[tokio::test]
-async fn steps_belong_to_one_run_that_ends_with_the_last() {
+async fn steps_share_one_run_that_ends_with_the_last_step() {
     for conventions in MODES {
         let memory = Memory::new();
         let provider = ScriptedProvider::new([look(), Reply::text("done")]);
@@ -238,7 +239,7 @@ async fn steps_belong_to_one_run_that_ends_with_the_last() {
         let ctx = ToolContext::default();
         let mut steps = agent.run("go", &ctx).steps();
         steps.next().await.unwrap().unwrap();
-        // Between steps the run's span is not current.
+        // Between two steps, the run's span must not be the current span.
         assert!(neuron_otel::current_trace_context().is_none());
         assert_eq!(memory.named(RUN).len(), 0);
         nothing_happens();
@@ -371,7 +372,7 @@ async fn run_records_total_usage_of_its_calls() {
 
 #[test]
 fn run_works_with_hook_without_metrics_and_subscriber() {
-    // This thread has no subscriber, but the run works.
+    // This thread has no `tracing` subscriber.
     let provider = ScriptedProvider::new([look(), Reply::text("done")]);
     let mut agent = Chat::new(scout_of(provider).hook(OtelHook::new().without_metrics()));
     let ctx = ToolContext::default();

@@ -1,4 +1,4 @@
-//! Runs whose telemetry cannot be delivered or is disabled.
+//! Tests of runs whose telemetry cannot be delivered or is disabled.
 
 use std::time::Duration;
 
@@ -38,10 +38,10 @@ async fn failing_or_hanging_receiver_does_not_affect_run() {
                 }
             };
             tokio::time::timeout(Duration::from_secs(60), asked).await.expect("spans are sent");
-            // The exporter has failed or waits.
+            // The exporter has now failed, or is waiting for the receiver.
             assert_eq!(run().await.response, "Blue.");
             assert_eq!(receiver.spans(), []);
-            // The receiver recovers and receives later telemetry.
+            // The receiver accepts requests again, so later telemetry must arrive.
             receiver.answer(Answer::Accept);
             assert_eq!(run().await.response, "Blue.");
             let arrived = setup.finish().spans.len();
@@ -62,7 +62,7 @@ async fn unsampled_trace_is_measured() {
     }
 }
 
-/// The calls of the first hook once did not find their run and their first chunk.
+/// Regression test. The first hook's calls were recorded without their run and without the time to the first chunk.
 #[tokio::test]
 async fn two_hooks_on_one_agent_export_everything() {
     for case in cases() {

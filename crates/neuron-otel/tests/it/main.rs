@@ -1,4 +1,5 @@
-//! Telemetry of agents, in typical setups.
+//! Tests of the telemetry of agents, in typical setups. They form one binary, so that the dependencies are linked only
+//! once.
 
 mod support;
 

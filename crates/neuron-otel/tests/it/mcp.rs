@@ -1,4 +1,4 @@
-//! Agents with tools of an MCP server. The trace extends from the run to the server's spans.
+//! Tests of agents with tools of an MCP server. A trace must extend from the agent's run to the server's spans.
 
 mod requests;
 mod runs;

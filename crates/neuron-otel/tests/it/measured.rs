@@ -1,4 +1,4 @@
-//! The metrics of runs, with their attributes and values.
+//! Tests of the metrics of runs, with their attributes and values.
 
 use futures_util::StreamExt;
 use neuron_testing::Reply;
@@ -10,7 +10,8 @@ use crate::support::look::Behavior;
 use crate::support::setup::{Vendor, cases, context};
 use crate::support::telemetry::Exported;
 
-/// Returns the sum over the points with an attribute of this value, or over all points.
+/// Returns the sum of a metric over all points. With `of`, only over the points whose attribute `of.0` has the value
+/// `of.1`.
 #[track_caller]
 fn sum(exported: &Exported, metric: &str, of: Option<(&str, &str)>) -> f64 {
     let points = exported.points(metric);
@@ -26,7 +27,7 @@ fn has(
     point.0.text(name) == Some(value)
 }
 
-/// Returns the number of measurements of an operation, and the error types among them.
+/// Returns the number of measurements of an operation, and the error types of the failed ones.
 #[track_caller]
 fn count(exported: &Exported, metric: &str, operation: Option<&str>) -> (u64, Vec<String>) {
     let points = exported.points(metric);
@@ -124,8 +125,8 @@ async fn failures_are_measured_with_error_type() {
     }
 }
 
-/// Anthropic reports cached tokens separately, OpenAI as a part of the input. The recorded count includes them in both
-/// cases.
+/// Anthropic reports cached tokens separately, and OpenAI includes them in the input tokens. The recorded count must
+/// include them in both cases.
 #[tokio::test]
 async fn input_tokens_include_cached_tokens() {
     for case in cases() {
@@ -151,7 +152,7 @@ async fn input_tokens_include_cached_tokens() {
         assert_eq!(chat.int("gen_ai.usage.input_tokens"), Some(100));
         assert_eq!(chat.int("gen_ai.usage.output_tokens"), Some(9));
         assert_eq!(chat.int("gen_ai.usage.cache_read.input_tokens"), Some(60));
-        // The Responses API reports zero.
+        // The Responses API reports a count of zero, and other APIs omit the count.
         assert_eq!(chat.int(cache_write).unwrap_or_default(), written.unwrap_or_default() as i64);
         let reasoning = chat.int("gen_ai.usage.reasoning.output_tokens").unwrap_or_default();
         assert_eq!(reasoning, thought.unwrap_or_default() as i64);

@@ -1,4 +1,4 @@
-//! Whole runs over HTTP with export over HTTP, checked at the receiver.
+//! Tests of whole runs with a provider over HTTP. The telemetry is exported over HTTP and checked at the receiver.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::support::conventions::Version;
 use crate::support::look::{Ask, Behavior, Look};
 use crate::support::setup::{Case, cases, context};
 
-/// A response that calls the tool.
+/// Returns a response that calls the tool `look`.
 pub(crate) fn look() -> Reply {
     Reply::tool_call("call_1", "look", json!({"at": "the sea"}))
 }
 
-/// Compares the spans with the expected outline, in which the vendor's model is inserted.
+/// Compares the outline of the spans with `expected`, after the vendor's model name was inserted into `expected`.
 #[track_caller]
 pub(crate) fn assert_outline(case: Case, forest: &crate::support::tree::Forest, expected: &str) {
     forest.assert_outline(&expected.replace("MODEL", case.vendor.model()));
@@ -259,7 +259,7 @@ async fn nested_agent_is_child_of_tool_call() {
                 .map(|(of, _, sum)| (of.text("gen_ai.agent.name").unwrap().to_owned(), *sum))
                 .collect();
             calls.sort_by(|a, b| a.0.cmp(&b.0));
-            // Each call counts for the agent that made it.
+            // Each call is counted for the agent that made the call.
             assert_eq!(calls, [("helper".to_owned(), 2.0), ("planner".to_owned(), 2.0)]);
         }
     }

@@ -1,4 +1,4 @@
-//! Concurrency of tools, agents, nested agents and several hooks.
+//! Tests of concurrent tools, agents, nested agents and hooks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -126,7 +126,8 @@ async fn stream_with_early_tools_dropped_at_any_event_ends_its_spans() {
                 has_ended |= stream.next().await.is_none();
             }
             drop(stream);
-            // A tool that started early ends with the run, and may outlive the response that called it.
+            // A tool that started before the response was complete ends with the run. It may therefore end after the
+            // response that called it.
             memory.check_closed();
             if has_ended {
                 assert!(events > 5);
@@ -136,7 +137,7 @@ async fn stream_with_early_tools_dropped_at_any_event_ends_its_spans() {
     }
 }
 
-/// A tool that calls a model through a wrapper of the hook, and records the current trace.
+/// A tool that calls a model through [`OtelProvider`](neuron_otel::OtelProvider) and records the current trace.
 struct Asks(neuron_otel::OtelProvider<ScriptedProvider>);
 
 impl ToolDyn for Asks {
@@ -171,8 +172,8 @@ impl ToolDyn for Asks {
     }
 }
 
-// A tool that starts early is polled within the poll of the model's response. Its own model call was once taken for a
-// part of that response, and had no span.
+// A tool that starts early is polled within a poll of the model's response. Regression test. The tool's own model call
+// was treated as a part of that response and had no span.
 #[tokio::test(start_paused = true)]
 async fn model_call_of_early_tool_has_its_own_span() {
     for conventions in MODES {
@@ -266,8 +267,8 @@ async fn timed_out_runs_on_many_threads_end_their_spans() {
             let provider = ScriptedProvider::new([looks(inputs), Reply::text("done")]);
             let builder = scout_of(provider).hook(hook.clone()).config(parallel);
             let mut agent = Chat::new(builder);
-            // The run is dropped within its subscriber, because the registry of tracing closes parents in the current
-            // subscriber.
+            // The run is dropped while its subscriber is the current subscriber. The registry of `tracing` closes
+            // parent spans in the current subscriber.
             let run = async move {
                 let ctx = ToolContext::default();
                 let run = agent.run("go", &ctx);
@@ -284,12 +285,12 @@ async fn timed_out_runs_on_many_threads_end_their_spans() {
     for run in memory.named(RUN) {
         assert_eq!(attribute(&run, "error.type").as_deref(), Some("Cancelled"));
     }
-    // No span remains current on these threads.
+    // No span may remain current on these threads.
     let after = tokio::spawn(async { neuron_otel::current_trace_context().is_none() });
     assert!(after.await.unwrap());
 }
 
-/// An agent `scout` whose tool is an agent `helper`, which uses `look`.
+/// Returns an agent `scout` whose tool is an agent `helper`, which uses the tool `look`.
 fn with_helper(hooks: impl FnOnce(AgentBuilder) -> AgentBuilder) -> Chat {
     let inner = ScriptedProvider::new([
         Reply::tool_call("i1", "look", json!({"text": "inner"})),
@@ -354,7 +355,7 @@ async fn nested_agent_has_its_own_turns_with_book_names() {
     );
 }
 
-/// A tool that leaves a background task with a span.
+/// A tool that starts a background task with a span and does not wait for it.
 struct Spawns(tokio::sync::mpsc::UnboundedSender<tokio::task::JoinHandle<()>>);
 
 impl ToolDyn for Spawns {
@@ -418,7 +419,7 @@ async fn two_runs_of_one_agent_have_two_traces() {
     memory.check_closed();
     let runs = memory.named(RUN);
     assert_ne!(runs[0].span_context.trace_id(), runs[1].span_context.trace_id());
-    // Below a span of the application they are one trace.
+    // Below a span of the application, both runs belong to one trace.
     memory.clear();
     let mut agent = Chat::new(scout(&memory, ["one", "two"]));
     let both = async {

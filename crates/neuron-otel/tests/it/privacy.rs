@@ -1,4 +1,4 @@
-//! Content leaves the process only if the application enables it, and then only in the defined places.
+//! Tests that check that content is exported only if the application enables it, and then only in the defined places.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use crate::support::agents::{Chat, EndsAt, MODES, WAYS, bare, hook, looks, run, 
 use crate::support::memory::{Memory, attribute};
 use crate::support::tools::{Act, registry};
 
-/// A text that is in all content.
+/// Text that every piece of content contains.
 const SECRET: &str = "SENTINEL";
 
 fn secret(what: &str) -> String {
@@ -29,7 +29,7 @@ fn secret(what: &str) -> String {
 /// Returns all exported spans as text.
 fn exported(memory: &Memory) -> String {
     let spans = memory.spans().into_iter().filter(|span| {
-        // Excludes the spans of the test's tool.
+        // The spans of the test's own tool are excluded.
         !span.name.starts_with("work") && !span.name.starts_with("more")
     });
     format!("{:?}", spans.collect::<Vec<_>>())
@@ -48,7 +48,7 @@ fn check_silent(memory: &Memory, at: &str) {
     memory.check_closed();
 }
 
-/// Scripts of runs, with a secret in every text.
+/// Returns the model's responses for several runs, each with a name. Every text contains a secret.
 fn scripts() -> Vec<(&'static str, Vec<Reply>)> {
     let call = |deed: &str| {
         looks([json!({"text": secret("tool-result"), "do": deed, "other": secret("argument")})])
@@ -129,7 +129,7 @@ async fn reason_of_hook_that_ends_run_is_not_exported_by_default() {
     }
 }
 
-/// A permission policy that requires approval for every call and quotes it.
+/// A permission policy that requires approval for every call and quotes the arguments in its reason.
 struct AlwaysRequiresApproval;
 
 impl PermissionPolicy for AlwaysRequiresApproval {
@@ -192,13 +192,13 @@ async fn content_of_nested_agents_is_not_exported_by_default() {
         let ctx = ToolContext { session_id: "s-outer".into(), ..ToolContext::default() };
         agent.run(secret("user"), &ctx).await.unwrap();
         check_silent(&memory, "nested");
-        // The inner agent has a conversation of its own. Its run has no conversation id, or that of the outer run.
+        // The inner agent has a separate conversation. Its run has no conversation id, or the id of the outer run.
         let inner = memory.one("invoke_agent helper");
         assert_eq!(attribute(&inner, "gen_ai.agent.name").as_deref(), Some("helper"));
     }
 }
 
-/// Returns the names of the attributes that contain content, over all spans.
+/// Returns the names of all span attributes that contain `secret`, each with the name of its span.
 fn attributes_with(memory: &Memory, secret: &str) -> Vec<String> {
     let mut found = Vec::new();
     for span in memory.spans() {
@@ -243,7 +243,7 @@ async fn content_in_spans_has_conventional_attributes() {
                 [format!("chat {output}"), format!("invoke_agent {output}")],
                 "{way:?}"
             );
-            // It is a part of the next request too.
+            // The next request contains the response too.
             let before = [format!("chat {input}"), format!("chat {output}")];
             assert_eq!(at("thinking"), before);
             assert_eq!(at("before"), before);
@@ -254,7 +254,7 @@ async fn content_in_spans_has_conventional_attributes() {
             );
             assert!(at("tool-result").contains(&"execute_tool gen_ai.tool.call.result".to_owned()));
             assert!(!memory.all_measured().contains(SECRET));
-            // Each attribute is JSON.
+            // The value of each attribute must be JSON.
             for span in memory.spans() {
                 for name in [input, output, "gen_ai.system_instructions", "gen_ai.tool.definitions"]
                 {
@@ -284,7 +284,7 @@ async fn captured_content_includes_error_texts_but_not_in_metrics() {
     }
 }
 
-// Errors of strategies, guards and hooks are logged. The layer exports what is logged within spans.
+// Errors of strategies, guards and hooks are logged, and the layer exports everything that is logged within a span.
 #[tokio::test]
 async fn error_of_failing_hook_is_only_logged() {
     struct Failing;
@@ -304,8 +304,8 @@ async fn error_of_failing_hook_is_only_logged() {
     check_silent(&memory, "a hook that fails");
 }
 
-// Texts of errors are not redacted. They were once recorded beside redacted content, and on spans although only events
-// were enabled.
+// The redaction does not receive error texts. Regression test. These texts were recorded together with redacted
+// content. They were also recorded on spans although only events were enabled.
 #[tokio::test]
 async fn error_texts_are_recorded_only_with_unredacted_content() {
     let withheld = |hook: OtelHook| hook.with_redaction(|_, _| None);
@@ -340,10 +340,10 @@ async fn panicking_redaction_omits_piece_and_run_continues() {
     check_silent(&memory, "a redaction that panics");
 }
 
-/// An event, as its name and its fields as text.
+/// The name of an event, and the names and values of its fields.
 type Event = (String, Vec<(String, String)>);
 
-/// Collects the events of tracing.
+/// A layer that collects the events of `tracing`.
 #[derive(Clone, Default)]
 struct Events(Arc<Mutex<Vec<Event>>>);
 
@@ -367,7 +367,8 @@ impl<S: tracing::Subscriber> Layer<S> for Events {
     }
 }
 
-// The layer records events within spans. Content was once exported with the span, although only events were enabled.
+// The layer exports events together with their span. Regression test. Content was exported with the span, although only
+// events were enabled.
 #[tokio::test]
 async fn content_in_events_is_not_in_spans() {
     for conventions in MODES {

@@ -1,4 +1,4 @@
-//! The pipeline to the receiver, with hand-made spans and metrics.
+//! Tests of the export pipeline and the receiver in `support`, with spans and metrics that the tests create themselves.
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::MeterProvider as _;
@@ -88,7 +88,7 @@ fn rejection_by_receiver_is_reported_by_flush() {
     let telemetry = Telemetry::start();
     telemetry.receiver().answer(Answer::Status(500));
     tracing::info_span!("lost").in_scope(|| {});
-    // The batch is lost, and only the processor reports it.
+    // The batch is lost, and only the batch processor reports the loss.
     let refused = telemetry.flush();
     assert!(refused.is_err(), "{refused:?}");
     assert!(telemetry.receiver().requests() > 0);

@@ -1,4 +1,4 @@
-//! Durable runs. Replayed operations are not recorded again, neither in spans nor in metrics.
+//! Tests of durable runs. Replayed operations must not be recorded again, neither in spans nor in metrics.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -30,7 +30,7 @@ const RUN: &str = "invoke_agent scout";
 const CHAT: &str = "chat scripted-model";
 const TOOL: &str = "execute_tool look";
 
-/// A database in a temporary folder.
+/// A database in a temporary folder, which is deleted at the end.
 struct Database(TempDir);
 
 impl Database {
@@ -43,12 +43,12 @@ impl Database {
     }
 
     async fn runs(&self) -> SqliteRuns {
-        // Dropped writes may still be in progress, and disks may be slow.
+        // The writes of a dropped run may still be in progress, and a disk may be slow.
         let patient = SqliteOptions::new().busy_timeout(Duration::from_secs(600));
         SqliteRuns::open_with(self.path(), patient).await.unwrap()
     }
 
-    /// Waits until the journal has the results of this number of tool calls.
+    /// Waits until the journal contains the results of `calls` tool calls.
     async fn recorded(&self, calls: usize) {
         loop {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -65,7 +65,7 @@ impl Database {
     }
 }
 
-/// A model whose response depends on the conversation alone. It sends the reply of the turn.
+/// A model whose response depends only on the conversation. It returns the response for the conversation's turn.
 #[derive(Clone)]
 struct ByTurn(Vec<Reply>);
 
@@ -97,7 +97,7 @@ impl Provider for ByTurn {
     }
 }
 
-/// Opens and drives the run, like a process that starts.
+/// Opens the run and drives it, as a new process would after a crash of the previous process.
 async fn attempt(
     database: &Database,
     memory: &Memory,
@@ -110,7 +110,7 @@ async fn attempt(
     let context = loop {
         let (provider, tools) = (Arc::new(provider.clone()), Arc::new(tools.clone()));
         match database.runs().await.run("r").open(provider, tools).await {
-            // The previous attempt's last write was in progress when it was dropped.
+            // The last write of the previous attempt may still be in progress, so the run is still held.
             Err(JournalError::Held { .. }) => tokio::time::sleep(Duration::from_millis(2)).await,
             opened => break opened.unwrap(),
         }
@@ -170,7 +170,7 @@ async fn calls_over_two_attempts_are_recorded_once_per_execution() {
     let around = answer.instrument(info_span!("process"));
     assert_eq!(around.await.unwrap(), "done");
     memory.check_closed();
-    // The interrupted call ran again. The other calls and the first response are in the journal.
+    // The interrupted call ran again. The other calls and the first response were in the journal.
     assert_eq!(
         memory.tree(),
         format!("process\n  {RUN}\n    {TOOL}\n      work b\n      more b\n    {CHAT}\n")
@@ -186,7 +186,7 @@ async fn calls_over_two_attempts_are_recorded_once_per_execution() {
     let recorded = memory.all_measured();
     memory.clear();
 
-    // The run has ended, so nothing happens.
+    // The run has ended, so a further attempt does nothing.
     let answer = attempt(&database, &memory, conventions, vec![], &gate).await.unwrap();
     assert_eq!(answer, "done");
     memory.check_closed();
@@ -196,7 +196,8 @@ async fn calls_over_two_attempts_are_recorded_once_per_execution() {
     drop(recorded);
 }
 
-// Of several calls that began in the poll in which a resumed run began its span, once only the first was its child.
+// Regression test. If several calls began in the same poll as the span of a resumed run, only the first call was a
+// child of that span.
 #[tokio::test]
 async fn first_operations_of_resumed_run_are_its_children() {
     for conventions in MODES {
@@ -231,7 +232,7 @@ async fn first_operations_of_resumed_run_are_its_children() {
 
 #[tokio::test]
 async fn run_dropped_after_any_poll_records_no_call_twice() {
-    // Dropped while an operation is pending, or when it is ready.
+    // The run is dropped while an operation is pending, or after the operation was woken.
     for (polls, is_woken) in (0..).flat_map(|polls| [(polls, false), (polls, true)]) {
         let database = Database::new();
         let memory = Memory::new();
@@ -259,13 +260,13 @@ async fn run_dropped_after_any_poll_records_no_call_twice() {
             .await
         };
         memory.check_closed();
-        // A response that had arrived may be missing in the journal. Then the model is called again.
+        // A response may have arrived without being written to the journal. The model is then called again.
         let answer = attempt(&database, &memory, conventions, script(), &gate).await.unwrap();
         memory.check_closed();
         assert_eq!(answer, "done", "{polls}");
         let chats = memory.named(CHAT);
         let is_fine = |chat: &&SpanData| attribute(chat, "error.type").is_none();
-        // At most one call was interrupted. It was repeated, or its response was in the journal already.
+        // At most one call was interrupted. Either the call was repeated, or its response was in the journal already.
         let fine = chats.iter().filter(is_fine).count();
         assert!((3..=4).contains(&chats.len()), "{polls}: {}", memory.tree());
         assert!(fine == 3 || (fine == 2 && chats.len() == 3), "{polls}: {}", memory.tree());
@@ -273,7 +274,7 @@ async fn run_dropped_after_any_poll_records_no_call_twice() {
         let tools = memory.named(TOOL).len() as u64;
         assert!(tools >= 3, "{polls}: {}", memory.tree());
         assert_eq!(measured(&memory, "execute_tool"), tools);
-        // One span for each execution, and one for each time that a call was abandoned before it ran.
+        // There is one span for each execution, and one for each call that was abandoned before it ran.
         let spans = memory.spans();
         for tool in memory.named(TOOL) {
             let id = tool.span_context.span_id();
@@ -327,7 +328,7 @@ async fn parallel_calls_of_durable_run_have_separate_spans() {
             let text = below[0].name.split(' ').next_back().unwrap();
             assert!(below[1].name.ends_with(text));
             let lasted = tool.end_time.duration_since(tool.start_time).unwrap();
-            // The span ends with the call's last work, and not with the batch.
+            // The span ends when the call's work ends, and not when the whole batch ends.
             let more = below.iter().find(|span| span.name.starts_with("more")).unwrap();
             assert!(more.end_time <= tool.end_time);
             durations.push((attribute(&tool, "gen_ai.tool.call.id").unwrap(), lasted));
@@ -396,7 +397,7 @@ async fn continue_as_new_is_no_failure() {
     assert_eq!(memory.named(TOOL).len(), 2);
 }
 
-/// A run whose code was changed fails, and is recorded although all its work is in the journal.
+/// A run fails if its code was changed. The failure must be recorded although all work of the run is in the journal.
 #[tokio::test]
 async fn nondeterministic_replay_is_recorded() {
     let database = Database::new();

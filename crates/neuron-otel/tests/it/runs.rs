@@ -1,4 +1,4 @@
-//! Runs and their exported spans.
+//! Tests of the exported spans of runs.
 
 use neuron_otel::{ContentCapture, SemanticConventions};
 use neuron_testing::{Reply, ScriptedProvider};
@@ -37,7 +37,7 @@ async fn run_is_parent_of_its_calls() {
     assert_eq!(*tools.1, 2);
 }
 
-/// Langfuse and Phoenix show these attributes of the root span as the input and output of a trace.
+/// Langfuse and Phoenix show these attributes of the root span as the input and the output of a trace.
 #[tokio::test]
 async fn root_span_has_the_input_and_output_of_the_run() {
     for conventions in MODES {
@@ -73,7 +73,7 @@ async fn root_span_has_the_input_and_output_of_the_run() {
         };
         assert_eq!(input(0), json!([said("user", "What is it like?")]));
         assert_eq!(output(0), answer("Blue."));
-        // The conversation so far has the question, the call, its result and the response.
+        // The conversation in the second request contains the question, the call, its result and the response.
         let second = input(1);
         assert_eq!(second.as_array().unwrap().len(), 5, "{second}");
         assert_eq!(second[3], said("assistant", "Blue."));

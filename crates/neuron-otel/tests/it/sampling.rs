@@ -1,4 +1,4 @@
-//! Unsampled traces, and applications without tracing.
+//! Tests of unsampled traces, and of applications without `tracing` or without an OpenTelemetry layer.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -26,7 +26,7 @@ use crate::support::tools::Act;
 
 const RUN: &str = "invoke_agent scout";
 
-/// A tool that stores the trace context in which it runs.
+/// A tool that stores the trace context that is current during its call.
 #[derive(Clone, Default)]
 struct Traced(Arc<Mutex<Vec<Option<TraceContext>>>>);
 
@@ -52,7 +52,7 @@ impl ToolDyn for Traced {
     }
 }
 
-/// Runs an agent with a tool call, and returns the trace context of the tool.
+/// Runs an agent with a tool call, and returns the trace context that was current in the tool.
 async fn traced(hook: OtelHook) -> Option<TraceContext> {
     let tool = Traced::default();
     let mut tools = ToolRegistry::new();
@@ -65,7 +65,7 @@ async fn traced(hook: OtelHook) -> Option<TraceContext> {
     traces.remove(0)
 }
 
-/// Checks all measurements of a run with a tool call.
+/// Checks that all metrics of a run with a tool call were recorded.
 #[track_caller]
 fn check_all_measured(memory: &Memory) {
     let durations = memory.measured("gen_ai.client.operation.duration");
@@ -103,7 +103,7 @@ async fn unsampled_parent_has_no_children_unless_enabled() {
         let hook = hook(&memory);
         let hook = if unsampled { hook.with_unsampled_spans() } else { hook };
         traced(hook).await;
-        // The root asks the sampler, and its children follow.
+        // The sampler is called for the root span, and its children follow the decision.
         let expected: &[&str] = match unsampled {
             true => &["invoke_agent", "chat", "execute_tool", "chat"],
             false => &["invoke_agent"],
@@ -178,7 +178,7 @@ async fn run_without_subscriber_is_measured() {
         assert!(traced(hook(&memory).with_conventions(conventions)).await.is_none());
     }
     assert_eq!(memory.tree(), "");
-    // Two versions of the conventions have these metrics.
+    // Version 1.41 and the book's conventions both have this metric.
     let durations = memory.measured("gen_ai.client.operation.duration");
     assert_eq!(durations.values().sum::<u64>(), 2 * 4, "{durations:?}");
     assert_eq!(memory.measured("gen_ai.execute_tool.duration").values().sum::<u64>(), 1);
@@ -198,10 +198,10 @@ async fn hook_without_metrics_exports_only_spans() {
     }
 }
 
-/// A logged span, with its id, its name and its fields.
+/// The id, the name and the fields of a logged span.
 type Logged = (u64, &'static str, Vec<(String, String)>);
 
-/// A layer that logs spans and does not export them.
+/// A layer that collects spans as a log does, and does not export them.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<Logged>>>);
 
@@ -264,7 +264,7 @@ async fn log_layer_receives_spans_with_all_attributes() {
     let field = |span, name| log.field(span, name);
     assert_eq!(field("invoke_agent", "otel.name").as_deref(), Some(RUN));
     assert_eq!(field("chat", "gen_ai.request.model").as_deref(), Some("scripted-model"));
-    // Lists are JSON, because fields of tracing cannot be lists.
+    // Lists are recorded as JSON, because a field of `tracing` cannot be a list.
     assert_eq!(
         field("chat", "gen_ai.response.finish_reasons").as_deref(),
         Some(r#"["tool_call"]"#)
@@ -297,7 +297,7 @@ async fn wrapped_provider_has_no_span_below_unsampled_span() {
     assert_eq!(durations.values().sum::<u64>(), 1);
 }
 
-/// A sampler that samples only traces that begin with a run of neuron-otel.
+/// A sampler that samples only traces whose root is a run of neuron-otel.
 #[derive(Debug, Clone)]
 struct Ours;
 
@@ -327,8 +327,8 @@ impl ShouldSample for Ours {
     }
 }
 
-// Without an enclosing span, each hook has a trace of its own. The sampling decision of one hook once affected the
-// other hook's calls.
+// Without an enclosing span, each hook has a separate trace. Regression test. The sampling decision of one hook
+// affected the calls of the other hook.
 #[tokio::test]
 async fn sampling_of_another_hooks_trace_has_no_effect() {
     for is_first in [true, false] {

@@ -1,4 +1,4 @@
-//! Content leaves the process only if it is enabled. Searches every received byte.
+//! Tests that check that content is exported only if it is enabled. They search every byte that the receiver got.
 
 use neuron_otel::ContentCapture;
 use neuron_testing::Reply;
@@ -12,14 +12,14 @@ use crate::support::look::Behavior;
 use crate::support::setup::{Case, Setup, cases, context};
 use crate::support::telemetry::Exported;
 
-/// Texts of the user, the model and the tool.
+/// Words in the texts of the user, the model and the tool.
 const SECRETS: [&str; 4] = ["quokka", "wombat", "numbat", "bilby"];
 
 fn replies() -> [Reply; 2] {
     let call = ContentBlock::ToolUse {
         id: "call_1".to_owned(),
         name: "look".to_owned(),
-        // The tool returns its arguments.
+        // The result of the tool contains its arguments.
         input: json!({"at": "wombat"}),
     };
     let first = Reply::message(vec![ContentBlock::Text("a numbat".to_owned()), call]);
@@ -31,7 +31,7 @@ async fn run(setup: &Setup, hook: neuron_otel::OtelHook) {
     agent.run("Where is the quokka?", &context()).await.unwrap();
 }
 
-/// Returns the words that are found in the received data.
+/// Returns the elements of `words` that the received data contains.
 fn found<'a>(exported: &Exported, words: &[&'a str]) -> Vec<&'a str> {
     let mut bytes = Vec::new();
     for span in &exported.spans {

@@ -1,4 +1,5 @@
-//! Several hooks on one agent. Each records everything, and none takes spans of another.
+//! Tests of several hooks on one agent. Each hook must record all operations, and the spans of different hooks must not
+//! be mixed.
 
 use neuron_otel::SemanticConventions;
 use neuron_runtime::TracingHook;
@@ -12,14 +13,14 @@ use crate::support::memory::{Memory, attribute, parent_of};
 
 const RUN: &str = "invoke_agent scout";
 
-/// Returns the tree of the spans of one hook, as names with parents.
+/// Returns the spans of one hook, each as its name and the name of its parent.
 fn edges(spans: &[SpanData], is_ours: impl Fn(&SpanData) -> bool) -> Vec<(&str, &str)> {
     let mut ours: Vec<&SpanData> = spans.iter().filter(|span| is_ours(span)).collect();
     ours.sort_by_key(|span| span.start_time);
     ours.iter().map(|span| (span.name.as_ref(), parent_of(span, spans))).collect()
 }
 
-// With two hooks of the same kind, the calls of the first hook were once children of the second hook's run.
+// Regression test. With two hooks of the same type, the first hook's calls were children of the second hook's run.
 #[tokio::test]
 async fn two_hooks_on_one_agent_have_complete_trees() {
     use SemanticConventions::{Book, V1_41};
@@ -59,7 +60,7 @@ async fn two_hooks_on_one_agent_have_complete_trees() {
                 |span: &&SpanData| attribute(span, "gen_ai.response.time_to_first_chunk").is_some();
             let chunks = spans.iter().filter(has_chunk).count();
             assert_eq!(chunks, if way == Way::Stream { 4 } else { 0 }, "{order:?}");
-            // Each call is a child of the run of its own hook.
+            // Each call must be a child of its own hook's run.
             for span in &spans {
                 let Some(parent) = spans
                     .iter()
@@ -95,7 +96,7 @@ async fn tracing_hook_in_either_order_keeps_spans_below_run() {
             assert_eq!(memory.named("neuron.tool.call").len(), 2);
             assert_eq!(memory.named("chat scripted-model").len(), 2);
             assert_eq!(memory.named("execute_tool look").len(), 2);
-            // Spans of the other hook are in between, and do not replace them.
+            // Spans of the other hook may be in between, but must not replace the spans of this hook.
             let is_ours = |span: &SpanData| {
                 ["invoke_agent", "chat", "execute_tool"]
                     .iter()

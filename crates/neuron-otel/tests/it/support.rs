@@ -1,7 +1,7 @@
-//! Shared parts of the tests.
+//! Shared code of the tests.
 //!
-//! These are agents with tools, spans in memory, a receiver of OTLP with an application's pipeline, spans as trees, and
-//! a checker against OpenTelemetry's definitions.
+//! It consists of agents with tools, an exporter to memory, a receiver of OTLP, an application's export pipeline, trees
+//! of spans, and a checker against OpenTelemetry's definitions.
 
 pub(crate) mod agents;
 pub(crate) mod checks;

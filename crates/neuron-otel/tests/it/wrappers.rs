@@ -1,4 +1,4 @@
-//! Providers and embedding providers with telemetry of their own.
+//! Tests of [`OtelProvider`](neuron_otel::OtelProvider) and [`OtelEmbeddings`](neuron_otel::OtelEmbeddings).
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -40,14 +40,14 @@ fn first_chunks(memory: &Memory) -> u64 {
     memory.measured("gen_ai.client.operation.time_to_first_chunk").values().sum()
 }
 
-/// Reads a stream to its end.
+/// Reads a stream to its end, and returns its events.
 async fn events(provider: &impl Provider) -> Result<Vec<StreamEvent>, ProviderError> {
     let mut stream = provider.complete_stream(request()).await?.receiver;
     let mut events = Vec::new();
     while let Some(event) = stream.recv().await {
         events.push(event);
     }
-    // The stream stays at its end.
+    // A stream that has ended returns no further events.
     assert!(stream.recv().await.is_none());
     Ok(events)
 }
@@ -149,7 +149,7 @@ async fn errors_before_and_within_stream_are_recorded() {
     for span in &spans[4..] {
         check_failed(span, "StreamError");
     }
-    // An error is not a chunk of a response.
+    // An error is not a chunk of a response, so a stream that begins with an error has no time to the first chunk.
     let has_chunk: Vec<bool> = spans
         .iter()
         .map(|span| attribute(span, "gen_ai.response.time_to_first_chunk").is_some())
@@ -251,7 +251,8 @@ async fn wrapped_provider_of_loop_is_recorded_by_both_hooks() {
     assert_eq!(memory.tree(), format!("invoke_agent scout\n  {CHAT}\n    {CHAT}\n"));
 }
 
-// With the book's names, the summary's call was once a child of the turn, beside the compaction that it belongs to.
+// Regression test. With the book's names, the model call of a summary was a child of the turn instead of the
+// compaction.
 #[tokio::test]
 async fn summary_call_is_child_of_compaction() {
     for conventions in MODES {
@@ -301,7 +302,7 @@ async fn summary_call_is_child_of_compaction() {
     }
 }
 
-/// An embedding provider that is controlled by the first text.
+/// An embedding provider whose behaviour depends on the first text of the request.
 struct Embeds;
 
 impl EmbeddingProvider for Embeds {
@@ -394,7 +395,7 @@ async fn wrappers_expose_the_wrapped_provider() {
     assert_eq!(provider.into_inner().calls(), 1);
 }
 
-/// A model that runs an agent to respond.
+/// A provider that runs an agent to create its response.
 struct Delegates(OtelHook);
 
 impl Provider for Delegates {

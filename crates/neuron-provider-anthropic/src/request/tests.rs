@@ -1,4 +1,4 @@
-//! Every mapping of a request, and the stability of its bytes as a conversation grows.
+//! Tests that check how each part of a request is serialised, and that a growing conversation keeps its byte prefix.
 
 use neuron_testing::anthropic::check_request;
 use neuron_types::{
@@ -17,7 +17,7 @@ fn json_of(request: RequestRef<'_>) -> Value {
     serde_json::from_slice(&write(request, DEFAULTS, false).unwrap()).unwrap()
 }
 
-/// Checks a body, without the fields that every body has.
+/// Checks the serialised body of a request. `expected` omits the fields that every body has.
 #[track_caller]
 fn check(request: RequestRef<'_>, expected: Value) {
     let mut json = json_of(request);
@@ -32,7 +32,7 @@ fn check(request: RequestRef<'_>, expected: Value) {
     assert_eq!(json, expected);
 }
 
-/// Checks the conversion of a message with this role and these blocks.
+/// Checks how a message with this role and these blocks is serialised.
 #[track_caller]
 fn check_blocks(role: Role, content: Vec<ContentBlock>, expected: Value) {
     let message = Message { role, content };
@@ -165,8 +165,8 @@ fn tool_results_are_mapped() {
     );
 }
 
-/// MCP servers return any type of resource. Audio, archives and images of unusual types were once lost, or made every
-/// later request of a conversation fail.
+/// An MCP server may return any type of resource. Regression test. Audio, archives and images of unusual types were
+/// lost, or made every later request of a conversation fail.
 #[test]
 fn tool_results_with_audio_and_resources_are_mapped() {
     let check = |content, is_error, expected: Value| {
@@ -222,8 +222,8 @@ fn tool_results_with_audio_and_resources_are_mapped() {
     );
 }
 
-/// The API rejects failed results without content or with images. Such a result once made every later request of a
-/// conversation fail.
+/// The API rejects the result of a failed call if it has no content or contains an image. Regression test. Such a
+/// result made every later request of a conversation fail.
 #[test]
 fn failed_tool_result_has_text_and_no_image() {
     let bare = json!([{
@@ -321,8 +321,8 @@ fn raw_blocks_are_unchanged_and_foreign_blocks_portable() {
     );
 }
 
-/// The SDK has the field only in responses (`CitationCharLocation` and `CitationCharLocationParam` of Anthropic's
-/// Python SDK 2.12.0).
+/// The API accepts `file_id` only in responses. Source: `CitationCharLocation` and `CitationCharLocationParam` of
+/// Anthropic's Python SDK 2.12.0.
 #[test]
 fn file_ids_of_citations_are_not_sent_back() {
     let citation = |file: Value| {
@@ -337,12 +337,12 @@ fn file_ids_of_citations_are_not_sent_back() {
         let block = crate::response::block(cited);
         check_blocks(Role::Assistant, vec![block], expected);
     }
-    // The `citations` of a document are settings and not a list.
+    // The `citations` of a document are a settings object and not a list.
     let document = json!({"type": "document", "source": {"type": "file", "file_id": "f"}, "citations": {"enabled": true}});
     check_blocks(Role::User, vec![raw("anthropic", document.clone(), None)], json!([document]));
 }
 
-/// The API accepts only an object, and no blank text.
+/// The API rejects arguments that are not an object, and rejects a blank text.
 #[test]
 fn raw_blocks_that_the_api_rejects_are_repaired() {
     let caller = json!({"type": "direct"});
@@ -367,8 +367,8 @@ fn raw_blocks_that_the_api_rejects_are_repaired() {
     check_blocks(Role::Assistant, blocks, json!([{"type": "text", "text": "a"}]));
 }
 
-/// The API once rejected conversations that began with another vendor's model. The ids of the calls had invalid
-/// characters, or a server had restarted numbering in every response.
+/// Regression test. The API rejected conversations that began with another vendor's model. The ids of the calls
+/// contained invalid characters, or the other server had restarted its numbering in every response.
 #[test]
 fn ids_of_other_vendors_are_replaced_with_valid_ids() {
     let asked = |blocks: Vec<ContentBlock>| Message { role: Role::Assistant, content: blocks };
@@ -421,7 +421,7 @@ fn ids_of_other_vendors_are_replaced_with_valid_ids() {
     assert_eq!(check_request(&json, &[]), Ok(()));
 }
 
-/// The images were once sent as URLs, which the API would have to fetch.
+/// Regression test. The images were sent as URLs, and the API tries to download every URL.
 #[test]
 fn images_in_data_urls_are_sent_as_base64() {
     let image = |url: &str| ContentBlock::Image { source: ImageSource::Url { url: url.into() } };
@@ -443,7 +443,7 @@ fn images_in_data_urls_are_sent_as_base64() {
     );
 }
 
-/// Models write blank texts before a tool call, and the API rejects them in the next request.
+/// Models write blank texts before a tool call, and the API rejects these texts in the next request.
 #[test]
 fn blank_texts_and_empty_messages_are_omitted() {
     check_blocks(
@@ -571,7 +571,7 @@ fn tool_choices_are_mapped() {
     }
 }
 
-/// The choice was once sent whenever `extra` was set, but the API rejects it without tools.
+/// Regression test. The tool choice was sent whenever `extra` was set, but the API rejects a tool choice without tools.
 #[test]
 fn tool_choice_is_sent_if_extra_has_tools() {
     let choice = |extra: Value| {
@@ -763,7 +763,7 @@ fn requested_breakpoint_is_sent_below_the_maximum() {
     }
 }
 
-/// An empty list was once sent without a beta header, and rejected.
+/// Regression test. An empty list of edits was sent without the beta header, and the API rejected it.
 #[test]
 fn context_management_without_edits_is_not_sent() {
     let request = CompletionRequest {
@@ -774,8 +774,8 @@ fn context_management_without_edits_is_not_sent() {
     assert!(betas(request.view()).is_empty());
 }
 
-/// The API accepts the block only with the beta header. A compacted conversation once could not continue without a
-/// request for further compaction.
+/// The API accepts a compaction block only with the beta header. Regression test. A compacted conversation could not
+/// continue unless the request asked for a further compaction.
 #[test]
 fn summary_in_conversation_adds_its_beta() {
     let summary = ContentBlock::Compaction { content: "so far".into() };
@@ -869,13 +869,13 @@ fn body_with_every_field_is_accepted() {
     assert_eq!(check_request(&json_of(request.view()), &betas(request.view())), Ok(()));
 }
 
-/// A turn of a conversation.
+/// The generated parts of one turn of a conversation.
 ///
-/// Contains the user's blocks, the kinds of arguments and results of the calls, the model's blocks, and a flag for a
-/// following system message.
+/// These are the user's blocks, the model's calls, the model's other blocks, and a flag for a following system message.
+/// A call consists of the numbers of its arguments and its result.
 type Turn = (Vec<ContentBlock>, Vec<(u8, u8)>, Vec<ContentBlock>, bool);
 
-/// A turn that may follow any other turn.
+/// Generates a turn that may follow any other turn.
 fn turn() -> impl Strategy<Value = Turn> {
     let user = prop_oneof![
         "[a-zé🦀\"\\\\ \n]{0,8}".prop_map(ContentBlock::Text),
@@ -902,7 +902,7 @@ fn turn() -> impl Strategy<Value = Turn> {
     )
 }
 
-/// A conversation that the API accepts, and the positions where it may be cut.
+/// Generates a conversation that the API accepts, and the positions at which it may be cut.
 fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
     prop::collection::vec(turn(), 0..6).prop_map(|turns| {
         let mut messages = vec![Message::user("hi")];
@@ -912,7 +912,7 @@ fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
             ends.push(messages.len());
             let (mut asked, mut answered) = (model, Vec::new());
             for (position, (input, outcome)) in calls.into_iter().enumerate() {
-                // Some servers restart numbering in every response, and use any characters.
+                // Some servers restart their numbering in every response, and use any characters in ids.
                 let id = match (index % 3, position) {
                     (0, _) => format!("call_{index}_{position}"),
                     (1, _) => format!("look:{position}"),
@@ -954,7 +954,7 @@ fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
 }
 
 proptest! {
-    /// Prompt caches require it.
+    /// Prompt caches require that a longer conversation begins with the same bytes.
     #[test]
     fn longer_conversation_begins_with_bytes_of_shorter_one(
         (messages, ends) in history(),

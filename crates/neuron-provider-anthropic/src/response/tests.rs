@@ -1,4 +1,4 @@
-//! Every mapping of a whole response, and invalid bodies.
+//! Tests that parse responses that are not streamed, with every field, and invalid bodies.
 
 use neuron_testing::anthropic::{json_body, stop_reason_to_wire};
 use serde_json::json;
@@ -9,7 +9,7 @@ fn read(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
     super::read(body, &Secret::new("sk-secret"))
 }
 
-/// Parses a response without its metadata, which has tests of its own.
+/// Parses a response and removes its metadata, which other tests check.
 fn plain(body: &[u8]) -> CompletionResponse {
     let mut response = read(body).unwrap();
     response.message.content.retain(|block| !block.is_mark());
@@ -21,7 +21,7 @@ fn check_block(json: Value, expected: ContentBlock) {
     assert_eq!(block(json), expected);
 }
 
-/// Checks a block that is kept unchanged.
+/// Checks that the JSON of a block is kept unchanged in a raw block with this portable block.
 #[track_caller]
 fn check_raw(json: Value, portable: Option<ContentBlock>) {
     check_block(json.clone(), raw(json, portable));
@@ -67,7 +67,7 @@ fn known_blocks_are_parsed() {
         (json!({"b": 1, "a": 2}), json!({"b": 1, "a": 2})),
         (json!({}), json!({})),
         (json!([1]), json!([1])),
-        // Compatible servers send a text.
+        // Compatible servers send the arguments as a text.
         (json!("{\"a\":1}"), json!({"a": 1})),
         (json!(""), json!({})),
         (json!(null), json!({})),
@@ -77,7 +77,7 @@ fn known_blocks_are_parsed() {
     }
 }
 
-/// The call once became a raw block without a result, and the conversation could not continue.
+/// Regression test. The call became a raw block and had no result, so the conversation could not continue.
 #[test]
 fn call_without_arguments_is_parsed() {
     check_block(json!({"type": "tool_use", "id": "c1", "name": "look"}), call(json!({})));
@@ -99,7 +99,7 @@ fn blocks_with_unknown_fields_are_kept_with_portable_block() {
         json!({"type": "thinking", "thinking": "", "signature": "s", "new": 0}),
         Some(thinking("", "s")),
     );
-    // An empty list means that no tool changed.
+    // An empty list in an unknown field also makes the block raw.
     check_raw(
         json!({"type": "compaction", "content": "so far", "tool_changes": []}),
         Some(ContentBlock::Compaction { content: "so far".into() }),
@@ -223,7 +223,8 @@ fn every_stop_reason_is_mapped() {
     assert_eq!(stop_reason(None, &calls(with_more)), StopReason::ToolUse);
 }
 
-/// All counts in the API's reference. A stream sends some of them at its beginning, and all but two again at its end.
+/// The usage contains all counts of the API's reference. A stream sends some of them at its beginning, and all but two
+/// of them at its end.
 #[test]
 fn streamed_usage_equals_whole_usage() {
     let pass = json!({
@@ -312,7 +313,7 @@ fn missing_and_repeated_call_ids_are_replaced() {
     assert_eq!(answer.message.tool_uses().next().unwrap().id, "toolu_0");
 }
 
-/// The rule is at
+/// Anthropic documents the omitted blocks in
 /// <https://platform.claude.com/docs/en/build-with-claude/refusals-and-fallback#continuing-the-conversation>.
 #[test]
 fn open_blocks_of_declining_model_are_omitted() {
@@ -381,8 +382,8 @@ fn body_that_is_not_a_message_is_shown() {
     assert!(read(&[0xff, 0xfe, 0x00]).is_err());
 }
 
-/// Proxies pass on errors without their status. Such an error was once reported as an invalid response, which is
-/// neither retried nor explained.
+/// Some proxies forward an error with a successful status. Regression test. Such an error was reported as an invalid
+/// response, which is not retried and does not show the reason.
 #[test]
 fn error_in_place_of_message_keeps_its_class() {
     for (json, kind, text) in [
@@ -403,7 +404,7 @@ fn error_in_place_of_message_keeps_its_class() {
     }
 }
 
-/// Errors show the beginning of the body, which once exposed a key that the server echoed.
+/// An error quotes the beginning of the body. Regression test. This exposed a key that the server had echoed.
 #[test]
 fn invalid_body_error_does_not_show_the_key() {
     for body in [

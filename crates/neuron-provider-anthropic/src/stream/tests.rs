@@ -1,4 +1,4 @@
-//! Streams without HTTP, with every event, every split and every truncation.
+//! Tests that decode streams without HTTP, with every event, and split and truncated at every byte.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -24,7 +24,7 @@ fn event_stream(
     AnswerStream::from_bytes(stream::iter(pieces), MessageDecoder::default(), secret)
 }
 
-/// Decodes a stream to its end. All chunks are available at once.
+/// Decodes a stream to its end, and returns its events. All chunks are available immediately.
 fn read(pieces: Vec<Piece>) -> Vec<StreamEvent> {
     let events = event_stream(pieces).collect::<Vec<_>>();
     events.now_or_never().expect("nothing to wait for")
@@ -40,7 +40,7 @@ fn shown(events: &[StreamEvent]) -> Vec<String> {
     shown.collect()
 }
 
-/// Serialises events.
+/// Serialises `events` as server-sent events.
 fn sse(events: &[Value]) -> Vec<u8> {
     let lines = events.iter().map(|event| format!("data: {event}\n\n"));
     lines.collect::<String>().into_bytes()
@@ -77,7 +77,7 @@ fn end(stop_reason: &str) -> [Value; 2] {
     ]
 }
 
-/// A response with these events between its beginning and its end.
+/// Returns the bytes of a stream that has the events `middle` between its first and its last events.
 fn answer(middle: impl IntoIterator<Item = Value>) -> Vec<u8> {
     let events: Vec<_> = [begin()].into_iter().chain(middle).chain(end("end_turn")).collect();
     sse(&events)
@@ -95,7 +95,7 @@ fn raw(json: Value, portable: Option<ContentBlock>) -> ContentBlock {
     ContentBlock::Raw { provider: "anthropic".into(), json, portable: portable.map(Box::new) }
 }
 
-/// Returns the complete response. Checks that it is the last event.
+/// Returns the complete response of a stream. Checks that the response is the last event.
 #[track_caller]
 fn response_of(events: &[StreamEvent]) -> &CompletionResponse {
     let [
@@ -111,7 +111,7 @@ fn response_of(events: &[StreamEvent]) -> &CompletionResponse {
     response
 }
 
-/// Checks the blocks and the deltas of these events.
+/// Checks the deltas and the blocks of a stream that has the events `middle` between its first and its last events.
 #[track_caller]
 fn check(middle: impl IntoIterator<Item = Value>, deltas: &[&str], content: &[ContentBlock]) {
     let events = read_bytes(&answer(middle));
@@ -133,7 +133,7 @@ fn short(event: &StreamEvent) -> String {
     }
 }
 
-/// Checks that a stream ends with one error and without a response. Returns the error's text.
+/// Checks that a stream ends with an error of this kind and without a response. Returns the error's text.
 #[track_caller]
 fn check_error(events: &[StreamEvent], kind: &str) -> String {
     let Some((StreamEvent::Error(error), before)) = events.split_last() else {
@@ -153,7 +153,7 @@ fn check_error(events: &[StreamEvent], kind: &str) -> String {
     error.to_string()
 }
 
-/// A response with every feature of the API.
+/// Returns a response that uses every feature of the API.
 fn rich() -> CompletionResponse {
     let pass = |kind: &str, input_tokens, output_tokens, cache_read_tokens| UsageIteration {
         kind: kind.into(),
@@ -200,7 +200,7 @@ fn rich() -> CompletionResponse {
     }
 }
 
-/// A response without its metadata, which has tests of its own.
+/// Returns the response without its metadata, which other tests check.
 fn plain(response: &CompletionResponse) -> CompletionResponse {
     let mut response = response.clone();
     response.message.content.retain(|block| !block.is_mark());
@@ -260,7 +260,7 @@ fn every_serialisation_and_split_gives_equal_events() {
     }
 }
 
-/// Returns the position after the event with the stop reason.
+/// Returns the byte position after the event with the stop reason.
 fn end_of_message_delta(bytes: &[u8]) -> usize {
     let text = std::str::from_utf8(bytes).unwrap();
     let stop_reason = text.rfind("\"stop_reason\":").unwrap();
@@ -282,7 +282,7 @@ fn stream_truncated_before_stop_reason_is_one_error() {
     }
 }
 
-/// Some servers and proxies close the connection without the empty line that ends the last event.
+/// Some servers and proxies close the connection without the blank line that ends the last event.
 #[test]
 fn stream_with_stop_reason_is_complete_without_message_stop() {
     let bytes = Bytes::from(sse_bytes(&rich(), 10, &Wire::default()));
@@ -363,7 +363,7 @@ fn error_event_keeps_class_and_request_id() {
     assert_eq!(text, "stream error: the server reports an error");
 }
 
-/// Only some classes of errors were once redacted.
+/// Regression test. The key was removed only from some classes of errors.
 #[test]
 fn errors_do_not_show_the_key() {
     for kind in [
@@ -381,7 +381,7 @@ fn errors_do_not_show_the_key() {
         assert!(!format!("{events:?}").contains("secret"), "{events:?}");
         assert!(format!("{events:?}").contains("[redacted]"), "{events:?}");
     }
-    // A key that is cut before redaction would not be found.
+    // The text of an error is cut at a maximum length. A key that is cut before the redaction would not be found.
     for padding in 0..250 {
         let data = format!("data: {{{}sk-secret\n\n", "x".repeat(padding));
         let events = read_bytes(data.as_bytes());
@@ -506,7 +506,7 @@ fn arguments_are_parsed_from_every_format() {
     );
 }
 
-/// The call was once kept as a raw block and never ran.
+/// Regression test. The call was kept as a raw block and never ran.
 #[test]
 fn missing_and_unsplit_arguments_are_accepted() {
     let block = json!({"type": "tool_use", "id": "c1", "name": "look"});
@@ -521,7 +521,7 @@ fn missing_and_unsplit_arguments_are_accepted() {
         &["start c1 look", "input c1 {\"a\":1}", "end c1", "call c1 look {\"a\":1}"],
         &[call("c1", json!({"a": 1}))],
     );
-    // Deltas take precedence, unless they are empty.
+    // Arguments in deltas take precedence over arguments in the first event, unless the deltas are empty.
     check(
         [start(0, block.clone()), input_delta(0, "{\"a\":2}"), stop(0)],
         &["start c1 look", "input c1 {\"a\":2}", "end c1", "call c1 look {\"a\":2}"],
@@ -626,7 +626,7 @@ fn interleaved_blocks_are_matched_by_index() {
     );
 }
 
-/// The later block once replaced the earlier one, whose text was lost.
+/// Regression test. The later block replaced the earlier block, whose text was lost.
 #[test]
 fn reused_index_keeps_both_blocks() {
     let block = |index| start(index, json!({"type": "text", "text": ""}));
@@ -648,7 +648,7 @@ fn reused_index_keeps_both_blocks() {
     );
 }
 
-/// The text was once dropped silently, and the response reported as complete.
+/// Regression test. The text of the delta was dropped silently, and the response was reported as complete.
 #[test]
 fn delta_for_unopened_block_is_an_error() {
     let block = || start(0, json!({"type": "text", "text": ""}));
@@ -742,10 +742,13 @@ fn response_end_collects_the_response() {
 fn message_stop_without_message_start_is_an_error() {
     let events = read_bytes(&sse(&[json!({"type": "message_stop"})]));
     let [StreamEvent::Error(error)] = &events[..] else { panic!("{events:?}") };
-    assert_eq!(error.to_string(), "stream error: the stream ends an answer that it did not begin");
+    assert_eq!(
+        error.to_string(),
+        "stream error: the stream ended a message without a `message_start` event"
+    );
 }
 
-/// LiteLLM and vLLM omit unknown fields.
+/// LiteLLM and vLLM omit fields whose values they do not know.
 #[test]
 fn message_start_without_optional_fields_is_accepted() {
     for message in [
@@ -805,8 +808,8 @@ fn missing_and_repeated_call_ids_are_replaced() {
     );
 }
 
-/// The block and the entries of `usage.iterations`, as in
-/// <https://platform.claude.com/docs/en/build-with-claude/refusals-and-fallback> and in Anthropic's Python SDK 2.12.0.
+/// Returns a `fallback` block. The block and the entries of `usage.iterations` have the format of Anthropic's Python
+/// SDK 2.12.0, documented in <https://platform.claude.com/docs/en/build-with-claude/refusals-and-fallback>.
 fn fallback() -> Value {
     json!({
         "type": "fallback",
@@ -816,7 +819,7 @@ fn fallback() -> Value {
     })
 }
 
-/// After a fallback within the stream, `message_start` still has the model that declined.
+/// If the fallback happens during the stream, `message_start` has named the model that declined.
 #[test]
 fn response_after_fallback_names_the_second_model() {
     let served = json!([
@@ -839,7 +842,7 @@ fn response_after_fallback_names_the_second_model() {
     }
 }
 
-/// The calls must not run, and the API rejects them in the next request.
+/// The calls of a model that declined must not run, and the API rejects them in the next request.
 #[test]
 fn calls_abandoned_by_fallback_are_omitted() {
     let thought = json!({"type": "thinking", "thinking": "hm", "signature": "sig"});

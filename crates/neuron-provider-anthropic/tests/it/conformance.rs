@@ -1,4 +1,4 @@
-//! The conformance suite of providers.
+//! Tests that run the conformance suite of providers.
 
 use neuron_conformance::provider::{Capabilities, ProviderHarness, Timeouts};
 use neuron_provider_anthropic::Anthropic;
@@ -33,9 +33,10 @@ impl ProviderHarness for Harness {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             request_id_header: Some("request-id"),
-            // `message_stop` follows the stop reason and has no content.
+            // One frame, `message_stop`, follows the stop reason and may be missing, because it has no content.
             optional_frames: 1,
-            // The API sends `refusal` for a content filter, and has no error for a model that is loading.
+            // The API sends the stop reason `refusal` for a content filter. It has no error for a model that is
+            // loading.
             ..Capabilities::default()
                 .without_stop_reasons(&[StopReason::ContentFilter])
                 .without_errors(&["ModelLoading"])

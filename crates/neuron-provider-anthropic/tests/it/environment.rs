@@ -1,4 +1,4 @@
-//! The environment variable with the API key.
+//! A test of the environment variable with the API key. It runs in a child process, which has its own environment.
 
 use neuron_conformance::child_process::run_with_environment;
 use neuron_provider_anthropic::Anthropic;

@@ -1,4 +1,4 @@
-//! The texts of the API's errors.
+//! Tests that check the classes and texts of errors over HTTP.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn error(error: ProviderError) -> ServerReply {
     Reply::error(error).into()
 }
 
-/// The same response gives the same error for both methods.
+/// The same HTTP response must give the same error, whether the request is streamed or not.
 #[tokio::test]
 async fn error_response_has_class_and_text() {
     use ProviderError as E;
@@ -35,7 +35,7 @@ async fn error_response_has_class_and_text() {
             "invalid request: 400 invalid_request_error: bad (request id req_N)",
         ),
         (error(E::Timeout(Duration::from_secs(1))), "timeout after 600s"),
-        // A spending limit is not a rate limit, even with `retry-after`.
+        // A spending limit is not a rate limit, even with the header `retry-after`.
         (
             raw(429, &[("retry-after", "5")], spending),
             "insufficient resources: 429 rate_limit_error: limit (request id req_b)",
@@ -101,7 +101,7 @@ async fn rejected_request_has_the_apis_text() {
             provider(server.url()).model("claude-gone"),
             "model not found: 404 not_found_error: model: claude-gone (request id req_2)",
         ),
-        // A wrong path was once reported as an unknown model.
+        // Regression test. A wrong path was reported as an unknown model.
         (
             provider(format!("{}/v1/messages", server.url())),
             "invalid request: 404 not_found_error: Not Found (request id req_3); the base URL is probably wrong",

@@ -1,4 +1,4 @@
-//! Tests of the provider over real connections. One binary, so that it is linked once.
+//! Tests of the provider over real connections. They form one binary, so that the dependencies are linked only once.
 
 mod conformance;
 mod environment;

@@ -1,4 +1,4 @@
-//! Round trips. A response is parsed, sent back in the next request, and parsed again.
+//! Property tests for round trips. A response is parsed, sent back in the next request, and parsed again.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::support::soon;
 
-/// Any JSON value, for a field that the API may add.
+/// Generates any JSON value, for a field that Anthropic may add to the API.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -31,7 +31,7 @@ fn object(fields: BTreeMap<String, Value>) -> Value {
     Value::Object(fields.into_iter().collect())
 }
 
-/// Fields that the API may add anywhere.
+/// Generates fields that Anthropic may add to any object of the API.
 fn more() -> impl Strategy<Value = BTreeMap<String, Value>> {
     prop::collection::btree_map("new_[a-z]{1,2}", any_json(), 0..3)
 }
@@ -45,7 +45,7 @@ fn kind(kind: &'static str) -> Value {
     json!({"type": kind})
 }
 
-/// A block of a response, without its id.
+/// Generates a block of a response without an id.
 fn block() -> impl Strategy<Value = Value> {
     let text = "[a-z\"\\\\é🦀 \n]{0,6}x";
     let citation = (more(), "[a-z]{0,3}").prop_map(|(more, cited)| {
@@ -113,7 +113,7 @@ fn read(content: &Value, more: BTreeMap<String, Value>) -> CompletionResponse {
     wire::read_response(with(body(content), more).to_string().as_bytes()).unwrap()
 }
 
-/// Returns the content of the message that is sent back.
+/// Returns the content of the assistant message in the next request.
 fn written(answer: &CompletionResponse) -> Value {
     let request = CompletionRequest {
         messages: vec![Message::user("hi"), answer.message.clone()],
@@ -124,7 +124,8 @@ fn written(answer: &CompletionResponse) -> Value {
     body["messages"][1]["content"].take()
 }
 
-/// The events of a response, with texts, reasoning and arguments in fragments, and other blocks whole.
+/// Returns the events of a streamed response. Texts, reasoning and arguments are split into fragments, and all other
+/// blocks are whole.
 fn events(content: &[Value], more: &BTreeMap<String, Value>) -> String {
     let mut start = body(&json!([]));
     let usage = json!({"output_tokens": 3});
@@ -189,7 +190,7 @@ proptest! {
         let again = read(&back, more);
         prop_assert_eq!(&again, &answer);
         prop_assert_eq!(written(&again), back.clone());
-        // Fields that are not empty are sent back, known or not.
+        // All fields that are not empty are sent back, whether this crate knows them or not.
         for (sent, came) in back.as_array().unwrap().iter().zip(&blocks) {
             for (key, value) in came.as_object().unwrap() {
                 let is_empty = value.is_null() || (key == "citations" && value == &json!([]));

@@ -1,4 +1,4 @@
-//! Content blocks of responses, and a conversation of several turns.
+//! Tests of the content blocks in responses, and of a conversation with several turns.
 
 use neuron_testing::Reply;
 use neuron_types::{
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// Thinking, text and tool calls become portable blocks.
+/// Thinking, text and tool calls must become portable blocks and not raw blocks.
 #[tokio::test]
 async fn response_has_portable_blocks() {
     let server = start([answer(), answer()]).await;
@@ -33,7 +33,7 @@ fn result(id: &str, content: Vec<ContentItem>, is_error: bool) -> ContentBlock {
     ContentBlock::ToolResult { tool_use_id: id.into(), content, is_error }
 }
 
-/// The server is as strict as the vendor, and receives every response again.
+/// The test server is as strict as Anthropic, and receives every response again in the next request.
 #[tokio::test]
 async fn conversation_with_tools_is_accepted_in_every_turn() {
     let search = ContentBlock::Raw {

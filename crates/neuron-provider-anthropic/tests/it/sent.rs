@@ -1,4 +1,4 @@
-//! Requests, with their URL, headers, body and connection.
+//! Tests that check the URL, the headers, the body and the connection of requests.
 
 use neuron_testing::AnthropicServer;
 use neuron_types::{ContextEdit, ContextManagement, Provider};

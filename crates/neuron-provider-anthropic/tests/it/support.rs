@@ -1,4 +1,4 @@
-//! A server, its provider, a request and a response.
+//! The test server, its provider, a request and a response.
 
 use std::future::Future;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use neuron_types::{
 };
 use serde_json::json;
 
-/// Fails a test that hangs.
+/// Awaits `work`, and fails the test if it takes too long.
 pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
     let limit = Duration::from_secs(120);
     tokio::time::timeout(limit, work).await.expect("too slow")
@@ -34,7 +34,7 @@ pub(crate) fn ask(text: &str) -> CompletionRequest {
     }
 }
 
-/// A small response with thinking, a text and a call.
+/// Returns a small response with thinking, a text and a tool call.
 pub(crate) fn answer() -> CompletionResponse {
     let content = vec![
         ContentBlock::Thinking { thinking: "hm".into(), signature: "sig".into() },

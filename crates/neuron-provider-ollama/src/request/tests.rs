@@ -1,4 +1,4 @@
-//! Every mapping of a request, and the stability of its bytes as a conversation grows.
+//! Tests that check how each part of a request is serialised, and that a growing conversation keeps its byte prefix.
 
 use neuron_testing::ollama::check_chat_request;
 use neuron_types::{
@@ -16,7 +16,7 @@ fn json_of(request: RequestRef<'_>) -> Value {
     serde_json::from_slice(&write(request, DEFAULTS, false).unwrap()).unwrap()
 }
 
-/// Checks a body, without the fields that every body has.
+/// Checks the serialised body of a request. `expected` omits the fields that every body has.
 #[track_caller]
 fn check(request: RequestRef<'_>, expected: Value) {
     let mut json = json_of(request);
@@ -31,13 +31,13 @@ fn check(request: RequestRef<'_>, expected: Value) {
     assert_eq!(json, expected);
 }
 
-/// Checks the conversion of these messages.
+/// Checks how `messages` are serialised.
 #[track_caller]
 fn check_messages(messages: Vec<Message>, expected: Value) {
     check(talk(messages).view(), json!({"messages": expected}));
 }
 
-/// Checks the conversion of a message with this role and these blocks.
+/// Checks how a message with this role and these blocks is serialised.
 #[track_caller]
 fn check_message(role: Role, content: Vec<ContentBlock>, expected: Value) {
     check_messages(vec![Message { role, content }], json!([expected]));
@@ -280,7 +280,7 @@ fn failed_results_are_marked_and_images_are_sent() {
     );
 }
 
-/// MCP servers return any type of resource, including images of unusual types.
+/// An MCP server may return any type of resource, including images of unusual types.
 #[test]
 fn tool_results_with_audio_and_resources_are_mapped() {
     let blob = |mime_type: &str| ContentItem::Resource {
@@ -351,7 +351,7 @@ fn raw_json_is_unchanged_and_foreign_blocks_portable() {
     );
 }
 
-/// Ollama rejects a name of another type with 400, in every later request of the conversation.
+/// Ollama rejects a tool name that is not a text with status 400, in every later request of the conversation.
 #[test]
 fn invalid_calls_are_omitted_and_unknown_types_sent_back() {
     let unknown = json!({"id": "c1", "type": "custom", "custom": {"name": "look"}});
@@ -415,7 +415,7 @@ fn inexpressible_content_error_names_the_fix() {
     };
     check_error(
         manage(edits).view(),
-        "Ollama does not edit conversations: use a ContextStrategy, which does it here",
+        "Ollama does not edit conversations: use a ContextStrategy, which runs on the client",
     );
     check(manage(vec![]).view(), json!({}));
     let request = CompletionRequest { extra: Some(json!([1])), ..Default::default() };
@@ -461,7 +461,8 @@ fn tool_choice_none_removes_tools_in_extra() {
     assert_eq!(json["tools"].as_array().unwrap().len(), 2);
 }
 
-/// The server once could not parse the short form. Every request with such a property was rejected.
+/// The schema of a property may have the short form `true`. Regression test. The server could not parse the short form
+/// and rejected every request with such a property.
 #[test]
 fn boolean_schema_becomes_an_object() {
     let schema = json!({
@@ -552,8 +553,8 @@ fn request_options_override_client_options() {
     check(request.view(), json!({"options": {"seed": 7}}));
 }
 
-/// `ChatRequest` in Ollama's `api/types.go` has the known fields. The server ignores every other field, so a top-level
-/// `seed` once had no effect.
+/// The server ignores top-level fields that are not in `ChatRequest` of Ollama's `api/types.go`. Regression test. A
+/// top-level `seed` had no effect.
 #[test]
 fn unknown_top_level_fields_in_extra_become_options() {
     let with = |extra: Value| CompletionRequest { extra: Some(extra), ..Default::default() };
@@ -600,13 +601,13 @@ fn non_object_options_in_extra_are_rejected() {
     );
 }
 
-/// A turn of a conversation.
+/// The generated parts of one turn of a conversation.
 ///
-/// Contains the user's blocks, the kinds of arguments and results of the calls, the model's blocks, and a flag for a
-/// following system message.
+/// These are the user's blocks, the model's calls, the model's other blocks, and a flag for a following system message.
+/// A call consists of the numbers of its arguments and its result.
 type Turn = (Vec<ContentBlock>, Vec<(u8, u8)>, Vec<ContentBlock>, bool);
 
-/// A turn that may follow any other turn.
+/// Generates a turn that may follow any other turn.
 fn turn() -> impl Strategy<Value = Turn> {
     let user = prop_oneof![
         "[a-zé🦀\"\\\\ \n]{0,8}".prop_map(ContentBlock::Text),
@@ -632,7 +633,7 @@ fn turn() -> impl Strategy<Value = Turn> {
     )
 }
 
-/// A conversation, and the positions where it may be cut.
+/// Generates a conversation, and the positions at which it may be cut.
 fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
     prop::collection::vec(turn(), 0..6).prop_map(|turns| {
         let mut messages = vec![Message::user("hi")];
@@ -642,7 +643,7 @@ fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
             ends.push(messages.len());
             let (mut asked, mut answered) = (model, Vec::new());
             for (position, (input, outcome)) in calls.into_iter().enumerate() {
-                // Later turns repeat ids.
+                // Later turns repeat the ids of earlier turns.
                 let id = format!("call_{}_{position}", index % 2);
                 let inputs = [
                     json!(null),
@@ -677,7 +678,7 @@ fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
 }
 
 proptest! {
-    /// Prompt caches require it.
+    /// Prompt caches require that a longer conversation begins with the same bytes.
     #[test]
     fn longer_conversation_begins_with_bytes_of_shorter_one(
         (messages, ends) in history(),

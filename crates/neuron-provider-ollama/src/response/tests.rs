@@ -1,4 +1,4 @@
-//! Every mapping of a whole response, and invalid bodies.
+//! Tests that parse responses that are not streamed, with every field, and invalid bodies.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ fn read_message(message: Value) -> CompletionResponse {
     read(body.to_string().as_bytes()).unwrap()
 }
 
-/// Checks the blocks of a message with these fields.
+/// Checks the blocks that the JSON of a message is parsed into.
 #[track_caller]
 fn check(message: Value, expected: &[ContentBlock]) {
     assert_eq!(read_message(message).message.content, expected);
@@ -97,7 +97,7 @@ fn call_with_unknown_fields_is_kept_and_still_a_call() {
     let mut more = wire_call("c1", json!({"a": 1}));
     more["function"]["signature"] = json!("s");
     check(json!({"tool_calls": [more]}), &[raw(more.clone(), Some(call("c1", json!({"a": 1}))))]);
-    // The tool result refers to the id, so the raw block must contain it.
+    // The tool result refers to the generated id, so the raw block must contain it.
     let more = json!({"function": {"name": "look", "arguments": {}}, "extra": {"x": 1}});
     let response = read_message(json!({"tool_calls": [more]}));
     let id = response.message.tool_uses().next().unwrap().id.to_owned();
@@ -131,7 +131,7 @@ fn null_in_tool_calls_is_dropped() {
     check(json!({"tool_calls": [null]}), &[]);
 }
 
-/// OpenAI's streams have the index beside the id, and proxies copy it.
+/// In OpenAI's streams the index of a call is next to its id, and some proxies send the same format.
 #[test]
 fn index_beside_id_is_a_known_field() {
     let mut json = wire_call("c1", json!({}));
@@ -212,8 +212,8 @@ fn whole_response_is_parsed() {
     assert_eq!((least.model.as_str(), least.usage), ("", TokenUsage::default()));
 }
 
-/// `Metrics` in Ollama's `api/types.go`. `prompt_eval_count` includes the cached tokens, and older servers do not count
-/// them separately.
+/// `prompt_eval_count` includes the cached tokens, and older servers do not count them separately. Source: `Metrics` in
+/// Ollama's `api/types.go`.
 #[test]
 fn input_tokens_include_cached_tokens() {
     let usage = |counts: &str| {
@@ -249,21 +249,21 @@ fn check_malformed(body: &str, expected: &str) {
 fn invalid_body_is_shown_without_the_key() {
     check_malformed(
         "",
-        "the response is not an answer (EOF while parsing a value at line 1 column 0); it begins with: ",
+        "the body is not a chat response (EOF while parsing a value at line 1 column 0); it begins with: ",
     );
     check_malformed(
         "<html>sk-secret</html>",
-        "the response is not an answer (expected value at line 1 column 1); it begins with: <html>[redacted]</html>",
+        "the body is not a chat response (expected value at line 1 column 1); it begins with: <html>[redacted]</html>",
     );
     check_malformed(
         r#"{"models":[]}"#,
-        r#"the response is not an answer (missing field `message`); it begins with: {"models":[]}"#,
+        r#"the body is not a chat response (missing field `message`); it begins with: {"models":[]}"#,
     );
     let error = read(br#"{"error":"server busy"}"#).unwrap_err();
     assert_eq!(error.to_string(), "service unavailable: in the answer: server busy");
     check_malformed(
         r#"{"message":{"content":"a"},"done":false}"#,
-        r#"the response is not an answer (it is not done); it begins with: {"message":{"content":"a"},"done":false}"#,
+        r#"the body is not a chat response (`done` is false); it begins with: {"message":{"content":"a"},"done":false}"#,
     );
     let error = read(br#"{"message":{"content":7}}"#).unwrap_err().to_string();
     assert!(error.contains("invalid type: integer `7`"), "{error}");
@@ -281,7 +281,7 @@ fn truncated_response_is_an_error() {
     }
 }
 
-/// The format is documented in <https://github.com/ollama/ollama/blob/main/docs/api.md>.
+/// Ollama documents the format in <https://github.com/ollama/ollama/blob/main/docs/api.md>.
 #[test]
 fn log_probabilities_become_metadata() {
     use bytes::Bytes;

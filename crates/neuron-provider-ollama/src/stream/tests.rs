@@ -1,4 +1,4 @@
-//! Streams without HTTP, with every line, every split and every truncation.
+//! Tests that decode streams without HTTP, with every kind of line, and split and truncated at every byte.
 
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
@@ -12,7 +12,7 @@ use super::*;
 
 type Piece = Result<Bytes, ProviderError>;
 
-/// Decodes a stream to its end. All chunks are available at once.
+/// Decodes a stream to its end, and returns its events. All chunks are available immediately.
 fn read(pieces: Vec<Piece>) -> Vec<StreamEvent> {
     let secret = Secret::new("sk-secret");
     let events = AnswerStream::from_bytes(stream::iter(pieces), ChatDecoder::default(), secret);
@@ -60,7 +60,7 @@ fn call(id: &str, input: Value) -> ContentBlock {
     ContentBlock::ToolUse { id: id.into(), name: "look".into(), input }
 }
 
-/// Returns the complete response. Checks that it is the last event.
+/// Returns the complete response of a stream. Checks that the response is the last event.
 #[track_caller]
 fn response_of(events: &[StreamEvent]) -> &CompletionResponse {
     let [
@@ -88,7 +88,7 @@ fn short(event: &StreamEvent) -> String {
     }
 }
 
-/// Checks the deltas and the blocks of these lines.
+/// Checks the deltas and the blocks of a stream with the lines `pieces` and a last line.
 #[track_caller]
 fn check(pieces: &[Value], deltas: &[&str], content: &[ContentBlock]) {
     let events = read_bytes(&lines(pieces));
@@ -97,7 +97,7 @@ fn check(pieces: &[Value], deltas: &[&str], content: &[ContentBlock]) {
     assert_eq!(shown, deltas);
 }
 
-/// Checks that a stream ends with one error and without a response. Returns the error's text.
+/// Checks that a stream ends with an error of this kind and without a response. Returns the error's text.
 #[track_caller]
 fn check_error(events: &[StreamEvent], kind: &str) -> String {
     let Some((StreamEvent::Error(error), before)) = events.split_last() else {
@@ -108,7 +108,7 @@ fn check_error(events: &[StreamEvent], kind: &str) -> String {
     error.to_string()
 }
 
-/// A response with every feature of the API.
+/// Returns the lines of a response that uses every feature of the API.
 fn rich() -> Vec<Value> {
     vec![
         piece(json!({"role": "assistant", "content": "", "thinking": "Über"})),
@@ -197,7 +197,7 @@ fn every_serialisation_and_split_gives_equal_events() {
 fn truncated_stream_is_one_error() {
     let bytes = Bytes::from(lines(&rich()));
     let whole = shown(&read_bytes(&bytes));
-    // The last line is complete without its line feed.
+    // The line feed at the end of the last line may be missing.
     for at in 0..bytes.len() - 1 {
         let events = read_bytes(&bytes[..at]);
         let text = check_error(&events, "StreamError");
@@ -298,7 +298,8 @@ fn lines_without_message_are_ignored() {
     );
 }
 
-/// Another API of the server, `/api/generate`, has its text in another field. Such a stream was once an empty response.
+/// The server's other API, `/api/generate`, sends its text in another field. Regression test. Such a stream was decoded
+/// as an empty response.
 #[test]
 fn stream_without_any_message_is_an_error() {
     let other = json!({"model": "m", "response": "a", "done": false});

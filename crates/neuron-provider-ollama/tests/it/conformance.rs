@@ -1,4 +1,4 @@
-//! The conformance suite of providers.
+//! Tests that run the conformance suite of providers.
 
 use neuron_conformance::provider::{Capabilities, ProviderHarness, Timeouts};
 use neuron_provider_ollama::Ollama;
@@ -32,7 +32,7 @@ impl ProviderHarness for Harness {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            // The API has neither.
+            // The API has none of the following features.
             response_ids: false,
             signatures: false,
             invalid_arguments: false,
@@ -42,7 +42,7 @@ impl ProviderHarness for Harness {
             cache_read_tokens: false,
             cache_creation_tokens: false,
             reasoning_tokens: false,
-            // An error within a stream is a text without a class.
+            // An error in a stream is a text without a class.
             stream_errors: vec!["StreamError"],
             ..Capabilities::default()
                 .without_stop_reasons(&[
@@ -53,7 +53,8 @@ impl ProviderHarness for Harness {
                     StopReason::Refusal,
                     StopReason::ContextWindowExceeded,
                 ])
-                // The server answers when the model is loaded.
+                // The server responds only after it has loaded the model, so it has no error for a model that is
+                // loading.
                 .without_errors(&["ModelLoading"])
         }
     }

@@ -1,4 +1,4 @@
-//! Round trips. A response that is sent back and received again is unchanged.
+//! Property tests for round trips. A response that is sent back and received again must be unchanged.
 
 use futures_util::{FutureExt, stream};
 use neuron_provider_ollama::wire;
@@ -23,7 +23,8 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Unknown fields. Fields of the API have their documented types.
+/// Generates further fields of a message. Fields of the API have values of their documented types, and all other fields
+/// have any value.
 fn unknown_fields() -> impl Strategy<Value = Map<String, Value>> {
     let field = prop_oneof![
         4 => ("(type|signature|[a-c]{1,2})", value()),
@@ -33,7 +34,7 @@ fn unknown_fields() -> impl Strategy<Value = Map<String, Value>> {
     prop::collection::vec(field, 0..3).prop_map(|fields| fields.into_iter().collect())
 }
 
-/// Arguments in the formats of current servers, older servers and proxies.
+/// Generates arguments in the formats of current servers, older servers and proxies.
 fn arguments() -> impl Strategy<Value = Value> {
     let object = || {
         prop::collection::vec(("[a-c]{1,2}", value()), 0..3)
@@ -92,7 +93,7 @@ fn read(message: &Value) -> CompletionResponse {
 fn read_streamed(message: &Value, size: usize) -> CompletionResponse {
     let lines = [
         json!({"model": "m", "message": message, "done": false}).to_string(),
-        // The last line may lack its line feed.
+        // The line feed at the end of the last line may be missing.
         json!({"model": "m", "done": true, "done_reason": "stop"}).to_string(),
     ];
     let bytes = lines.join("\n").into_bytes();
@@ -102,7 +103,7 @@ fn read_streamed(message: &Value, size: usize) -> CompletionResponse {
     response.now_or_never().expect("nothing to wait for").unwrap()
 }
 
-/// Returns the message that is sent back, unless it is empty.
+/// Returns the JSON of the message in the next request. Returns `None` if the message is empty and therefore not sent.
 fn written(message: Message) -> Option<Value> {
     let request = CompletionRequest { messages: vec![message], ..Default::default() };
     let body = wire::write_request(request.view(), false).unwrap();

@@ -1,4 +1,4 @@
-//! Embeddings over HTTP.
+//! Tests of embeddings over HTTP.
 
 use neuron_provider_ollama::DEFAULT_EMBEDDING_MODEL;
 use neuron_testing::{OllamaServer, RawServer, Reply, ServerReply};
@@ -63,7 +63,7 @@ async fn wrong_vector_count_is_an_error() {
     let server = start([vectors(vec![vec![1.0]])]).await;
     let error = provider(server.url()).embed(texts(&["a", "b"])).await.unwrap_err();
     assert!(matches!(error, EmbeddingError::Other(_)), "{error:?}");
-    assert_eq!(error.to_string(), "1 embeddings came for 2 texts");
+    assert_eq!(error.to_string(), "the response has 1 embeddings for 2 texts");
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! The environment variables with the API key and the host.
+//! Tests of the environment variables with the API key and the host. They run in child processes, which have their own
+//! environments.
 
 use neuron_conformance::child_process::run_with_environment;
 use neuron_provider_ollama::Ollama;
@@ -18,7 +19,7 @@ async fn key_from_environment_is_sent() {
     }
 }
 
-/// The server reads its listen address from the same variable.
+/// The server reads its listen address from the same variable, so the variable may contain `0.0.0.0`.
 #[tokio::test(flavor = "multi_thread")]
 async fn host_from_environment_is_called() {
     let test = concat!(module_path!(), "::host_from_environment_is_called");

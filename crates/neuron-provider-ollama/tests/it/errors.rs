@@ -1,4 +1,4 @@
-//! The texts of the server's errors.
+//! Tests that check the classes and texts of errors over HTTP.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn error(error: ProviderError) -> ServerReply {
     Reply::error(error).into()
 }
 
-/// The same response gives the same error for both methods.
+/// The same HTTP response must give the same error, whether the request is streamed or not.
 #[tokio::test]
 async fn error_response_has_class_and_text() {
     use ProviderError as E;

@@ -1,4 +1,4 @@
-//! Content blocks of responses, and conversations of several turns.
+//! Tests of the content blocks in responses, and of conversations with several turns.
 
 use neuron_testing::ollama::{Dialect, chat_body, chat_bytes};
 use neuron_testing::{OllamaServer, Reply, ServerReply, Wire};
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// Thinking, text and tool calls become portable blocks.
+/// Thinking, text and tool calls must become portable blocks and not raw blocks.
 #[tokio::test]
 async fn response_has_portable_blocks() {
     let server = start([answer(), answer()]).await;
@@ -20,7 +20,7 @@ async fn response_has_portable_blocks() {
     assert_eq!(soon(handle.into_response()).await.unwrap(), answer());
 }
 
-/// A server that does not stream sends the whole response as JSON.
+/// A server that does not stream sends the whole response as JSON, with another content type.
 #[tokio::test]
 async fn stream_with_json_content_type_is_accepted() {
     let body = chat_body(&answer(), &Dialect::default()).to_string().into_bytes();
@@ -79,7 +79,7 @@ fn raw(provider: &str, json: serde_json::Value, portable: Option<ContentBlock>) 
     ContentBlock::Raw { provider: provider.into(), json, portable: portable.map(Box::new) }
 }
 
-/// The server is as strict as Ollama, and receives every response again.
+/// The test server is as strict as Ollama, and receives every response again in the next request.
 #[tokio::test]
 async fn conversation_with_tools_is_accepted_in_every_turn() {
     let call =
@@ -146,7 +146,7 @@ async fn conversation_with_tools_is_accepted_in_every_turn() {
     assert_eq!(asked["tool_calls"][0]["id"], "c1");
 }
 
-/// A conversation may move to another provider.
+/// A conversation may begin with other vendors and move to Ollama.
 #[tokio::test]
 async fn conversation_of_other_vendors_is_accepted() {
     let cited = json!({"type": "text", "text": "so", "citations": [{"type": "char_location"}]});
@@ -182,7 +182,7 @@ async fn conversation_of_other_vendors_is_accepted() {
     );
 }
 
-/// Unknown fields are received, sent back, and received again in a stream.
+/// A response with unknown fields is received, sent back, and received again in a stream.
 #[tokio::test]
 async fn unknown_fields_are_sent_back() {
     let fields = json!({

@@ -5,7 +5,7 @@ use neuron_types::ForcedCalls;
 use super::{Dialect, KeyHeader, ReasoningBack, SystemRole, TokenLimit};
 
 impl Dialect {
-    /// OpenAI.
+    /// Returns the dialect of OpenAI, which is the default.
     #[must_use]
     pub fn openai() -> Self {
         Self {
@@ -16,7 +16,7 @@ impl Dialect {
         }
     }
 
-    /// OpenRouter. Models are named `vendor/model`.
+    /// Returns the dialect of OpenRouter. Model names have the form `vendor/model`.
     #[must_use]
     pub fn openrouter() -> Self {
         Self {
@@ -29,7 +29,7 @@ impl Dialect {
         }
     }
 
-    /// Gemini with a key of Google AI Studio. It rejects unknown fields.
+    /// Returns the dialect of Gemini, with an API key of Google AI Studio. Gemini rejects unknown request fields.
     #[must_use]
     pub fn gemini() -> Self {
         Self {
@@ -42,7 +42,8 @@ impl Dialect {
         }
     }
 
-    /// Mistral. It always sends the usage in streams and has no option for it.
+    /// Returns the dialect of Mistral. Its streams always contain the usage, and it rejects the option that requests
+    /// the usage.
     #[must_use]
     pub fn mistral() -> Self {
         Self {
@@ -56,7 +57,7 @@ impl Dialect {
         }
     }
 
-    /// Groq.
+    /// Returns the dialect of Groq.
     #[must_use]
     pub fn groq() -> Self {
         Self {
@@ -68,8 +69,9 @@ impl Dialect {
         }
     }
 
-    /// DeepSeek. It requires reasoning to be sent back with tool results. Strict tools exist only at
-    /// `https://api.deepseek.com/beta`, where [`strict_tools`](Self::strict_tools) can be set.
+    /// Returns the dialect of DeepSeek. DeepSeek requires the reasoning of a tool call to be sent back with the result.
+    /// It supports strict tools only at the base URL `https://api.deepseek.com/beta`. Set
+    /// [`strict_tools`](Self::strict_tools) if you use that URL.
     #[must_use]
     pub fn deepseek() -> Self {
         Self {
@@ -79,6 +81,7 @@ impl Dialect {
             token_limit: TokenLimit::MaxTokens,
             reasoning: ReasoningBack::WithCalls,
             strict_tools: false,
+            // DeepSeek rejects a forced tool call while the model thinks. The listed models think by default.
             forced_calls: ForcedCalls::NotWhileThinking {
                 thinking_models: &["deepseek-reasoner", "deepseek-v4"],
             },
@@ -86,7 +89,7 @@ impl Dialect {
         }
     }
 
-    /// xAI.
+    /// Returns the dialect of xAI.
     #[must_use]
     pub fn xai() -> Self {
         Self {
@@ -97,7 +100,7 @@ impl Dialect {
         }
     }
 
-    /// Together AI.
+    /// Returns the dialect of Together AI.
     #[must_use]
     pub fn together() -> Self {
         Self {
@@ -109,7 +112,7 @@ impl Dialect {
         }
     }
 
-    /// Fireworks AI. Models are named `accounts/fireworks/models/…`.
+    /// Returns the dialect of Fireworks AI. Model names have the form `accounts/fireworks/models/…`.
     #[must_use]
     pub fn fireworks() -> Self {
         Self {
@@ -122,7 +125,7 @@ impl Dialect {
         }
     }
 
-    /// Cerebras.
+    /// Returns the dialect of Cerebras.
     #[must_use]
     pub fn cerebras() -> Self {
         Self {
@@ -134,7 +137,8 @@ impl Dialect {
         }
     }
 
-    /// Perplexity. It accepts neither tools of the caller nor stop sequences, and its URL has no version.
+    /// Returns the dialect of Perplexity. Perplexity accepts neither the caller's tools nor stop sequences. Its URL
+    /// contains no version.
     #[must_use]
     pub fn perplexity() -> Self {
         Self {
@@ -147,7 +151,7 @@ impl Dialect {
         }
     }
 
-    /// Cohere.
+    /// Returns the dialect of Cohere.
     #[must_use]
     pub fn cohere() -> Self {
         Self {
@@ -159,7 +163,7 @@ impl Dialect {
         }
     }
 
-    /// Z.ai, with GLM models.
+    /// Returns the dialect of Z.ai, which serves GLM models.
     #[must_use]
     pub fn zai() -> Self {
         Self {
@@ -173,7 +177,8 @@ impl Dialect {
         }
     }
 
-    /// Moonshot AI, with Kimi models. It requires reasoning to be sent back with tool results.
+    /// Returns the dialect of Moonshot AI, which serves Kimi models. Moonshot requires the reasoning of a tool call to
+    /// be sent back with the result.
     #[must_use]
     pub fn moonshot() -> Self {
         Self {
@@ -188,7 +193,7 @@ impl Dialect {
         }
     }
 
-    /// MiniMax.
+    /// Returns the dialect of MiniMax.
     #[must_use]
     pub fn minimax() -> Self {
         Self {
@@ -199,7 +204,7 @@ impl Dialect {
         }
     }
 
-    /// Alibaba Cloud's Model Studio, with Qwen models, outside China.
+    /// Returns the dialect of Alibaba Cloud's Model Studio outside China, which serves Qwen models.
     #[must_use]
     pub fn dashscope() -> Self {
         Self {
@@ -211,7 +216,8 @@ impl Dialect {
         }
     }
 
-    /// Volcengine Ark, with Doubao models. The model is an endpoint id or a model name.
+    /// Returns the dialect of Volcengine Ark, which serves Doubao models. The model of a request is an endpoint id or a
+    /// model name.
     #[must_use]
     pub fn ark() -> Self {
         Self {
@@ -223,7 +229,8 @@ impl Dialect {
         }
     }
 
-    /// Hugging Face's router. A model may name its inference provider, as in `model:provider`.
+    /// Returns the dialect of Hugging Face's router. A model name may select an inference provider, as in
+    /// `model:provider`.
     #[must_use]
     pub fn hugging_face() -> Self {
         Self {
@@ -235,7 +242,7 @@ impl Dialect {
         }
     }
 
-    /// vLLM on this machine.
+    /// Returns the dialect of vLLM on the local machine, at port 8000.
     #[must_use]
     pub fn vllm() -> Self {
         Self {
@@ -246,7 +253,7 @@ impl Dialect {
         }
     }
 
-    /// SGLang on this machine.
+    /// Returns the dialect of SGLang on the local machine, at port 30000.
     #[must_use]
     pub fn sglang() -> Self {
         Self {
@@ -256,7 +263,7 @@ impl Dialect {
         }
     }
 
-    /// LM Studio on this machine.
+    /// Returns the dialect of LM Studio on the local machine, at port 1234.
     #[must_use]
     pub fn lm_studio() -> Self {
         Self {
@@ -267,7 +274,7 @@ impl Dialect {
         }
     }
 
-    /// mistral.rs on this machine.
+    /// Returns the dialect of mistral.rs on the local machine, at port 1234.
     #[must_use]
     pub fn mistral_rs() -> Self {
         Self {
@@ -278,7 +285,7 @@ impl Dialect {
         }
     }
 
-    /// llama.cpp's server on this machine.
+    /// Returns the dialect of llama.cpp's server on the local machine, at port 8080.
     #[must_use]
     pub fn llama_cpp() -> Self {
         Self {
@@ -289,8 +296,8 @@ impl Dialect {
         }
     }
 
-    /// Ollama's OpenAI-compatible endpoint on this machine. The crate `neuron-provider-ollama` uses Ollama's own API,
-    /// which has more features.
+    /// Returns the dialect of Ollama's OpenAI-compatible endpoint on the local machine, at port 11434. The crate
+    /// `neuron-provider-ollama` uses Ollama's own API, which has more features.
     #[must_use]
     pub fn ollama() -> Self {
         Self {
@@ -304,7 +311,7 @@ impl Dialect {
         }
     }
 
-    /// LocalAI on this machine.
+    /// Returns the dialect of LocalAI on the local machine, at port 8080.
     #[must_use]
     pub fn local_ai() -> Self {
         Self {
@@ -315,9 +322,10 @@ impl Dialect {
         }
     }
 
-    /// Azure with the `v1` API. The model is the name of a deployment. To authenticate with a token of Entra ID instead
-    /// of a key, set [`key_header`](Self::key_header) to [`KeyHeader::Bearer`] and give the client a [key
-    /// source](crate::OpenAi::key_source).
+    /// Returns the dialect of Azure with the `v1` API, for the Azure resource of this name. The model of a request is
+    /// the name of a deployment. To authenticate with a token of Entra ID instead of a key, set
+    /// [`key_header`](Self::key_header) to [`KeyHeader::Bearer`] and pass a [key source](crate::OpenAi::key_source) to
+    /// the client.
     #[must_use]
     pub fn azure(resource: &str) -> Self {
         Self {
@@ -330,7 +338,8 @@ impl Dialect {
         .at(format!("https://{resource}.openai.azure.com/openai/v1"))
     }
 
-    /// Azure with a URL for each deployment and an API version, for example `2024-10-21`.
+    /// Returns the dialect of Azure with one URL for each deployment. `api_version` is a date, for example
+    /// `2024-10-21`.
     #[must_use]
     pub fn azure_deployment(resource: &str, deployment: &str, api_version: &str) -> Self {
         Self::azure(resource).at(format!(
@@ -338,8 +347,9 @@ impl Dialect {
         ))
     }
 
-    /// Gemini on Google Cloud's Vertex AI. Models are named `google/…`. The key is an access token of a service
-    /// account, which expires after an hour, so give the client a [key source](crate::OpenAi::key_source).
+    /// Returns the dialect of Gemini on Google Cloud's Vertex AI. Model names have the form `google/…`. The API key is
+    /// an access token of a service account, which expires after an hour, so pass a [key
+    /// source](crate::OpenAi::key_source) to the client.
     #[must_use]
     pub fn vertex(project: &str, location: &str) -> Self {
         let host = match location {
@@ -354,7 +364,7 @@ impl Dialect {
         .at(format!("https://{host}/v1/projects/{project}/locations/{location}/endpoints/openapi"))
     }
 
-    /// Cloudflare Workers AI. Models are named `@cf/…`.
+    /// Returns the dialect of Cloudflare Workers AI. Model names have the form `@cf/…`.
     #[must_use]
     pub fn cloudflare(account: &str) -> Self {
         Self {
@@ -367,8 +377,8 @@ impl Dialect {
         .at(format!("https://api.cloudflare.com/client/v4/accounts/{account}/ai/v1"))
     }
 
-    /// Databricks. The model is the name of a serving endpoint. `workspace` is a host, for example
-    /// `adb-1234.5.azuredatabricks.net`.
+    /// Returns the dialect of Databricks. The model of a request is the name of a serving endpoint. `workspace` is a
+    /// host, for example `adb-1234.5.azuredatabricks.net`.
     #[must_use]
     pub fn databricks(workspace: &str) -> Self {
         Self {
@@ -381,7 +391,7 @@ impl Dialect {
         .at(format!("https://{workspace}/serving-endpoints"))
     }
 
-    /// Snowflake Cortex. The key is a personal access token, an OAuth token or a JWT.
+    /// Returns the dialect of Snowflake Cortex. The API key is a personal access token, an OAuth token or a JWT.
     #[must_use]
     pub fn snowflake(account: &str) -> Self {
         Self {
@@ -394,7 +404,7 @@ impl Dialect {
         .at(format!("https://{account}.snowflakecomputing.com/api/v2/cortex/v1"))
     }
 
-    /// Amazon Bedrock with a Bedrock API key.
+    /// Returns the dialect of Amazon Bedrock, with a Bedrock API key.
     #[must_use]
     pub fn bedrock(region: &str) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! A response of every predefined dialect, whole and streamed, as documented or recorded.
+//! A response of each predefined dialect, whole and streamed, as documented by the vendor or recorded.
 
 use bytes::Bytes;
 use neuron_types::TokenUsage;
@@ -7,7 +7,7 @@ use super::*;
 
 const ROME: &str = r#"{"city": "Rome"}"#;
 
-/// Expected counts of cached tokens and of reasoning tokens.
+/// The expected number of cached tokens and the expected number of reasoning tokens.
 type Details = (Option<usize>, Option<usize>);
 const BOTH: Details = (Some(3), Some(4));
 const CACHED: Details = (Some(3), None);
@@ -19,16 +19,17 @@ struct Fixture {
     name: &'static str,
     whole: Value,
     chunks: Vec<Value>,
-    /// Text before and after the chunks.
+    /// Bytes of the stream before and after the chunks.
     around: [&'static str; 2],
     content: Vec<ContentBlock>,
-    /// Content at the end that only the stream has.
+    /// Further content that only the streamed response has.
     streamed_only: Vec<ContentBlock>,
     stop: StopReason,
     usage: TokenUsage,
 }
 
-/// Builds a response with 14 input and 9 output tokens in OpenAI's format, from a message and its deltas.
+/// Creates the fixture of a dialect, with a response in OpenAI's format. `answer` contains the message and the deltas
+/// of its stream. The expected usage is 14 input tokens and 9 output tokens.
 fn fixture(name: &'static str, id: &str, model: &str, answer: (Value, Vec<Value>)) -> Fixture {
     let (message, deltas) = answer;
     let is_call = message["tool_calls"][0].is_object();
@@ -59,7 +60,7 @@ fn merged(mut body: Value, more: Value) -> Value {
 }
 
 impl Fixture {
-    /// Adds fields to the body and to the last chunk.
+    /// Adds fields to the body and to the last chunk of the stream.
     fn ends_with(mut self, more: Value) -> Self {
         let last = self.chunks.pop().unwrap();
         self.chunks.push(merged(last, more.clone()));
@@ -71,14 +72,14 @@ impl Fixture {
         self.ends_with(json!({"usage": usage}))
     }
 
-    /// Adds the usage to the body, and to the stream as a chunk of its own. The other chunks have `null`.
+    /// Adds the usage to the body, and to the stream as a separate chunk. In all other chunks the usage is `null`.
     fn counted_alone(mut self, usage: Value) -> Self {
         self.chunks.iter_mut().for_each(|chunk| chunk["usage"] = Value::Null);
         self.chunks.push(with(self.chunks[0].clone(), "choices", json!([])));
         self.counted(usage)
     }
 
-    /// Sets a field of the choices that have a finish reason. The field is null in other choices.
+    /// Sets a field of each choice that has a finish reason. In all other choices the field is `null`.
     fn choice_with(mut self, key: &str, value: Value) -> Self {
         for body in self.chunks.iter_mut().chain([&mut self.whole]) {
             let choice = &mut body["choices"][0];
@@ -88,7 +89,7 @@ impl Fixture {
         self
     }
 
-    /// Sets the expected content and counts.
+    /// Sets the expected content and the expected numbers of cached and reasoning tokens.
     fn says(mut self, content: Vec<ContentBlock>, (cached, reasoning): Details) -> Self {
         (self.usage.cache_read_tokens, self.usage.reasoning_tokens) = (cached, reasoning);
         Self { content, ..self }
@@ -107,7 +108,7 @@ impl Fixture {
             assert_eq!(self.whole["id"], found.id, "{found:?}");
             assert_eq!(self.whole["model"], found.model, "{found:?}");
         }
-        // `check_every_byte` does not work here, because OpenRouter's cost, a part of the message, arrives after the
+        // `check_every_byte` cannot be used, because OpenRouter sends its cost, which is part of the message, after the
         // finish reason.
         let expected = format!("{events:?}");
         let piece = |bytes: &[u8]| Ok(Bytes::copy_from_slice(bytes));
@@ -127,7 +128,7 @@ fn cached() -> Value {
     counts(json!({"prompt_tokens_details": {"cached_tokens": 3}}))
 }
 
-/// OpenAI's details. Reasoning tokens are a part of the output tokens.
+/// Returns the usage in OpenAI's format with all details. The output tokens include the reasoning tokens.
 fn detailed() -> Value {
     merged(cached(), json!({"completion_tokens_details": {"reasoning_tokens": 4}}))
 }
@@ -138,7 +139,7 @@ fn said() -> (Value, Vec<Value>) {
     (json!({"role": "assistant", "content": "Hello!"}), deltas.into())
 }
 
-/// A text after reasoning in the given field.
+/// Returns the message and the deltas of a text after reasoning. `field` is the name of the reasoning field.
 fn reasoned(field: &str) -> (Value, Vec<Value>) {
     let begin = json!({"role": "assistant", "content": null});
     let deltas = [begin, json!({field: "H"}), json!({field: "m."}), json!({"content": "Hello!"})];
@@ -157,7 +158,7 @@ fn wire_call(id: &str, arguments: &str) -> Value {
     with(function(id, "weather", arguments), "index", json!(0))
 }
 
-/// A call, streamed in fragments. Only the first fragment has the id and the name.
+/// Returns the message and the deltas of a call. Only the first fragment has the id and the name.
 fn called(id: &str) -> (Value, Vec<Value>) {
     let more = |arguments: &str| json!({"index": 0, "function": {"arguments": arguments}});
     let calls = [wire_call(id, ""), more("{\"city\":"), more(" \"Rome\"}")];
@@ -166,14 +167,15 @@ fn called(id: &str) -> (Value, Vec<Value>) {
     (message, deltas.into())
 }
 
-/// A call in a single chunk, after reasoning in the given field.
+/// Returns the message and the deltas of a call after reasoning. The call is streamed in a single chunk. `field` is the
+/// name of the reasoning field.
 fn reasoned_call(field: &str, id: &str) -> (Value, Vec<Value>) {
     let (message, _) = called(id);
     let begin = json!({"role": "assistant", "content": "", field: "Hm."});
     (with(message.clone(), field, json!("Hm.")), vec![begin, message])
 }
 
-/// Responses in OpenAI's format, except for a few fields.
+/// Returns the fixtures of the dialects whose responses differ from OpenAI's in a few fields at most.
 fn similar() -> Vec<Fixture> {
     let reasoning = || reasoned("reasoning_content");
     let hello = || vec![text("Hello!")];
@@ -181,14 +183,14 @@ fn similar() -> Vec<Fixture> {
         fixture(name, id, model, said()).counted_alone(counts(json!({}))).says(hello(), NEITHER)
     };
     vec![
-        // Documented without differences from OpenAI, except for the place of Cloudflare's usage.
+        // The vendors document no differences from OpenAI, except for the place of Cloudflare's usage.
         plain("cohere", "c14c80c3", "command-a-03-2025"),
         plain("bedrock", "chatcmpl-4a1b", "openai.gpt-oss-120b-1:0"),
         plain("local_ai", "3fa2c1d0", "gpt-4"),
         fixture("cloudflare", "id-1755", "@cf/meta/llama-3.1-8b-instruct", said())
             .counted(counts(json!({})))
             .says(hello(), NEITHER),
-        // From each vendor's API reference.
+        // Source: the API reference of each vendor.
         fixture("openai", "chatcmpl-B9MB", "gpt-5.4-2026-03-05", said())
             .counted_alone(detailed())
             .says(hello(), BOTH),
@@ -200,47 +202,48 @@ fn similar() -> Vec<Fixture> {
             .counted(detailed())
             .ends_with(json!({"time_info": {"queue_time": 0.00007, "total_time": 0.022}}))
             .says(thought(), BOTH),
-        // Fireworks' "Performance metrics", which arrive with the finish reason.
+        // Source: Fireworks' "Performance metrics", which arrive together with the finish reason.
         fixture("fireworks", "f1", "accounts/fireworks/models/deepseek-v3p1", reasoning())
             .counted(cached())
             .ends_with(json!({"perf_metrics": {"server-time-to-first-token": 0.1}}))
             .says(thought(), CACHED),
-        // Together's reference and "Chat".
+        // Source: Together's reference and its page "Chat".
         fixture("together", "oYSo-zqrih", "Qwen/Qwen3-235B-A22B", reasoned("reasoning"))
             .choice_with("seed", json!(7))
             .counted(counts(json!({})))
             .ends_with(json!({"prompt": [], "token": {"id": 330, "text": "!", "logprob": 1}}))
             .says(thought(), NEITHER),
-        // Reasoning tokens are not in the output tokens, but in the total (recorded).
+        // The output tokens exclude the reasoning tokens, and the total includes them (recorded).
         fixture("xai", "a3d1", "grok-4-0709", reasoning())
             .counted_alone(merged(detailed(), json!({"completion_tokens": 5})))
             .says(thought(), BOTH),
-        // DeepSeek's "Thinking mode" and "Context caching".
+        // Source: DeepSeek's "Thinking mode" and "Context caching".
         fixture("deepseek", "930c", "deepseek-v4", reasoned_call("reasoning_content", "call_00"))
             .counted(merged(detailed(), json!({"prompt_cache_hit_tokens": 3})))
             .says(vec![thinking("Hm."), rome("call_00")], BOTH),
-        // LM Studio's "Tool use". Call ids are digits.
+        // Source: LM Studio's "Tool use". Its call ids consist of digits.
         fixture("lm_studio", "chatcmpl-ae1o", "qwen2.5-7b-instruct", called("365174485"))
             .counted_alone(counts(json!({})))
             .ends_with(json!({"stats": {}, "system_fingerprint": "qwen2.5-7b-instruct"}))
             .says(vec![rome("365174485")], NEITHER),
-        // The server's README. Timings are siblings of the usage (recorded).
+        // Source: the README of llama.cpp's server. Timings are siblings of the usage (recorded).
         fixture("llama_cpp", "chatcmpl-DHvc", "gpt-oss-20b", reasoning())
             .counted_alone(cached())
             .ends_with(json!({"timings": {"cache_n": 3, "prompt_n": 11, "prompt_ms": 20.5}}))
             .says(thought(), CACHED),
-        // Ollama's `openai.go`.
+        // Source: Ollama's `openai.go`.
         fixture("ollama", "chatcmpl-862", "qwen3:8b", reasoned_call("reasoning", "call_p4xgmxs5"))
             .counted_alone(counts(json!({})))
             .says(vec![thinking("Hm."), rome("call_p4xgmxs5")], NEITHER),
-        // The source of mistral.rs.
+        // Source: the code of mistral.rs.
         fixture("mistral_rs", "0", "default", reasoning())
             .counted(counts(json!({"avg_tok_per_sec": 75.5, "total_time_sec": 0.3})))
             .says(thought(), NEITHER),
     ]
 }
 
-/// Azure's "Content filtering". Results of the asynchronous filter arrive late, with a null delta.
+/// Returns the fixture of Azure, from its page "Content filtering". The results of the asynchronous filter arrive late,
+/// with a null delta.
 fn azure(name: &'static str) -> Fixture {
     let safe = json!({"hate": {"filtered": false, "severity": "safe"}});
     let mut azure = fixture(name, "chatcmpl-8", "gpt-4o-2024-11-20", said())
@@ -255,7 +258,8 @@ fn azure(name: &'static str) -> Fixture {
     azure.says(vec![text("Hello!")], BOTH)
 }
 
-/// OpenRouter's "Reasoning tokens" and "Streaming". The last chunk has an empty choice (recorded).
+/// Returns the fixture of OpenRouter, from its pages "Reasoning tokens" and "Streaming". The last chunk has an empty
+/// choice (recorded).
 fn openrouter() -> Fixture {
     let reasoned = |content: &str, text: &str| {
         let part = json!({"type": "reasoning.text", "text": text, "format": "unknown", "index": 0});
@@ -279,7 +283,8 @@ fn openrouter() -> Fixture {
         .says([thought(), vec![raw(kept, None)]].concat(), BOTH)
 }
 
-/// Google's "Thought signatures". Thoughts are not in the output tokens (recorded).
+/// Returns the fixtures of Gemini and Vertex AI, from Google's "Thought signatures". The output tokens exclude the
+/// thoughts (recorded).
 fn google() -> [Fixture; 2] {
     let signature = json!({"extra_content": {"google": {"thought_signature": "CsoB+/="}}});
     let usage = json!({"prompt_tokens": 14, "completion_tokens": 5, "total_tokens": 23});
@@ -300,7 +305,8 @@ fn google() -> [Fixture; 2] {
     [gemini, vertex]
 }
 
-/// Perplexity's reference. Each chunk has the counts, the sources and the text received so far (recorded).
+/// Returns the fixture of Perplexity, from its reference. Each chunk contains the counts, the sources and the text
+/// received so far (recorded).
 fn perplexity() -> Fixture {
     let mut perplexity = fixture("perplexity", "ecc8", "sonar-pro", said());
     let mut said = String::new();
@@ -318,7 +324,8 @@ fn perplexity() -> Fixture {
         .says(vec![text("Hello!")], NEITHER)
 }
 
-/// Groq's and Moonshot's references, and recorded responses of DashScope and Snowflake.
+/// Returns the fixtures of Groq and Moonshot from their references, and of DashScope and Snowflake from recorded
+/// responses.
 fn calls() -> [Fixture; 4] {
     let answer = reasoned_call("reasoning", "call_7ec8");
     let mut groq = fixture("groq", "chatcmpl-f51b", "qwen/qwen3-32b", answer)
@@ -335,7 +342,7 @@ fn calls() -> [Fixture; 4] {
     let dashscope = fixture("dashscope", "chatcmpl-5f6b", "qwen3-max", (message, deltas))
         .counted_alone(detailed())
         .says(vec![rome("call_abc")], BOTH);
-    // Claude, with stubs in every message and call, without ids, and with an empty finish reason.
+    // A response of a Claude model. It has stubs in every message and every call, no ids, and an empty finish reason.
     let said = |call: Value| {
         let call = with(call, "custom", json!({"name": ""}));
         json!({"role": "assistant", "content": "", "function_call": {"name": ""}, "moderation": {},
@@ -350,7 +357,7 @@ fn calls() -> [Fixture; 4] {
     [groq, moonshot, dashscope, snowflake]
 }
 
-/// MiniMax's "Text (OpenAI)" with `reasoning_split`. The last choice has no delta.
+/// Returns the fixture of MiniMax, from its page "Text (OpenAI)" with `reasoning_split`. The last choice has no delta.
 fn minimax() -> Fixture {
     let details = json!({"reasoning_details": [{"type": "reasoning.text", "index": 0,
         "id": "reasoning-text-1", "format": "MiniMax-response-v1", "text": "Hm."}]});
@@ -366,8 +373,8 @@ fn minimax() -> Fixture {
         .says(vec![text("Hello!"), kept], REASONING)
 }
 
-/// Mistral's "Reasoning" and Databricks' "Query reasoning models", where content is a list. Mistral's streamed calls
-/// have no index, and later fragments have no name (recorded).
+/// Returns the fixtures of Mistral and Databricks, from their pages "Reasoning" and "Query reasoning models". Their
+/// content is a list. Mistral's streamed calls have no index, and later fragments have no name (recorded).
 fn lists_of_content() -> [Fixture; 2] {
     let part = |text: &str| json!({"type": "text", "text": text});
     let thoughts = |text: &str| json!({"type": "thinking", "thinking": [part(text)]});
@@ -399,7 +406,8 @@ fn lists_of_content() -> [Fixture; 2] {
     [mistral, databricks]
 }
 
-/// Recorded streams of Hugging Face's router, and `protocol.py` of vLLM and of SGLang.
+/// Returns the fixtures of Hugging Face's router from recorded streams, and of vLLM and SGLang from their
+/// `protocol.py`.
 fn open_models() -> [Fixture; 3] {
     let (message, mut deltas) = said();
     deltas.iter_mut().for_each(|delta| delta["token_id"] = json!(7));

@@ -1,10 +1,10 @@
-//! Streams that end after the finish reason, without `[DONE]`.
+//! Tests of streams that end after the finish reason without `[DONE]`.
 
 use bytes::Bytes;
 
 use super::*;
 
-/// Decodes a body that ends after these bytes, or breaks there if `breaks` is set.
+/// Decodes a stream that ends after `bytes`. If `breaks` is set, the connection breaks there.
 fn read_cut(bytes: &[u8], breaks: bool) -> Vec<StreamEvent> {
     let mut pieces = vec![Ok(Bytes::copy_from_slice(bytes))];
     if breaks {
@@ -13,7 +13,7 @@ fn read_cut(bytes: &[u8], breaks: bool) -> Vec<StreamEvent> {
     read::<ChatDecoder>(pieces)
 }
 
-/// The usage was once lost silently if a body without a length ended inside its event.
+/// Regression test. If a body without a length ended inside the usage event, the usage was lost silently.
 #[test]
 fn stream_truncated_before_usage_is_an_error() {
     let answer = sse(&[chunk(json!({"content": "a"})), last_chunk("stop")]);
@@ -27,7 +27,7 @@ fn stream_truncated_before_usage_is_an_error() {
         if at < bytes.len() {
             check_error(&broken, "StreamError");
         }
-        // The blank line after an event, and the end of the last line, may be missing.
+        // The blank line after an event may be missing, and so may the end of the last line.
         let ends = [with_reason, with_usage, bytes.len()];
         let is_success = ends.contains(&at) || ends.contains(&(at + 1)) || at + 2 == bytes.len();
         if !is_success {

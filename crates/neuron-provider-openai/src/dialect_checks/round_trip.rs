@@ -1,4 +1,4 @@
-//! Round trips. A response is parsed, sent back, and parsed again with the same result.
+//! Property tests for round trips. A response is parsed, sent back and parsed again, with the same result.
 
 use proptest::prelude::*;
 use serde_json::Map;
@@ -6,7 +6,7 @@ use serde_json::Map;
 use super::*;
 use crate::dialect::{Dialect, ReasoningBack};
 
-/// Any value, for an unknown field.
+/// Generates any JSON value, for an unknown field.
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(json!(null)),
@@ -25,14 +25,14 @@ fn value() -> impl Strategy<Value = Value> {
 
 type Fields = Map<String, Value>;
 
-/// Any subset of these fields, with any values.
+/// Generates a subset of the fields `keys` with any values.
 fn fields(keys: &'static [&'static str]) -> impl Strategy<Value = Fields> {
     let field = (prop::sample::select(keys), value());
     prop::collection::vec(field, 0..3)
         .prop_map(|fields| fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
 }
 
-/// A call with unknown fields beside and inside of its function.
+/// Generates a call with unknown fields in the call and in its function.
 fn any_call() -> impl Strategy<Value = Value> {
     const ARGUMENTS: [&str; 6] =
         ["", "{}", "{\"a\":1}", "{ \"z\": 1.5, \"a\": [\"é\"] }", "{\"a\":", "null"];
@@ -61,7 +61,7 @@ fn any_call() -> impl Strategy<Value = Value> {
         })
 }
 
-/// Reasoning details, with adjacent fragments.
+/// Generates a list of `reasoning_details`.
 fn details() -> impl Strategy<Value = Vec<Value>> {
     let detail = prop::sample::select(vec![
         ("reasoning.text", "text"),
@@ -87,7 +87,7 @@ struct Answer {
     thinking: String,
     calls: Vec<Value>,
     details: Vec<Value>,
-    /// Unknown fields that requests have too.
+    /// Unknown fields that the API also accepts in requests.
     goes: Fields,
     /// Unknown fields that only responses have.
     stays: Fields,
@@ -104,7 +104,7 @@ fn any_answer() -> impl Strategy<Value = Answer> {
     )
         .prop_map(|(text, thinking, mut calls, details, extra, stays)| {
             for (index, call) in calls.iter_mut().enumerate() {
-                // Calls without an id.
+                // The third call has no id.
                 let id = if index == 2 { String::new() } else { format!("c{index}") };
                 call["id"] = json!(id);
             }
@@ -127,7 +127,8 @@ impl Answer {
         message.into()
     }
 
-    /// The response in fragments, with texts split by character, and calls and fields one by one.
+    /// Returns the deltas of the response. Texts are split by character, and each call and each field has its own
+    /// delta.
     fn deltas(&self) -> Vec<Value> {
         let chars = |key: &'static str, text: &str| {
             text.chars().map(|c| json!({key: c.to_string()})).collect::<Vec<_>>()
@@ -167,7 +168,7 @@ impl Answer {
     }
 }
 
-/// Adds fields to a body or a chunk, to its choice and to its usage.
+/// Adds the fields `unknown` to a body or a chunk, to its choice and to its usage.
 fn with_unknown(mut body: Value, unknown: &Fields) -> Value {
     for place in ["", "/choices/0", "/usage"] {
         if let Some(Value::Object(object)) = body.pointer_mut(place) {
@@ -198,7 +199,7 @@ proptest! {
         let events = read_bytes::<ChatDecoder>(&bytes);
         prop_assert_eq!(&response_of(&events).message, &response.message);
         prop_assert_eq!(response.message.tool_uses().count(), answer.calls.len());
-        // Fields that only responses have are kept, but not sent.
+        // Fields that only responses have are kept in the message but not sent back.
         let dialect = Dialect { reasoning: ReasoningBack::Always, ..Dialect::openai() };
         let settings = Settings { dialect: &dialect, ..Settings::default() };
         let kept = read_whole(&whole(answer.message(false))).unwrap().message;

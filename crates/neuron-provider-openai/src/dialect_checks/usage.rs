@@ -1,4 +1,4 @@
-//! Token counts, in the fields and with the meanings of different servers.
+//! Tests that parse token counts. Servers use different fields, and the same field may have different meanings.
 
 use neuron_types::TokenUsage;
 
@@ -19,7 +19,7 @@ fn tokens(
     }
 }
 
-/// Checks the usage parsed from `usage`, whole and streamed.
+/// Checks how `usage` is parsed, in a response that is not streamed and in a stream.
 #[track_caller]
 fn check_usage(usage: Value, expected: &TokenUsage) {
     let mut body = whole(json!({"content": "a"}));
@@ -28,7 +28,7 @@ fn check_usage(usage: Value, expected: &TokenUsage) {
     check_chunks(&[json!({"choices": [], "usage": usage})], expected);
 }
 
-/// Checks the usage in chunks after the finish reason.
+/// Checks the usage of a stream that has `chunks` after the finish reason.
 #[track_caller]
 fn check_chunks(chunks: &[Value], expected: &TokenUsage) {
     let answer = [chunk(json!({"content": "a"})), last_chunk("stop")];
@@ -38,17 +38,17 @@ fn check_chunks(chunks: &[Value], expected: &TokenUsage) {
     check_every_byte::<ChatDecoder>(&bytes, end_of_reason(&bytes));
 }
 
-/// xAI includes reasoning only in the total and in the details. Gemini's endpoint includes thoughts only in the total
+/// xAI counts reasoning only in the total and in the details. Gemini's endpoint counts thoughts only in the total
 /// (recorded responses of both).
 #[test]
 fn reasoning_outside_output_tokens_is_added() {
     let details = |tokens: Value| json!({"reasoning_tokens": tokens});
-    // xAI.
+    // The counts of xAI.
     check_usage(
         json!({"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 145, "completion_tokens_details": details(json!(104))}),
         &tokens(32, 113, None, Some(104)),
     );
-    // Gemini.
+    // The counts of Gemini.
     check_usage(
         json!({"prompt_tokens": 66, "completion_tokens": 6, "total_tokens": 100}),
         &tokens(66, 34, None, Some(28)),
@@ -59,17 +59,17 @@ fn reasoning_outside_output_tokens_is_added() {
 #[test]
 fn reasoning_inside_output_tokens_is_counted_once() {
     let details = |tokens: Value| json!({"reasoning_tokens": tokens});
-    // OpenAI.
+    // The counts of OpenAI.
     check_usage(
         json!({"prompt_tokens": 32, "completion_tokens": 113, "total_tokens": 145, "completion_tokens_details": details(json!(104))}),
         &tokens(32, 113, None, Some(104)),
     );
-    // Perplexity's count is not nested.
+    // Perplexity sends its count at the top level of the usage.
     check_usage(
         json!({"prompt_tokens": 32, "completion_tokens": 113, "total_tokens": 145, "reasoning_tokens": 104}),
         &tokens(32, 113, None, Some(104)),
     );
-    // A total that matches no count, a missing total, one that is too small, and one without input tokens.
+    // The total matches no count, is missing, is too small, or comes without input tokens.
     for total in [json!(200), json!(null), json!(7)] {
         check_usage(
             json!({"prompt_tokens": 32, "completion_tokens": 113, "total_tokens": total, "completion_tokens_details": details(json!(104))}),
@@ -86,7 +86,7 @@ fn reasoning_inside_output_tokens_is_counted_once() {
 #[test]
 fn cached_tokens_are_found_in_every_field() {
     for cached in [
-        // OpenAI and Mistral, Mistral's other format, Moonshot, and DeepSeek with both fields.
+        // The fields of OpenAI and Mistral, of Mistral's other format, of Moonshot, and of DeepSeek with both fields.
         json!({"prompt_tokens_details": {"cached_tokens": 3}}),
         json!({"num_cached_tokens": 3}),
         json!({"prompt_tokens_details": {"cached_tokens": 0}, "num_cached_tokens": 3}),
@@ -104,13 +104,13 @@ fn cached_tokens_are_found_in_every_field() {
 fn usage_is_found_in_every_field() {
     let usage = json!({"prompt_tokens": 5, "completion_tokens": 2});
     let expected = tokens(5, 2, None, None);
-    // Moonshot, and Groq if the usage was not requested.
+    // Moonshot sends the usage in a choice. Groq sends it in `x_groq` if the request did not ask for it.
     let choice = json!({"index": 0, "delta": {}, "finish_reason": "stop", "usage": usage});
     check_chunks(&[json!({"choices": [choice]})], &expected);
     let groq = json!({"id": "req_1", "usage": usage});
     check_chunks(&[json!({"choices": [], "x_groq": groq})], &expected);
     check_chunks(&[json!({"choices": null, "x_groq": groq})], &expected);
-    // A chunk of text may have a usage too. A usage of zero does not replace an earlier one.
+    // A chunk with text may also contain a usage. A usage of zero does not replace an earlier usage.
     for place in ["choice", "x_groq"] {
         let mut said = chunk(json!({"content": "b"}));
         match place {

@@ -1,4 +1,4 @@
-//! Errors of OpenAI and of compatible servers, in their own formats and words.
+//! Tests that check the errors of OpenAI and of compatible servers, each in its own format and wording.
 
 use std::time::Duration;
 
@@ -19,13 +19,14 @@ fn check(vendor: &str, status: u16, body: &Value, kind: &str) {
     assert_eq!(error.kind(), kind, "{vendor}: {error}");
 }
 
-/// An error in OpenAI's format, with another code or type.
+/// Returns an error body in OpenAI's format with this message, type and code.
 fn nested(message: &str, kind: &str, code: Value) -> Value {
     json!({"error": {"message": message, "type": kind, "param": null, "code": code}})
 }
 
-/// Bodies for an exceeded context window, with vendor and status. They come from the vendors' documentation and from
-/// reports in the issue trackers of their clients. The table in `neuron_http` names the vendors.
+/// Returns error bodies for an exceeded context window, each with its vendor and its status. The bodies come from the
+/// vendors' documentation and from reports in the issue trackers of their clients. A table in `neuron_http` names the
+/// vendors.
 fn too_long() -> Vec<(&'static str, u16, Value)> {
     let request = "invalid_request_error";
     vec![
@@ -250,7 +251,7 @@ fn context_overflow_is_recognised_for_every_vendor() {
     }
 }
 
-/// Servers that detect it late send the same body as an event of a stream, or with status 200.
+/// A server that detects the overflow late sends the same body as an event of a stream, or with status 200.
 #[test]
 fn context_overflow_is_recognised_in_streams() {
     for (vendor, _, body) in too_long() {
@@ -267,7 +268,7 @@ fn context_overflow_is_recognised_in_plain_text() {
     assert_eq!(rejected(400, text).kind(), "ContextWindowExceeded");
 }
 
-/// Similar messages, where a shorter conversation does not help, or a retry does.
+/// The messages resemble an exceeded context window. A shorter conversation would not help, or a retry would.
 #[test]
 fn similar_errors_are_not_context_overflows() {
     let request = "invalid_request_error";
@@ -425,7 +426,7 @@ fn unknown_model_is_recognised_for_every_vendor() {
     }
 }
 
-/// The message does not mention a model.
+/// The server's message does not mention a model, so the error must not be reported as an unknown model.
 #[test]
 fn wrong_path_error_suggests_wrong_base_url() {
     for body in [
@@ -445,7 +446,7 @@ fn wrong_path_error_suggests_wrong_base_url() {
     }
 }
 
-/// Each format in the section "errors" of its vendor's reference.
+/// The bodies have the formats that the vendors' references show in their sections about errors.
 #[test]
 fn every_error_format_is_parsed() {
     for (vendor, status, body, text) in [
@@ -510,7 +511,7 @@ fn every_error_format_is_parsed() {
     }
 }
 
-/// MiniMax sends status 200 and the error in `base_resp`, see its page "Error Codes".
+/// MiniMax sends errors with status 200 in the field `base_resp`, as its page "Error Codes" describes.
 #[test]
 fn failed_base_resp_is_an_error_and_successful_is_not() {
     let found = |status: i64| {
@@ -524,7 +525,7 @@ fn failed_base_resp_is_an_error_and_successful_is_not() {
     assert_eq!(found(2013), Some("Other"));
 }
 
-/// These errors were once retried endlessly, although the same request always fails.
+/// Regression test. These errors were retried endlessly, although the same request always fails.
 #[test]
 fn status_500_for_permanent_errors_is_invalid_request() {
     let server =
@@ -558,7 +559,7 @@ fn status_500_for_permanent_errors_is_invalid_request() {
         assert_eq!(from_event(&error).kind(), "InvalidRequest", "{vendor} in a stream");
     }
     check("a failure of the server", 500, &server("CUDA error"), "ServiceUnavailable");
-    // The model caused this error, and its next call may be valid.
+    // The model caused this error. A retry may succeed, because the model's next tool call may be valid.
     check(
         "Ollama",
         500,

@@ -1,4 +1,4 @@
-//! Classes and texts of errors of OpenAI, llama.cpp and vLLM.
+//! Tests that check the classes and texts of errors of OpenAI, llama.cpp and vLLM.
 
 use std::time::Duration;
 
@@ -204,7 +204,8 @@ fn error_is_found_in_every_field() {
     }
 }
 
-/// After the beginning of a stream a retry is impossible, but without any response it is possible.
+/// The error of a server failure is retryable if there was no response at all. After the beginning of a stream it is
+/// not retryable.
 #[test]
 fn server_failure_in_place_of_response_is_retryable() {
     let error = |kind: &str| ApiError::read(json!({"type": kind, "message": "why"})).unwrap();
@@ -226,7 +227,7 @@ fn stream_error_keeps_its_class() {
         ("upstream", json!(402), "InsufficientResources"),
         ("upstream", json!(7), "StreamError"),
         ("upstream", json!("503"), "ServiceUnavailable"),
-        // The status takes precedence over nearly all error types.
+        // In most cases, the status in the error takes precedence over its type.
         ("invalid_request_error", json!(401), "Authentication"),
         ("invalid_request_error", json!(429), "RateLimit"),
         ("invalid_request_error", json!(400), "InvalidRequest"),

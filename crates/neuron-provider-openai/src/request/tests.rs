@@ -1,4 +1,4 @@
-//! Every mapping of a request, and the stability of its bytes as a conversation grows.
+//! Tests that check how each part of a request is serialised, and that a growing conversation keeps its byte prefix.
 
 use neuron_testing::openai::check_chat_request;
 use neuron_types::{
@@ -16,7 +16,7 @@ fn json_with(request: RequestRef<'_>, settings: Settings<'_>) -> Value {
     serde_json::from_slice(&write(request, "m", settings, false).unwrap()).unwrap()
 }
 
-/// Checks a body, without the fields that every body has.
+/// Checks the serialised body of a request. `expected` omits the fields that every body has.
 #[track_caller]
 fn check(request: RequestRef<'_>, expected: Value) {
     let mut json = json_with(request, Settings::default());
@@ -29,14 +29,14 @@ fn check(request: RequestRef<'_>, expected: Value) {
     assert_eq!(json, expected);
 }
 
-/// Checks the conversion of these messages.
+/// Checks how `messages` are serialised.
 #[track_caller]
 fn check_messages(messages: Vec<Message>, expected: Value) {
     let json = json_with(talk(messages).view(), Settings::default());
     assert_eq!(json["messages"], expected);
 }
 
-/// Checks the conversion of an assistant message with these blocks.
+/// Checks how an assistant message with the blocks `content` is serialised.
 #[track_caller]
 fn check_answer(content: Vec<ContentBlock>, expected: Value) {
     check_messages(vec![message(Role::Assistant, content)], json!([expected]));
@@ -169,7 +169,7 @@ fn tools_and_tool_choice_are_mapped() {
     assert_eq!(json.get("parallel_tool_calls"), None, "the API takes it with tools only");
 }
 
-/// The vendor once rejected every request with a tool without arguments.
+/// Regression test. OpenAI rejected every request that contained a tool without arguments.
 #[test]
 fn object_schema_always_has_properties() {
     for (schema, expected) in [
@@ -260,7 +260,7 @@ fn user_content_is_mapped() {
     );
 }
 
-/// There was once no way to send speech.
+/// Regression test. Speech could not be sent.
 #[test]
 fn raw_parts_are_sent_unchanged() {
     let audio = json!({"type": "input_audio", "input_audio": {"data": "aGk=", "format": "wav"}});
@@ -314,7 +314,7 @@ fn tool_results_precede_their_images() {
     );
 }
 
-/// MCP servers return any type of resource, including images of unusual types.
+/// An MCP server may return any type of resource, including images of unusual types.
 #[test]
 fn image_resources_are_sent_and_others_described() {
     check_messages(
@@ -400,7 +400,7 @@ fn unknown_fields_are_sent_back_in_the_message() {
         vec![raw("openai", custom.clone(), Some(call("c", "sql", json!("x"))))],
         json!({"role": "assistant", "tool_calls": [custom]}),
     );
-    // For another provider, the portable block is sent.
+    // The portable block is sent to a provider that did not create the raw block.
     check_answer(
         vec![raw("another", json!({"type": "message", "refusal": "No."}), Some(text("No.")))],
         json!({"role": "assistant", "content": "No."}),
@@ -454,7 +454,7 @@ fn reasoning_is_sent_back_to_dialects_that_require_it() {
     );
 }
 
-/// DeepSeek and Moonshot once rejected calls without reasoning.
+/// Regression test. DeepSeek and Moonshot rejected tool calls without reasoning.
 #[test]
 fn calls_without_reasoning_are_sent_with_a_space() {
     let call = ContentBlock::ToolUse { id: "c".into(), name: "look".into(), input: json!({}) };
@@ -481,7 +481,7 @@ fn calls_without_reasoning_are_sent_with_a_space() {
     }
 }
 
-/// Mistral rejects ids of other vendors with 400.
+/// Mistral rejects call ids of other vendors with status 400.
 #[test]
 fn call_ids_are_shortened_for_dialects_that_require_it() {
     let long = "toolu_01A09q90qw90lq917835lq9";
@@ -527,7 +527,8 @@ fn reasoning_is_sent_back_in_the_dialects_field() {
     }
 }
 
-/// The vendor once rejected every later request because of the name of a nonexistent tool.
+/// Regression test. After the model called a tool that does not exist, OpenAI rejected every later request because of
+/// the tool's name.
 #[test]
 fn calls_with_invalid_names_are_renamed() {
     let named = |name: &str| {
@@ -560,7 +561,7 @@ fn content_that_the_api_cannot_express_is_rejected() {
     check(CompletionRequest { context_management: none, ..Default::default() }.view(), json!({}));
     let source = DocumentSource::Url { url: "https://h/a.pdf".into() };
     let document = ContentBlock::Document { source };
-    // The portable block was once omitted silently.
+    // Regression test. A document in a portable block was omitted silently.
     for block in [document.clone(), raw("anthropic", json!({}), Some(document))] {
         let request = talk(vec![message(Role::User, vec![block])]);
         let error = write(request.view(), "m", Settings::default(), false).unwrap_err();
@@ -568,7 +569,8 @@ fn content_that_the_api_cannot_express_is_rejected() {
     }
 }
 
-/// Conversations keep the prefix that prompt caches need, and the vendor accepts all of them.
+/// Property tests for conversations. The body of a longer conversation begins with the bytes of a shorter one, which
+/// prompt caches need, and OpenAI's request format accepts both bodies.
 mod conversations {
     use proptest::prelude::*;
 
@@ -576,7 +578,7 @@ mod conversations {
 
     proptest! {
         #[test]
-        fn begin_with_the_bytes_of_shorter_ones_and_are_accepted(
+        fn growing_conversation_keeps_byte_prefix_and_is_accepted(
             (messages, ends) in history(),
             cut in any::<prop::sample::Index>(),
             with_extra in any::<bool>(),
@@ -604,7 +606,7 @@ mod conversations {
     }
 }
 
-/// The field was once sent to every server.
+/// Regression test. `strict` was sent to every server, even to servers that reject it.
 #[test]
 fn strict_is_omitted_for_servers_that_reject_it() {
     let tool = tool("act").strict();

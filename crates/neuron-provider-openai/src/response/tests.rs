@@ -1,4 +1,5 @@
-//! Whole responses, with every field, every quirk of compatible servers, and every truncation.
+//! Tests that parse responses that are not streamed, with every field, every quirk of compatible servers, and truncated
+//! at every byte.
 
 use neuron_types::{TokenUsage, ToolCall};
 use serde_json::json;
@@ -13,7 +14,7 @@ fn answer(message: Value, finish_reason: Value) -> Value {
     json!({"id": "cmpl_1", "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": finish_reason}]})
 }
 
-/// Checks the content of a message.
+/// Checks the blocks that the JSON of a message is parsed into.
 #[track_caller]
 fn check(message: Value, content: &[ContentBlock]) {
     let mut response = read_json(&answer(message, json!("stop"))).unwrap();

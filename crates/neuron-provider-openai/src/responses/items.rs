@@ -1,12 +1,12 @@
-//! The items of a stream, and the matching of events to items.
+//! The items of a stream, and the assignment of events to items.
 //!
-//! An event of OpenAI has the output index and the id of its item, and a call also has a `call_id`. Compatible servers
-//! omit, repeat or change some of them:
+//! An event of OpenAI contains the output index and the id of its item. The item of a tool call also has a `call_id`.
+//! Compatible servers omit, repeat or change some of these values:
 //!
-//! - llama.cpp sends no index. Its calls have no id, and their events contain the `call_id`
+//! - llama.cpp sends no output index. Its calls have no item id, and the events of a call contain the `call_id` instead
 //!   (`tools/server/server-task.cpp`).
-//! - Copilot sends another id for the same item in each event.
-//! - Some proxies send the same index for all items.
+//! - Copilot sends a different item id in each event of the same item.
+//! - Some proxies send the same output index for all items.
 
 use serde_json::{Value, json};
 
@@ -20,12 +20,16 @@ pub(crate) enum Kind {
     Call,
 }
 
-/// Tools that xAI runs on the server for `x_search`. Their calls look like calls of the caller's tools, so a custom
-/// tool of the caller cannot have one of these names. <https://docs.x.ai/docs/guides/tools/search-tools>
+/// Names of the tools that xAI runs on its server for `x_search`. Calls of these tools have the type
+/// `custom_tool_call`, like calls of the caller's tools. A call with one of these names is never treated as a call of
+/// the caller's tools.
+///
+/// <https://docs.x.ai/docs/guides/tools/search-tools>
 const XAI_TOOLS: [&str; 5] =
     ["x_keyword_search", "x_semantic_search", "x_user_search", "x_thread_fetch", "view_x_video"];
 
 impl Kind {
+    /// Returns the type of an item, or `None` if the item is not streamed in fragments.
     pub(crate) fn of(item: &Value) -> Option<Self> {
         match text_of(item, "type") {
             "message" => Some(Self::Message),
@@ -37,7 +41,7 @@ impl Kind {
     }
 }
 
-/// The output index and the ids in an event. Empty ids are unknown.
+/// The output index and the ids in an event. An id that the event does not contain is empty.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Key<'e> {
     pub(crate) output_index: Option<usize>,
@@ -46,54 +50,58 @@ pub(crate) struct Key<'e> {
 }
 
 impl<'e> Key<'e> {
+    /// Returns the key of an event that contains a whole item.
     pub(crate) fn of(output_index: Option<usize>, item: &'e Value) -> Self {
         Self { output_index, id: text_of(item, "id"), call_id: text_of(item, "call_id") }
     }
 }
 
-/// An item that has begun.
+/// An item whose fragments are still arriving, or whose last fragment has arrived.
 #[derive(Debug)]
 pub(crate) struct OpenItem {
     kind: Kind,
     output_index: Option<usize>,
     id: String,
     call_id: String,
-    /// The fragments of its text or reasoning.
+    /// The text or the reasoning that was received so far.
     pub(crate) shown: String,
-    /// The call, if its start was emitted.
+    /// Set if the item is a tool call whose start was emitted.
     pub(crate) call: Option<OpenCall>,
-    /// Its position among the items that began.
+    /// Number of the item, in the order in which items began.
     pub(crate) number: usize,
     is_done: bool,
 }
 
-/// The order of items in the message, by index and then by begin. Servers that send no index, or the same index for all
-/// items, send items in order.
+/// The sort key of an item within the message, its output index and then its number. Servers that send no index, or the
+/// same index for all items, send the items in order.
 pub(crate) type Order = (Option<usize>, usize);
 
-/// A call whose start was emitted.
+/// A tool call whose start was emitted.
 #[derive(Debug)]
 pub(crate) struct OpenCall {
-    /// The item in its first event.
+    /// The JSON of the item in its first event, whose arguments are incomplete.
     pub(crate) json: Value,
     pub(crate) id: String,
     pub(crate) name: String,
-    /// The fragments of its arguments.
+    /// The arguments that were received so far.
     pub(crate) arguments: String,
 }
 
-/// The strength of a match between an event and an item, weakest first.
+/// The strength of a match between an event and an item, from weak to strong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
-    /// Neither the index nor an id is equal. The index does not differ, nor does any id of a call.
+    /// Neither the index nor an id is equal. One of the two indices is missing, and for a call no two ids differ.
     Unknown,
+    /// The output index is equal, and no id is.
     OutputIndex,
+    /// An id is equal. The output index may differ.
     Id,
+    /// The output index and an id are equal.
     Both,
 }
 
 impl OpenCall {
-    /// Returns the item with the arguments received so far.
+    /// Returns the JSON of the item, completed with the arguments that were received so far.
     pub(crate) fn whole(&mut self) -> Value {
         let mut json = std::mem::take(&mut self.json);
         let is_custom = text_of(&json, "type") == "custom_tool_call";
@@ -106,6 +114,7 @@ impl OpenCall {
 }
 
 impl OpenItem {
+    /// Returns `true` if the item has this type and has not ended.
     fn is_open(&self, kind: Kind) -> bool {
         !self.is_done && self.kind == kind
     }
@@ -114,14 +123,15 @@ impl OpenItem {
         (self.output_index, self.number)
     }
 
-    /// Returns the message received so far, without an id. `None` for reasoning, which the API would reject without its
-    /// signature.
+    /// Returns the text that was received so far as a message item without an id. Returns `None` if there is no text,
+    /// and for reasoning, which the API would reject without its signature.
     pub(crate) fn message(&self) -> Option<Value> {
         let content = json!([{ "type": "output_text", "text": self.shown, "annotations": [] }]);
         let message = json!({ "type": "message", "role": "assistant", "content": content });
         (self.kind == Kind::Message && !self.shown.is_empty()).then_some(message)
     }
 
+    /// Returns how well an event matches the item, or `None` if the event belongs to another item.
     fn fit(&self, key: Key<'_>) -> Option<Fit> {
         let same = |known: &str, id: &str| !id.is_empty() && known == id;
         let has_id = same(&self.id, key.id)
@@ -146,11 +156,12 @@ impl OpenItem {
     }
 }
 
+/// Returns `true` if both ids are known and differ.
 fn differ(known: &str, id: &str) -> bool {
     !known.is_empty() && !id.is_empty() && known != id
 }
 
-/// The items of a stream, in the order in which they began.
+/// The items of a stream, in the order of their first events.
 #[derive(Debug, Default)]
 pub(crate) struct OpenItems {
     items: Vec<OpenItem>,
@@ -162,7 +173,8 @@ impl OpenItems {
         self.items.get_mut(index)
     }
 
-    /// Begins an item, unless it has begun already. Returns its index.
+    /// Begins an item and returns its position in `items`. If the event repeats the begin of an open item, returns the
+    /// position of that item.
     pub(crate) fn begin(&mut self, kind: Kind, key: Key<'_>) -> usize {
         if let Some(index) = self.known(kind, key) {
             return index;
@@ -181,16 +193,17 @@ impl OpenItems {
         self.items.len() - 1
     }
 
-    /// Returns the next item number.
+    /// Returns the number of the next item, beginning with 1.
     pub(crate) fn number(&mut self) -> usize {
         self.begun += 1;
         self.begun
     }
 
-    /// Returns the open item to which a fragment belongs. Matches by id, then by output index, then by type if only one
-    /// item is possible. Returns the newest of several matches.
+    /// Returns the position of the open item to which a fragment belongs. The item is found by its id, or else by its
+    /// output index, or else by its type if only one open item has the type. If several items match equally well,
+    /// returns the newest. Returns `None` if no item matches.
     pub(crate) fn find(&self, kind: Kind, key: Key<'_>) -> Option<usize> {
-        // Most fragments belong to the newest item.
+        // Most fragments belong to the newest item, so it is tried first.
         let newest = self.items.last().filter(|item| item.is_open(kind));
         match newest.and_then(|item| item.fit(key)) {
             Some(Fit::Both) => self.items.len().checked_sub(1),
@@ -198,7 +211,8 @@ impl OpenItems {
         }
     }
 
-    /// Ends the open item that matches a complete item, and returns it. Takes the oldest of several matches.
+    /// Marks the open item that matches a complete item as ended, and returns it. If several items match equally well,
+    /// the oldest ends. Returns `None` if no item matches.
     pub(crate) fn end(&mut self, kind: Kind, key: Key<'_>) -> Option<&mut OpenItem> {
         let index = self.fitting(kind, key).next()?;
         let item = self.items.get_mut(index)?;
@@ -206,7 +220,7 @@ impl OpenItems {
         Some(item)
     }
 
-    /// Returns the open items with the strongest match.
+    /// Returns the positions of the open items that match the event best. All of them match equally well.
     fn fitting(&self, kind: Kind, key: Key<'_>) -> impl Iterator<Item = usize> {
         let fits = move || {
             let items = self.items.iter().enumerate();
@@ -214,19 +228,20 @@ impl OpenItems {
             open.filter_map(move |(index, item)| Some((item.fit(key)?, index)))
         };
         let best = fits().map(|(fit, _)| fit).max();
-        // Without an equal id or index, an event is assigned only if a single item is possible.
+        // Without an equal id or index, the event is assigned only if a single item is possible.
         let is_known = best != Some(Fit::Unknown) || fits().count() == 1;
         let best = best.filter(|_| is_known);
         fits().filter(move |(fit, _)| Some(*fit) == best).map(|(_, index)| index)
     }
 
-    /// Returns the open item whose begin is repeated. Some proxies repeat the event when they know more fields.
+    /// Returns the position of the open item whose begin this event repeats. Some proxies repeat the event when they
+    /// know more fields. Returns `None` if the event begins a new item.
     fn known(&self, kind: Kind, key: Key<'_>) -> Option<usize> {
         self.items.iter().position(|item| {
             item.is_open(kind)
                 && match item.fit(key) {
                     Some(Fit::Both) => true,
-                    // After the first arguments, the same id without an index begins another call.
+                    // Once a call has arguments, an event with the same id and without an index begins another call.
                     Some(Fit::Id) => {
                         let is_new = |call: &OpenCall| call.arguments.is_empty();
                         key.output_index.is_none() && item.call.as_ref().is_none_or(is_new)
@@ -236,13 +251,13 @@ impl OpenItems {
         })
     }
 
-    /// Returns the items that are still open.
+    /// Removes all items and returns the items that have not ended.
     pub(crate) fn take_open(&mut self) -> impl Iterator<Item = OpenItem> + use<> {
         std::mem::take(&mut self.items).into_iter().filter(|item| !item.is_done)
     }
 }
 
-/// A complete item.
+/// An item that is complete.
 #[derive(Debug)]
 pub(crate) struct DoneItem {
     pub(crate) order: Order,
@@ -256,12 +271,14 @@ impl DoneItem {
         Self { order, id: key.id.to_owned(), call_id: key.call_id.to_owned(), json }
     }
 
+    /// Returns the output index, or `None` if the server sent none.
     pub(crate) fn output_index(&self) -> Option<usize> {
         self.order.0
     }
 
-    /// Returns `true` if `item` repeats this item, with the same ids or, without ids, at the same known index. A
-    /// generated call id and the status may differ.
+    /// Returns `true` if `item` repeats this item. Both must have the same content, ids and output index, and at least
+    /// one id or the index must be known. The field `call_id` of the content may differ, because it may have been
+    /// generated here, and so may `status`.
     pub(crate) fn repeats(&self, output_index: Option<usize>, item: &Value) -> bool {
         let content = |item: &Value| {
             let mut item = item.clone();
@@ -279,13 +296,15 @@ impl DoneItem {
             && content(&self.json) == content(item)
     }
 
+    /// Returns `true` if `item` has the same `id` or the same `call_id` as this item.
     fn has_id_of(&self, item: &Value) -> bool {
         let Key { id, call_id, .. } = Key::of(None, item);
         (!id.is_empty() && self.id == id) || (!call_id.is_empty() && self.call_id == call_id)
     }
 }
 
-/// Returns the items of the response that no event completed, with their indices.
+/// Returns the items in `output`, the complete list of the last event, that are not in `done`. Each item is returned
+/// with its index in `output`.
 pub(crate) fn missing(done: &[DoneItem], output: Vec<Value>) -> Vec<(usize, Value)> {
     let mut known: Vec<_> = done.iter().collect();
     let mut take = |fits: &dyn Fn(&DoneItem) -> bool| {

@@ -1,8 +1,9 @@
-//! Serialisation of requests of the Responses API, from the borrowed request.
+//! Serialisation of requests of the Responses API.
 //!
 //! <https://platform.openai.com/docs/api-reference/responses/create>
 //!
-//! `input` comes last, so that the body of a turn begins with the bytes of the previous turn.
+//! `input` is the last field, so that the body of each turn begins with the same bytes as the body of the previous
+//! turn. Prompt caches need this.
 
 use std::borrow::Cow;
 
@@ -19,11 +20,13 @@ use super::echo::{JsonText, RepairedCall};
 use crate::message::{self, DataUrl, FILE_NAME, ToolText, is_own_fields};
 use crate::request::{PROVIDER, Parameters, Settings, effort, has_tools, vendor_fields};
 
-/// Serialises a request.
+/// Serialises a request of the Responses API. `model` is the model to which the request is sent, and `stream` requests
+/// a streamed response.
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] for content that the API cannot express.
+/// [`ProviderError::InvalidRequest`] if the request has stop sequences, which the API does not support, or if it cannot
+/// be serialised.
 pub(crate) fn write(
     request: RequestRef<'_>,
     model: &str,
@@ -48,7 +51,8 @@ fn write_fields(
     fields.entry("model", model)?;
     fields.leave_out(settings.dialect.left_out);
     fields.some("stream", stream.then_some(true))?;
-    // The caller keeps the history, so the vendor need not store it. Without storage, reasoning must be encrypted.
+    // The caller keeps the history, so OpenAI need not store the response. Without storage, the caller must send
+    // reasoning back, and only encrypted reasoning can be sent back.
     fields.entry("store", &false)?;
     fields.entry("include", &["reasoning.encrypted_content"])?;
     fields.some("max_output_tokens", request.max_tokens)?;
@@ -65,6 +69,7 @@ fn write_fields(
     let one_call = settings.disables_parallel_calls && has_tools(request);
     fields.some("parallel_tool_calls", one_call.then_some(false))?;
     fields.some("instructions", request.system.and_then(instructions))?;
+    // The other fields of `extra` come before the input, which must be last.
     fields.rest_but("input")?;
     fields.entry("input", &Input { request, settings })
 }
@@ -77,7 +82,8 @@ struct Reasoning {
     summary: Option<&'static str>,
 }
 
-/// Requests a summary of the reasoning if thinking is enabled.
+/// Returns the field `reasoning`, with the effort and, if thinking is enabled, a request for a summary. Returns `None`
+/// if both are absent.
 fn reasoning(request: RequestRef<'_>) -> Option<Reasoning> {
     let is_on =
         matches!(request.thinking, Some(ThinkingConfig::Enabled { .. } | ThinkingConfig::Adaptive));
@@ -132,8 +138,8 @@ impl Serialize for Tools<'_> {
             name: &'a str,
             description: &'a str,
             parameters: Parameters<'a>,
-            /// Always sent to OpenAI, whose default of true rejects most schemas. Omitted for dialects without strict
-            /// tools.
+            /// Value of the field `strict`. `None` if the dialect does not accept the field. Otherwise the field is
+            /// sent even if it is `false`, because the API's default is `true` and rejects most schemas.
             #[serde(skip_serializing_if = "Option::is_none")]
             strict: Option<bool>,
             #[serde(flatten)]
@@ -159,7 +165,7 @@ enum Choice<'a> {
 
 fn tool_choice(request: RequestRef<'_>) -> Option<Choice<'_>> {
     Some(match request.tool_choice? {
-        // The API rejects `tool_choice` without tools. Both values are then the same as the default.
+        // The API rejects `tool_choice` without tools. Without tools, `auto` and `none` have no effect and are omitted.
         ToolChoice::Auto | ToolChoice::None if !has_tools(request) => return None,
         ToolChoice::Auto => Choice::Word("auto"),
         ToolChoice::None => Choice::Word("none"),
@@ -168,7 +174,7 @@ fn tool_choice(request: RequestRef<'_>) -> Option<Choice<'_>> {
     })
 }
 
-/// Returns the system prompt as one text.
+/// Returns the system prompt as one text, with a blank line between its blocks. Returns `None` if the prompt is blank.
 fn instructions(prompt: &SystemPrompt) -> Option<String> {
     let text = match prompt {
         SystemPrompt::Text(text) => text.clone(),
@@ -189,7 +195,7 @@ impl Serialize for Input<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut items = serializer.serialize_seq(None)?;
         let dialect = self.settings.dialect;
-        // The latest assistant message, which contains the calls that tool results refer to.
+        // Latest assistant message. It contains the calls to which the next tool results refer.
         let mut before = None;
         for message in self.request.messages {
             match message.role {
@@ -224,7 +230,7 @@ struct InputMessage<C> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Item<'a> {
-    /// An item in the format of the API.
+    /// A raw block in the format of the API, sent unchanged.
     Own(&'a Value),
     Repaired(RepairedCall<'a>),
     Text {
@@ -245,8 +251,9 @@ impl Item<'_> {
     }
 }
 
-/// Returns the items of an assistant message. Omits reasoning that no item follows, from a response that was truncated
-/// while the model was thinking. The API rejects it.
+/// Converts an assistant message to items. Reasoning at the end of the message is omitted, because the API rejects
+/// reasoning without a following item. A response ends with reasoning if it was truncated while the model was thinking.
+/// Reasoning without its content is omitted too, unless `extra` tells the API to store responses.
 fn assistant_items<'a>(
     message: &'a Message,
     request: RequestRef<'a>,
@@ -262,20 +269,22 @@ fn assistant_items<'a>(
         let items = message.content.iter().filter_map(move |block| item(block, tools, vendor));
         items.filter(is_kept)
     };
-    // Everything after the last item that is not reasoning is omitted.
+    // Only reasoning follows the last item of another type, so everything after that item is omitted.
     let others = items().enumerate().filter(|(_, item)| !item.is_reasoning());
     let needed = others.last().map_or(0, |(last, _)| last + 1);
     items().take(needed)
 }
 
-/// Returns `true` if reasoning contains encrypted content or, on compatible servers, its text. The vendor does not
-/// store it.
+/// Returns `true` if a reasoning item contains its content, which is encrypted or, on compatible servers, plain text.
+/// Any other reasoning item only refers to reasoning that OpenAI stores.
 fn is_self_contained(reasoning: &Value) -> bool {
     let text = |key: &str| reasoning.get(key).and_then(Value::as_str);
     let parts = reasoning.get("content").and_then(Value::as_array);
     text("encrypted_content").is_some() || parts.is_some_and(|parts| !parts.is_empty())
 }
 
+/// Converts a block of an assistant message to an item. Returns `None` for a block that is not sent, such as reasoning
+/// of another provider.
 fn item<'a>(block: &'a ContentBlock, tools: &[ToolDefinition], vendor: &str) -> Option<Item<'a>> {
     if let ContentBlock::Raw { provider, json, .. } = block
         && provider == vendor
@@ -293,26 +302,28 @@ fn item<'a>(block: &'a ContentBlock, tools: &[ToolDefinition], vendor: &str) -> 
             name: message::called_name(name, tools),
             arguments: JsonText(input),
         }),
-        // Reasoning of other providers is dropped.
+        // The API accepts only its own reasoning, so reasoning of other providers is dropped.
         _ => None,
     }
 }
 
-/// Returns `true` for an item of this API. Returns `false` for raw fields of Chat Completions.
+/// Returns `true` if the JSON of a raw block is an item of the Responses API. Returns `false` for unknown fields and
+/// calls of Chat Completions, which raw blocks contain too.
 fn is_item(json: &Value) -> bool {
     json.as_object().is_some_and(|fields| {
         fields.contains_key("type") && !is_own_fields(fields) && !fields.contains_key("custom")
     })
 }
 
-/// Writes tool results as items of their own, and raw items of the caller unchanged.
+/// Serialises a user message. Each tool result becomes a separate item, and raw items of the caller are written
+/// unchanged. `before` is the assistant message whose calls the tool results answer.
 fn write_user<S: SerializeSeq>(
     items: &mut S,
     message: &Message,
     before: Option<&Message>,
     vendor: &str,
 ) -> Result<(), S::Error> {
-    // Tool results come first, because they answer the previous message.
+    // Tool results come first, because they answer the calls of the previous message.
     for block in &message.content {
         if let Some(ContentBlock::ToolResult { tool_use_id, content, is_error }) = block.portable()
         {
@@ -324,7 +335,8 @@ fn write_user<S: SerializeSeq>(
             })?;
         }
     }
-    // Raw parts belong to the content of the user's message. Raw items are siblings of that message.
+    // A raw part, such as an image, belongs to the content of the user's message. A raw item is a sibling of that
+    // message.
     for block in &message.content {
         if let ContentBlock::Raw { provider, json, portable: None } = block
             && provider == PROVIDER
@@ -341,7 +353,7 @@ fn write_user<S: SerializeSeq>(
     items.serialize_element(&InputMessage { role: "user", content })
 }
 
-/// The content of a user message, as one text or as parts.
+/// The content of a user message, serialised as one text or as a list of parts.
 struct UserContent<'a>(&'a Message);
 
 impl<'a> UserContent<'a> {
@@ -352,7 +364,7 @@ impl<'a> UserContent<'a> {
 
 impl Serialize for UserContent<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // A single text is sent as a string, the shortest form.
+        // A string is the shortest form of a single text.
         let mut parts = self.parts();
         match (parts.next(), parts.next()) {
             (Some(Part::Text { text }), None) => serializer.serialize_str(text),
@@ -361,7 +373,8 @@ impl Serialize for UserContent<'_> {
     }
 }
 
-/// Returns `true` if the call with this id is a custom call. Its result has another item type.
+/// Returns `true` if `message` contains a call of a custom tool with this id. The result of such a call has a different
+/// item type.
 fn is_custom(message: &Message, id: &str, vendor: &str) -> bool {
     message.content.iter().any(|block| {
         let custom = message::own_part(block, vendor, &["custom_tool_call"]);
@@ -369,7 +382,7 @@ fn is_custom(message: &Message, id: &str, vendor: &str) -> bool {
     })
 }
 
-/// The types of parts in a user message.
+/// The types of content parts that a user message may contain.
 const PARTS: [&str; 4] = ["input_text", "input_image", "input_file", "input_audio"];
 
 #[derive(Serialize)]
@@ -379,7 +392,8 @@ struct CallOutput<'a> {
     output: Output<'a>,
 }
 
-/// The output of a tool, as a text, or as parts if there are images or documents.
+/// The output of a tool, serialised as one text. If it contains images or documents, it is serialised as a list of
+/// parts.
 struct Output<'a> {
     content: &'a [ContentItem],
     is_error: bool,
@@ -397,6 +411,7 @@ impl Serialize for Output<'_> {
     }
 }
 
+/// Converts an item of a tool result to a content part.
 fn output_part(item: &ContentItem) -> Part<'_> {
     match item.for_model() {
         ModelContent::Text(text) => Part::Text { text },
@@ -409,7 +424,7 @@ fn output_part(item: &ContentItem) -> Part<'_> {
     }
 }
 
-/// An item of a tool result as text.
+/// An item of a tool result, serialised as text.
 struct ItemText<'a>(&'a ContentItem);
 
 impl Serialize for ItemText<'_> {
@@ -423,7 +438,7 @@ impl Serialize for ItemText<'_> {
 enum Part<'a> {
     #[serde(rename = "input_text")]
     Text { text: &'a str },
-    /// An item that can only be sent as text.
+    /// An item of a tool result for which the API has no part type, so it is sent as text.
     #[serde(rename = "input_text")]
     ItemText { text: ItemText<'a> },
     #[serde(rename = "input_image")]
@@ -437,7 +452,7 @@ enum Part<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         file_url: Option<&'a str>,
     },
-    /// A part in the format of the API.
+    /// A part that the caller wrote in the API's format.
     #[serde(untagged)]
     Own(&'a Value),
 }
@@ -460,6 +475,8 @@ impl<'a> Part<'a> {
     }
 }
 
+/// Converts a block of a user message to a content part. Returns `None` for a block that is sent elsewhere or not at
+/// all.
 fn part(block: &ContentBlock) -> Option<Part<'_>> {
     if let Some(own) = message::own_part(block, PROVIDER, &PARTS) {
         return Some(Part::Own(own));

@@ -1,4 +1,4 @@
-//! Parsing of responses of the Responses API.
+//! Parsing of responses of the Responses API that are not streamed. Also converts the items of streamed responses.
 
 use std::collections::HashSet;
 
@@ -17,15 +17,17 @@ use crate::lenient;
 use crate::request::PROVIDER;
 use crate::response::{CompletionDetails, PromptDetails};
 
-/// Parses a whole response. The secret is removed from errors that quote it.
+/// Parses a response that is not streamed. The API key is removed from errors that quote the body.
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] if the body is not a response, and the vendor's error for a failed response.
+/// [`ProviderError::Other`] if the body is not a response of the API, or the server's error if the response has failed.
 pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
     let mut wire: WireResponse = serde_json::from_slice(body).map_err(|error| {
         let shown = secret.excerpt(body);
-        let text = format!("the response is not a response ({error}); it begins with: {shown}");
+        let text = format!(
+            "the body is not a response of the Responses API ({error}); it begins with: {shown}"
+        );
         ProviderError::Other(text.into())
     })?;
     if let Some(error) = wire.error() {
@@ -44,7 +46,8 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
     Ok(wire.into_response(items))
 }
 
-/// A whole response, or the response in the first or last event of a stream.
+/// The JSON of a response. It is the body of a response that is not streamed, and a field of the first and the last
+/// event of a stream.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct WireResponse {
@@ -70,23 +73,25 @@ struct Incomplete {
 }
 
 impl WireResponse {
-    /// Returns the error of a failed response.
+    /// Returns the error of a response that has failed, or `None` if it has not failed.
     pub(crate) fn error(&self) -> Option<ApiError> {
         let error = self.error.clone().and_then(ApiError::read);
         let has_failed = self.status.as_deref() == Some("failed");
         error.or_else(|| has_failed.then(ApiError::default))
     }
 
-    /// Sets the status for a `response.incomplete` event, if the response has none.
+    /// Sets the status to `incomplete` if it is missing. Used for a `response.incomplete` event.
     pub(crate) fn incomplete(mut self) -> Self {
         self.status.get_or_insert_with(|| "incomplete".to_owned());
         self
     }
 
-    /// Converts the response with `items`, which came with it or in earlier events.
+    /// Converts the response. `items` are its output items, from the response itself or from earlier events of the
+    /// stream.
     pub(crate) fn into_response(self, mut items: Vec<Value>) -> CompletionResponse {
         let mut ids = CallIds::default();
         for item in &mut items {
+            // Ids are completed first, because the blocks below are created from the items.
             ids.complete(item, &self.id);
             set_content(item);
         }
@@ -102,7 +107,7 @@ impl WireResponse {
         let message = message.with_metadata(&metadata);
         let calls_tools = message.tool_uses().next().is_some();
         let stop_reason = match self.status.as_deref() {
-            // A refusal takes precedence over the status, which is `completed`.
+            // The status of a refusal is `completed`, so a refusal takes precedence.
             _ if has_refused => StopReason::Refusal,
             Some("incomplete") => match self.incomplete_details.reason.as_deref() {
                 Some("max_output_tokens") => StopReason::MaxTokens,
@@ -126,15 +131,17 @@ impl WireResponse {
     }
 }
 
+/// Returns `true` if an item contains a refusal.
 fn has_refused(item: &Value) -> bool {
     let parts = item.get("content").and_then(Value::as_array);
     parts.into_iter().flatten().any(|part| part.get("type").is_some_and(|kind| kind == "refusal"))
 }
 
-/// Returns the type of the first item that the client must answer and that is not a call of the request's tools. That
-/// is a call of a vendor's tool that the client runs, or a request for approval.
+/// Returns the type of the first item that the client must answer although it is not a call of the request's tools.
+/// Such an item is a call of an OpenAI tool that runs on the client, or a request for approval. Returns `None` if there
+/// is no such item.
 ///
-/// The type becomes the stop reason, because [`StopReason::ToolUse`] promises calls that an agent can run.
+/// The type becomes the stop reason, because [`StopReason::ToolUse`] would promise calls that an agent can run.
 fn pending_item_type(items: &[Value]) -> Option<&str> {
     let is_answered = |item: &Value| {
         let is_output = |other: &Value| {
@@ -145,7 +152,7 @@ fn pending_item_type(items: &[Value]) -> Option<&str> {
     };
     items.iter().find_map(|item| {
         let kind = text_of(item, "type");
-        // Calls of other types run on the server.
+        // Calls of all other types run on the server.
         let is_clients = match kind {
             "apply_patch_call" | "computer_call" | "local_shell_call" | "mcp_approval_request" => {
                 true
@@ -161,8 +168,8 @@ fn pending_item_type(items: &[Value]) -> Option<&str> {
     })
 }
 
-/// Adds an empty `content` to a message without one. A message without `content` is the format in which fields of Chat
-/// Completions are kept.
+/// Adds an empty `content` to a message item without `content`. Otherwise the stored item would look like unknown
+/// fields of Chat Completions, see [`is_own_fields`](crate::message_fields::is_own_fields).
 fn set_content(item: &mut Value) {
     let Some(fields) = item.as_object_mut() else {
         return;
@@ -174,20 +181,21 @@ fn set_content(item: &mut Value) {
     }
 }
 
-/// The ids of the tool calls of one response.
+/// The ids of all tool calls of one response. Ensures that they differ.
 #[derive(Debug, Default)]
 pub(crate) struct CallIds {
     given: HashSet<String>,
 }
 
 impl CallIds {
-    /// Returns an id for a call. Generates one if the server's id is empty or an earlier call of the response has it.
+    /// Returns the id for the next call. This is `id`, the server's id, with a number appended if an earlier call of
+    /// the response has the same id. If `id` is empty, an id is generated.
     pub(crate) fn give(&mut self, id: &str, response_id: &str) -> String {
         let mut id = match id {
             "" => generate_id(self.given.len(), response_id, |id| self.given.contains(id)),
             id => id.to_owned(),
         };
-        // A repeated id gets a number, so that each result refers to one call.
+        // Each result must refer to exactly one call.
         if self.given.contains(&id) {
             let numbered = (2_usize..).map(|number| format!("{id}_{number}"));
             id = numbered.into_iter().find(|id| !self.given.contains(id)).unwrap_or(id);
@@ -196,7 +204,7 @@ impl CallIds {
         id
     }
 
-    /// Sets the id of a call to the result of [`give`](Self::give). Does not change other items.
+    /// Sets the `call_id` of a tool call item to the result of [`give`](Self::give). Does not change any other item.
     pub(crate) fn complete(&mut self, item: &mut Value, response_id: &str) {
         if Kind::of(item) == Some(Kind::Call) {
             let id = self.give(&call_id(item), response_id);
@@ -205,7 +213,7 @@ impl CallIds {
     }
 }
 
-/// Sets the id of a call, if it differs.
+/// Sets the `call_id` of an item, unless the item already has this id.
 pub(crate) fn set_call_id(item: &mut Value, id: &str) {
     if call_id(item) != id
         && let Some(fields) = item.as_object_mut()
@@ -214,23 +222,25 @@ pub(crate) fn set_call_id(item: &mut Value, id: &str) {
     }
 }
 
-/// Returns the id of a call. Some compatible servers send only the id of the item.
+/// Returns the `call_id` of an item. If it is empty, returns the item's `id`, because some compatible servers send only
+/// that one.
 fn call_id(item: &Value) -> String {
     let id = Some(text_of(item, "call_id")).filter(|id| !id.is_empty());
     id.unwrap_or_else(|| text_of(item, "id")).to_owned()
 }
 
-/// Returns the text of a field, or an empty text.
+/// Returns the text of the field `key`, or an empty text if the field is missing or is not a text.
 pub(crate) fn text_of<'i>(item: &'i Value, key: &str) -> &'i str {
     item.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Converts an item to a raw block with a portable block beside it.
+/// Converts an item to a raw block with a portable block beside it, if there is a portable block for its type.
 pub(crate) fn item(json: Value) -> ContentBlock {
     let portable = portable_block(&json).map(Box::new);
     ContentBlock::Raw { provider: PROVIDER.to_owned(), json, portable }
 }
 
+/// Returns the portable block of an item. Returns `None` for an empty item and for an item of a vendor's own tool.
 fn portable_block(item: &Value) -> Option<ContentBlock> {
     let text = |key: &str| text_of(item, key).to_owned();
     match item.get("type").and_then(Value::as_str)? {
@@ -247,7 +257,7 @@ fn portable_block(item: &Value) -> Option<ContentBlock> {
                 Some(arguments) => arguments.clone(),
             },
         }),
-        // The input is free text. Tools accept JSON, so it becomes a JSON string.
+        // The input is free text, but tools accept only JSON. A JSON string contains the text unchanged.
         "custom_tool_call" if Kind::of(item).is_some() => Some(ContentBlock::ToolUse {
             id: call_id(item),
             name: text("name"),
@@ -255,7 +265,7 @@ fn portable_block(item: &Value) -> Option<ContentBlock> {
         }),
         "reasoning" => {
             let summary = texts(item, "summary", &["text"]);
-            // An item with both is shown by its summary.
+            // An item may have a summary and a content. Only the summary is used then.
             let thought =
                 if summary.is_empty() { texts(item, "content", &["text"]) } else { summary };
             let thinking = thought.join(PARAGRAPH);
@@ -266,10 +276,11 @@ fn portable_block(item: &Value) -> Option<ContentBlock> {
     }
 }
 
-/// Separator of the parts of a reasoning summary, which are paragraphs with headings.
+/// Separator between the parts of a reasoning summary. Each part is a paragraph with a heading.
 pub(crate) const PARAGRAPH: &str = "\n\n";
 
-/// Returns the texts in the parts of an item.
+/// Returns the texts that are not empty in the list `list` of an item. Each element contributes the first of its fields
+/// `keys` that is a text.
 fn texts<'i>(item: &'i Value, list: &str, keys: &[&str]) -> Vec<&'i str> {
     let parts = item.get(list).and_then(Value::as_array);
     let text = |part: &'i Value| keys.iter().find_map(|key| part.get(*key)?.as_str());
@@ -277,7 +288,7 @@ fn texts<'i>(item: &'i Value, list: &str, keys: &[&str]) -> Vec<&'i str> {
     texts.filter(|text| !text.is_empty()).collect()
 }
 
-/// The token counts of the API.
+/// The token counts in a response of the Responses API.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct WireUsage {

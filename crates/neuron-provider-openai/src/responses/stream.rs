@@ -16,25 +16,28 @@ use crate::dialect::Vendor;
 use crate::error::{self, ApiError};
 use crate::lenient;
 
-/// A decoder of a streamed response.
+/// A decoder of one streamed response. Collects the response while it emits events.
 #[derive(Debug, Default)]
 pub(crate) struct ResponsesDecoder {
     id: String,
     model: String,
     items: OpenItems,
     ids: CallIds,
-    /// Complete items, in the order in which they ended.
+    /// Complete items, in the order in which they were completed.
     done: Vec<DoneItem>,
-    /// The latest part of reasoning.
+    /// Part to which the latest reasoning delta belonged.
     thought: Option<ReasoningPart>,
     vendor: Vendor,
 }
 
-/// A part of the reasoning of an item.
+/// The identity of a part of an item's reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ReasoningPart {
+    /// Position of the item in `OpenItems`.
     item: usize,
+    /// Set for a part of the summary, not set for a part of the reasoning text.
     is_summary: bool,
+    /// Index of the part within the summary or the text.
     part: usize,
 }
 
@@ -47,7 +50,8 @@ impl Decoder for ResponsesDecoder {
         secret: &Secret,
         events: &mut VecDeque<StreamEvent>,
     ) -> Result<bool, ProviderError> {
-        // Proxies send empty events to keep a connection open, and `[DONE]` as in Chat Completions.
+        // Proxies send empty events to keep the connection open. Some also end the stream with the `[DONE]` of Chat
+        // Completions.
         if matches!(data.trim_ascii(), b"" | b"[DONE]") {
             return Ok(false);
         }
@@ -57,7 +61,7 @@ impl Decoder for ResponsesDecoder {
         }
         let event: WireEvent<'_> = match read_frame(data) {
             Ok(event) => event,
-            // An unknown event may use known field names with other types.
+            // An event of an unknown type may use the names of known fields for values of other types.
             Err(_) if is_unknown(data) => return Ok(false),
             Err(error) => {
                 let shown = secret.excerpt(data);
@@ -69,7 +73,7 @@ impl Decoder for ResponsesDecoder {
         let key = Key { output_index, id: &event.item_id, call_id: "" };
         match &*event.kind {
             "response.created" | "response.in_progress" | "response.queued" => {
-                // Each of these events contains the whole response so far, so a later one may replace an earlier one.
+                // Each of these events contains the whole response so far, so the latest id and model are used.
                 if let Some(response) = event.response {
                     (self.id, self.model) = (response.id, response.model);
                 }
@@ -118,7 +122,8 @@ impl Decoder for ResponsesDecoder {
                 let error = event.response.and_then(|response| response.error());
                 return Err(error::from_event(&error.unwrap_or_default()));
             }
-            // The API nests the error in the event, the types of the SDK have it flat. Proxies omit the type.
+            // The API sends the error in a field of the event, and the types of OpenAI's SDK have its fields in the
+            // event itself. Some proxies send an error event without a type.
             "error" => {
                 return Err(error::from_event(&ApiError::of_event(data).unwrap_or_default()));
             }
@@ -127,7 +132,7 @@ impl Decoder for ResponsesDecoder {
                     return Err(error::from_event(&error));
                 }
             }
-            // Unknown events are ignored, because the API may add some.
+            // Other events are ignored, because OpenAI may add events.
             _ => {}
         }
         Ok(false)
@@ -139,7 +144,8 @@ impl ResponsesDecoder {
         Self { vendor, ..Self::default() }
     }
 
-    /// Adds a fragment to the open item of a type, and returns the item's number.
+    /// Appends a fragment to the open item of type `kind` that matches `key`. Begins a new item if none matches.
+    /// Returns the position of the item.
     fn extend_item(&mut self, kind: Kind, key: Key<'_>, piece: &str) -> usize {
         let index = self.items.find(kind, key).unwrap_or_else(|| self.items.begin(kind, key));
         if let Some(item) = self.items.get_mut(index) {
@@ -148,6 +154,7 @@ impl ResponsesDecoder {
         index
     }
 
+    /// Adds a delta of text to its item, and emits it.
     fn extend_text(&mut self, key: Key<'_>, text: String, events: &mut VecDeque<StreamEvent>) {
         if !text.is_empty() {
             self.extend_item(Kind::Message, key, &text);
@@ -155,6 +162,8 @@ impl ResponsesDecoder {
         }
     }
 
+    /// Adds a delta of reasoning to its item, and emits it. `is_summary` and `part` identify the part of the item's
+    /// reasoning.
     fn extend_reasoning(
         &mut self,
         key: Key<'_>,
@@ -171,7 +180,8 @@ impl ResponsesDecoder {
             part,
         };
         if let Some(last) = self.thought.filter(|last| last.item == thought.item) {
-            // If an item has both a summary and a text, the message has only one of them.
+            // For an item with a summary and a text, the message contains only one of them. The events must match the
+            // message.
             if last.is_summary != thought.is_summary {
                 return;
             }
@@ -183,6 +193,7 @@ impl ResponsesDecoder {
         events.push_back(StreamEvent::ThinkingDelta(delta));
     }
 
+    /// Begins an item. Emits the start of a tool call if its id and its name are known.
     fn begin(
         &mut self,
         output_index: Option<usize>,
@@ -198,7 +209,7 @@ impl ResponsesDecoder {
             return;
         };
         let name = text_of(&json, "name").to_owned();
-        // If the id or the name is missing, the start is emitted when the item ends.
+        // Without an id or a name, the start is emitted when the item is complete.
         if kind == Kind::Call && !key.call_id.is_empty() && !name.is_empty() {
             let id = self.ids.give(key.call_id, &self.id);
             events.push_back(StreamEvent::ToolUseStart { id: id.clone(), name: name.clone() });
@@ -206,6 +217,7 @@ impl ResponsesDecoder {
         }
     }
 
+    /// Ends an item and emits the content that no delta contained.
     fn finish_item(
         &mut self,
         output_index: Option<usize>,
@@ -217,8 +229,8 @@ impl ResponsesDecoder {
         let number = self.items.number();
         let open = kind.and_then(|kind| self.items.end(kind, key));
         let order = (output_index, open.as_ref().map_or(number, |item| item.number));
-        // Items without a `response.output_item.added` event get the next number.
-        // Some proxies end an item twice.
+        // An item without a `response.output_item.added` event gets the next number. Some proxies send the last event
+        // of an item twice.
         let is_open = open.is_some();
         let is_repeated =
             !is_open && self.done.iter().any(|done| done.repeats(output_index, &json));
@@ -233,7 +245,7 @@ impl ResponsesDecoder {
         let was_shown = open.is_some_and(|item| !item.shown.is_empty());
         let done = DoneItem::new(order, key, json.clone());
         match item(json).portable() {
-            // Text that did not arrive in fragments is emitted whole.
+            // Content that did not arrive in deltas is emitted whole.
             Some(ContentBlock::Text(text)) if !was_shown => {
                 events.push_back(StreamEvent::TextDelta(text.clone()));
             }
@@ -245,6 +257,7 @@ impl ResponsesDecoder {
         self.done.push(done);
     }
 
+    /// Ends a tool call. `sent` is its complete item, and `announced` is the call if its start was emitted.
     fn finish_call(
         &mut self,
         order: Order,
@@ -253,7 +266,7 @@ impl ResponsesDecoder {
         events: &mut VecDeque<StreamEvent>,
     ) {
         let mut json = sent.clone();
-        // The id must equal the id in the emitted start.
+        // All events of a call must have the same id.
         match &announced {
             Some(call) => set_call_id(&mut json, &call.id),
             None => self.ids.complete(&mut json, &self.id),
@@ -261,7 +274,7 @@ impl ResponsesDecoder {
         let block = item(json.clone());
         if let Some(call) = block.as_tool_use() {
             let (id, name) = (call.id.to_owned(), call.name.to_owned());
-            // Deltas take precedence over the whole arguments, which would be emitted twice.
+            // If arguments arrived in deltas, they were emitted already.
             let has_pieces = announced.as_ref().is_some_and(|call| !call.arguments.is_empty());
             if announced.is_none() {
                 events.push_back(StreamEvent::ToolUseStart { id: id.clone(), name: name.clone() });
@@ -270,7 +283,7 @@ impl ResponsesDecoder {
                 events.push_back(StreamEvent::ToolUseInputDelta { id: id.clone(), delta });
             }
             events.push_back(StreamEvent::ToolUseEnd { id: id.clone() });
-            // A call with truncated arguments must not run.
+            // The event `ToolUse` lets an agent run the call, and truncated arguments must not run.
             if ToolCall::invalid_json(call.input).is_none() {
                 let name = announced.map_or(name, |call| call.name);
                 events.push_back(StreamEvent::ToolUse { id, name, input: call.input.clone() });
@@ -279,6 +292,7 @@ impl ResponsesDecoder {
         self.done.push(DoneItem::new(order, Key::of(None, &sent), json));
     }
 
+    /// Ends all open items and emits the complete response. `response` is the response in the last event.
     fn finish(&mut self, mut response: WireResponse, events: &mut VecDeque<StreamEvent>) {
         // Some servers send items only in the last event.
         let output = response.output.take().unwrap_or_default();
@@ -287,7 +301,7 @@ impl ResponsesDecoder {
                 self.finish_item(Some(output_index), item, events);
             }
         }
-        // Items without an end event are completed from their fragments.
+        // Some servers omit the last event of an item, so the item is built from its fragments.
         for mut item in self.items.take_open() {
             if let Some(mut call) = item.call.take() {
                 let json = call.whole();
@@ -311,7 +325,8 @@ impl ResponsesDecoder {
     }
 }
 
-/// Returns the text of a call's arguments, if it has any.
+/// Returns the arguments of a tool call item, or the input of a custom tool, as a text. Returns `None` if they are
+/// empty.
 fn arguments(call: &Value) -> Option<String> {
     let arguments = ["arguments", "input"].iter().find_map(|key| call.get(*key));
     match arguments? {
@@ -321,10 +336,11 @@ fn arguments(call: &Value) -> Option<String> {
     }
 }
 
-/// The most frequent event, a delta of text.
+/// The most frequent kind of event, a delta of text.
 ///
-/// It is tried first, because a struct with few fields is deserialised much faster than [`WireEvent`]
-/// (`benches/README.md`). Any other event is then deserialised as a `WireEvent`.
+/// The decoder tries to deserialise each event as a `DeltaEvent` first, because a struct with few fields is
+/// deserialised much faster than [`WireEvent`] (`benches/README.md`). If this fails, the event is deserialised as a
+/// `WireEvent`.
 #[derive(Deserialize)]
 struct DeltaEvent<'a> {
     #[serde(rename = "type")]
@@ -342,7 +358,7 @@ enum DeltaKind {
     Text,
 }
 
-/// Any event of the API. Each event has some of these fields.
+/// An event of any type. Each type of event has some of these fields.
 #[derive(Deserialize)]
 struct WireEvent<'a> {
     #[serde(borrow, default, rename = "type")]
@@ -363,7 +379,7 @@ struct WireEvent<'a> {
     response: Option<WireResponse>,
 }
 
-/// The known events. Other events are ignored.
+/// The types of events that the decoder handles. Events of other types are ignored.
 const EVENTS: [&str; 16] = [
     "response.created",
     "response.in_progress",
@@ -383,7 +399,7 @@ const EVENTS: [&str; 16] = [
     "error",
 ];
 
-/// Returns `true` if the data is JSON, but not a known event.
+/// Returns `true` if `data` is a JSON event of a type that is not in [`EVENTS`].
 fn is_unknown(data: &[u8]) -> bool {
     let event = serde_json::from_slice::<Value>(data).unwrap_or_default();
     let kind = event.get("type").and_then(Value::as_str);

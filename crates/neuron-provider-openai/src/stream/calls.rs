@@ -1,4 +1,4 @@
-//! The open tool calls of a stream.
+//! Assembly of tool calls from the fragments in a stream.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::call::{CallFields, generate_id};
 use crate::message_fields::keep_unnamed_call;
 use crate::response::Parts;
 
-/// The calls of a response, in the order in which they began to arrive.
+/// The tool calls of a streamed response, in the order of their first fragments.
 #[derive(Debug, Default)]
 pub(super) struct OpenCalls(Vec<OpenCall>);
 
@@ -18,7 +18,9 @@ impl OpenCalls {
         self.0.is_empty()
     }
 
-    /// Adds a fragment. `is_later` is set if an earlier fragment came in the same delta.
+    /// Adds a fragment of a call, and emits the events for it. `index` is the index that the server sent. `is_later` is
+    /// `true` if the same delta contains an earlier fragment of any call. `seed` is used for the id of a call without
+    /// an id.
     pub(super) fn extend(
         &mut self,
         index: Option<usize>,
@@ -32,7 +34,8 @@ impl OpenCalls {
         }
         let mut position = self.position_of(index, &fragment.id);
         if let Some(call) = position.and_then(|position| self.0.get(position)) {
-            // Some servers repeat the name in every fragment.
+            // Some servers repeat the name in every fragment. Two named fragments in one delta without an index are two
+            // calls.
             let may_repeat = index.is_some() || !is_later;
             match call.relation(&fragment, may_repeat) {
                 Relation::Continues => {}
@@ -47,7 +50,7 @@ impl OpenCalls {
         let begun = self.0.iter().filter(|call| call.begun.is_some()).count();
         let Some(call) = self.0.get_mut(position) else { return };
         call.extend(fragment, events);
-        // The start is emitted when the name is known.
+        // The event `ToolUseStart` contains the name, so it is emitted when the name has arrived.
         if call.begun.is_some() || call.fields.name.is_empty() {
             return;
         }
@@ -62,15 +65,17 @@ impl OpenCalls {
         }
     }
 
-    /// Returns the position of the call to which a fragment belongs. `None` for a new call.
+    /// Returns the position of the call to which a fragment with this index and id belongs. Returns `None` if the
+    /// fragment begins a new call.
     ///
-    /// Some servers send no index, or the same index for several calls. Then a different id begins another call.
+    /// Some servers send no index, or the same index for several calls. On these servers a different id begins another
+    /// call.
     fn position_of(&self, index: Option<usize>, id: &str) -> Option<usize> {
         let last = self.0.len().checked_sub(1);
         let at_index = |call: &OpenCall| index.is_none() || call.index == index;
         if id.is_empty() {
             let position = self.0.iter().rposition(at_index);
-            // Some fragments may lack the index.
+            // The index may be missing in the first fragments of a call.
             return position.or(
                 last.filter(|last| self.0.get(*last).is_some_and(|call| call.index.is_none()))
             );
@@ -80,15 +85,16 @@ impl OpenCalls {
             |call: &OpenCall| at_index(call) && (call.fields.id.is_empty() || call.is_generated);
         let calls = &self.0;
         calls.iter().rposition(is_same).or_else(|| {
-            // The id may follow after the name.
+            // The id may arrive in a later fragment than the name.
             let position = calls.iter().rposition(at_index)?;
             calls.get(position).is_some_and(has_no_id).then_some(position)
         })
     }
 
-    /// Ends the calls and adds them to the parts of the response.
+    /// Ends all calls and adds them to the parts of the response. A call without a name becomes an unknown field of the
+    /// message.
     pub(super) fn finish(mut self, parts: &mut Parts, events: &mut VecDeque<StreamEvent>) {
-        // In the order in which their starts were emitted.
+        // The message contains the calls in the order in which their starts were emitted.
         self.0.sort_by_key(|call| call.begun.unwrap_or(usize::MAX));
         for call in self.0 {
             if call.begun.is_some() {
@@ -100,36 +106,39 @@ impl OpenCalls {
     }
 }
 
-/// A call that has not ended.
+/// A tool call whose fragments are still arriving.
 #[derive(Debug, Default)]
 struct OpenCall {
     index: Option<usize>,
     fields: CallFields,
-    /// Set if the id was generated here.
+    /// Set if the server sent no id and this crate generated one.
     is_generated: bool,
-    /// Position among the emitted starts. A call without a name is never emitted.
+    /// Number of calls that were started before this call. `None` until `ToolUseStart` is emitted, which requires a
+    /// name.
     begun: Option<usize>,
 }
 
-/// The relation of a fragment to a call.
+/// The relation of a new fragment to the call at its position.
 enum Relation {
+    /// The fragment continues the call.
     Continues,
-    /// Servers that send neither index nor id send complete calls.
+    /// The fragment begins another call. Servers that send neither index nor id send each call complete.
     IsAnother,
-    /// Some servers repeat a call at the end.
+    /// The fragment repeats the complete call, as some servers do at the end of a stream.
     Repeats,
 }
 
 impl OpenCall {
-    /// Classifies a fragment that has the position of this call.
+    /// Returns the relation of a fragment to this call. `may_repeat` is `true` if a fragment with the same name may
+    /// still continue the call.
     fn relation(&self, fragment: &CallFields, may_repeat: bool) -> Relation {
         let call = &self.fields;
-        // Only the beginning of a call has a name.
+        // A fragment without a name never begins a call.
         if fragment.name.is_empty() || call.name.is_empty() {
             return Relation::Continues;
         }
         let has_id = !fragment.id.is_empty() && fragment.id == call.id;
-        // Only arguments that are a complete object show that the call is complete.
+        // A call is complete if its arguments are a complete JSON object. Shorter arguments may still grow.
         let is_whole = fragment.arguments.starts_with('{')
             && call.arguments.starts_with('{')
             && serde_json::from_str::<IgnoredAny>(&call.arguments).is_ok();
@@ -141,6 +150,7 @@ impl OpenCall {
         }
     }
 
+    /// Adds a fragment. Emits its arguments if the start was emitted.
     fn extend(&mut self, fragment: CallFields, events: &mut VecDeque<StreamEvent>) {
         if self.begun.is_some() && !fragment.arguments.is_empty() {
             let (id, delta) = (self.fields.id.clone(), fragment.arguments.clone());
@@ -149,6 +159,7 @@ impl OpenCall {
         self.fields.extend(fragment);
     }
 
+    /// Emits the start of the call and the arguments received so far.
     fn begin(&mut self, number: usize, events: &mut VecDeque<StreamEvent>) {
         self.begun = Some(number);
         let CallFields { id, name, arguments, .. } = &self.fields;
@@ -159,10 +170,11 @@ impl OpenCall {
         }
     }
 
+    /// Emits the end of the call, and the whole call if its arguments are valid JSON. Returns its content block.
     fn finish(self, events: &mut VecDeque<StreamEvent>) -> ContentBlock {
         events.push_back(StreamEvent::ToolUseEnd { id: self.fields.id.clone() });
         let block = self.fields.into_block();
-        // A call with truncated arguments must not run.
+        // The event `ToolUse` lets an agent run the call, and truncated arguments must not run.
         if let Some(call) = block.as_tool_use()
             && ToolCall::invalid_json(call.input).is_none()
         {

@@ -1,4 +1,4 @@
-//! The chunks of a stream, in the wire format.
+//! The JSON of the chunks in a stream.
 
 use std::fmt;
 
@@ -12,14 +12,15 @@ use crate::metadata::WireMetadata;
 use crate::response::{ContentParts, REASONING};
 use crate::usage::{UsageHolder, WireUsage};
 
-/// The most frequent chunk, with a delta of text or of reasoning and no other relevant field.
+/// The most frequent kind of chunk. Its only relevant content is one delta of text or of reasoning.
 ///
-/// It is tried first, because a struct with few fields is deserialised much faster than [`WireChunk`]
-/// (`benches/README.md`). Any other chunk is then deserialised as a `WireChunk`.
+/// The decoder tries to deserialise each chunk as a `DeltaChunk` first, because a struct with few fields is
+/// deserialised much faster than [`WireChunk`] (`benches/README.md`). If this fails, the chunk is deserialised as a
+/// `WireChunk`.
 #[derive(Deserialize)]
 pub(super) struct DeltaChunk {
     pub(super) choices: [DeltaChoice; 1],
-    /// Must be `null`.
+    /// Unit fields accept only `null`. A chunk with another value is deserialised as a [`WireChunk`].
     #[serde(default, rename = "usage")]
     _usage: (),
     #[serde(default, rename = "error")]
@@ -28,7 +29,7 @@ pub(super) struct DeltaChunk {
     _x_groq: (),
 }
 
-// The unit fields reject any value but `null`. A chunk with such a value is decoded in full.
+/// The choice of a [`DeltaChunk`]. Unit fields accept only `null`.
 #[derive(Deserialize)]
 pub(super) struct DeltaChoice {
     #[serde(default)]
@@ -44,7 +45,7 @@ pub(super) struct DeltaChoice {
     _usage: (),
 }
 
-/// An object with exactly one field.
+/// A delta with exactly one field. Deserialisation fails if there are more fields, such as `role`.
 #[derive(Deserialize)]
 pub(super) enum DeltaField {
     #[serde(rename = "content")]
@@ -65,7 +66,7 @@ pub(super) struct WireChunk {
     pub(super) choices: Option<FirstChoice>,
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub(super) usage: Option<WireUsage>,
-    /// Groq reports the usage here if it was not requested.
+    /// Object in which Groq sends the token counts if the request did not ask for them.
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub(super) x_groq: UsageHolder,
     #[serde(default)]
@@ -80,22 +81,23 @@ pub(super) struct WireChoice {
     index: Option<usize>,
     #[serde(default)]
     pub(super) delta: WireDelta,
-    /// A whole message in place of a delta.
+    /// Whole message, which some proxies send instead of a delta.
     #[serde(default)]
     pub(super) message: Option<WireDelta>,
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub(super) finish_reason: Option<String>,
-    /// Moonshot reports the usage here.
+    /// Token counts, which Moonshot sends in the choice.
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub(super) usage: Option<WireUsage>,
     #[serde(default)]
     pub(super) logprobs: Value,
-    /// Proxies report an error of their upstream server here.
+    /// Error of a proxy's upstream server.
     #[serde(default)]
     pub(super) error: Option<Value>,
 }
 
-/// The first choice. Requests ask for one.
+/// The choice with index 0, or `None` if the list has none. All other choices are ignored, because requests ask for
+/// one.
 pub(super) struct FirstChoice(pub(super) Option<WireChoice>);
 
 impl<'de> Deserialize<'de> for FirstChoice {
@@ -111,7 +113,7 @@ impl<'de> Deserialize<'de> for FirstChoice {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut choices: A) -> Result<FirstChoice, A::Error> {
                 let mut first = None;
-                // The whole list must be consumed, or else serde_json reports an error.
+                // serde_json reports an error unless the whole list is consumed.
                 while let Some(choice) = choices.next_element::<WireChoice>()? {
                     if choice.index.unwrap_or(0) == 0 && first.is_none() {
                         first = Some(choice);
@@ -125,17 +127,18 @@ impl<'de> Deserialize<'de> for FirstChoice {
     }
 }
 
-/// The delta of a chunk.
+/// The parsed delta of a chunk.
 #[derive(Default)]
 pub(super) struct WireDelta {
     pub(super) text: String,
     pub(super) thinking: String,
     pub(super) tool_calls: Vec<WireCall>,
-    /// Unknown fields.
+    /// Names and values of the fields that this crate does not know.
     pub(super) more: Vec<(String, Value)>,
 }
 
 impl WireDelta {
+    /// Returns `true` if the delta has no content.
     pub(super) fn is_blank(&self) -> bool {
         self.text.is_empty()
             && self.thinking.is_empty()
@@ -144,7 +147,7 @@ impl WireDelta {
     }
 }
 
-/// Written by hand, because a derived implementation with `flatten` would buffer every field.
+// Written by hand, because a derived implementation with `flatten` would buffer every field.
 impl<'de> Deserialize<'de> for WireDelta {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Fields;
@@ -156,6 +159,7 @@ impl<'de> Deserialize<'de> for WireDelta {
                 f.write_str("a delta")
             }
 
+            // Azure sends chunks with a null delta, which contain results of its content filter.
             fn visit_unit<E>(self) -> Result<WireDelta, E> {
                 Ok(WireDelta::default())
             }
@@ -184,7 +188,7 @@ impl<'de> Deserialize<'de> for WireDelta {
                         }
                         Key::Other(key) if REASONING.contains(&key.as_str()) => {
                             match fields.next_value()? {
-                                // If both fields are present, they are equal.
+                                // A server that sends both fields sends the same text in both.
                                 Value::String(text) if delta.thinking.is_empty() => {
                                     delta.thinking = text;
                                 }
@@ -218,7 +222,7 @@ enum Key {
     Other(String),
 }
 
-/// The text content of a delta.
+/// The value of `content` in a delta, a text, `null` or anything else.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Content {

@@ -1,16 +1,17 @@
-//! Framing of streams of Chat Completions.
+//! Splitting of a Chat Completions stream into events.
 
 use neuron_http::{Framing, SseDecoder};
 use neuron_types::ProviderError;
 
-/// A decoder of server-sent events that rejects a truncated event.
+/// A decoder of server-sent events that rejects a stream with a truncated last event.
 ///
-/// A response of Chat Completions may end without `[DONE]`. A truncated event must not be discarded then, because it
-/// may have been the usage. The blank line after the last event may be missing, but not the end of its line.
+/// Some servers end a stream without `[DONE]`. A truncated last event is then an error, because it may have contained
+/// the token counts. The blank line after the last event may be missing. The end of the event's line may be missing
+/// only after `[DONE]`.
 #[derive(Debug, Default)]
 pub(crate) struct ChatFraming {
     events: SseDecoder,
-    /// Set if the last line has not ended.
+    /// Set while the bytes received so far end inside a line.
     in_line: bool,
 }
 

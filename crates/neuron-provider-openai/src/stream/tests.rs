@@ -1,4 +1,5 @@
-//! Streams without HTTP, with every field, every quirk of compatible servers, every split and every truncation.
+//! Tests that decode streams without HTTP, with every field and every quirk of compatible servers. The streams are
+//! split and truncated at every byte.
 
 use neuron_testing::Wire;
 use neuron_testing::openai::{Dialect, chat_body, chat_bytes};
@@ -18,7 +19,7 @@ fn chunk(delta: Value, finish_reason: Option<&str>) -> Value {
     json!({"id": "cmpl_1", "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]})
 }
 
-/// A stream of these deltas and `[DONE]`.
+/// Returns the bytes of a stream with these deltas, a finish reason, and `[DONE]`.
 fn answer(deltas: impl IntoIterator<Item = Value>, finish_reason: &str) -> Vec<u8> {
     let deltas = deltas.into_iter().map(|delta| chunk(delta, None));
     let mut chunks: Vec<_> = deltas.collect();
@@ -42,7 +43,7 @@ fn raw(json: Value, portable: Option<ContentBlock>) -> ContentBlock {
     ContentBlock::Raw { provider: "openai".into(), json, portable: portable.map(Box::new) }
 }
 
-/// Checks the content of these deltas, for every way to end the stream.
+/// Checks the content of a stream with these deltas. Tests each way in which a stream may end.
 #[track_caller]
 fn check(deltas: impl IntoIterator<Item = Value>, content: &[ContentBlock]) {
     let events = read(&answer(deltas, "stop"));
@@ -53,7 +54,7 @@ fn function(index: Value, id: Value, name: Value, arguments: Value) -> Value {
     json!({"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
 }
 
-/// A response with every feature of the format.
+/// Returns a response that uses every feature of the format.
 fn everything() -> CompletionResponse {
     CompletionResponse {
         id: "cmpl_7".into(),
@@ -91,7 +92,7 @@ fn dialects() -> Vec<Dialect> {
     ]
 }
 
-/// A response without its metadata, which has tests of its own.
+/// Returns the response without its metadata, which other tests check.
 fn plain(response: &CompletionResponse) -> CompletionResponse {
     let mut response = response.clone();
     response.message.content.retain(|block| !block.is_mark());
@@ -184,7 +185,8 @@ fn finish_reason_is_mapped_to_stop_reason() {
     }
 }
 
-/// A broken stream was once reported as complete if the server sent `""` as finish reason before the end.
+/// Regression test. If a server sent `""` as the finish reason before the end, a broken stream was reported as
+/// complete.
 #[test]
 fn empty_finish_reason_is_ignored() {
     let mut chunks = vec![chunk(json!({"content": "half an"}), Some(""))];
@@ -303,7 +305,7 @@ fn unfinished_first_choice_is_an_error() {
     check_error(&read(&sse(&[chunk(json!({"content": "a"}), None), end])), "StreamError");
 }
 
-/// The response was once empty, because its text was in `message` instead of `delta`.
+/// Regression test. The response was empty, because its text was in `message` instead of `delta`.
 #[test]
 fn whole_message_in_stream_is_decoded() {
     let message = json!({"role": "assistant", "content": "Hi", "tool_calls": [function(json!(0), json!("x"), json!("look"), json!("{}"))]});
@@ -311,7 +313,7 @@ fn whole_message_in_stream_is_decoded() {
     let content = [text("Hi"), call("x", "look", json!({}))];
     let events = read(&sse(std::slice::from_ref(&whole)));
     assert_eq!(response_of(&events).message.content, content);
-    // A message that repeats the deltas adds nothing.
+    // A message that repeats the earlier deltas is ignored.
     let events = read(&sse(&[chunk(json!({"content": "Hi"}), None), whole]));
     assert_eq!(response_of(&events).message.content, content[..1]);
 }
@@ -339,7 +341,7 @@ fn empty_and_unknown_chunks_are_ignored() {
     assert_eq!(response.id, "cmpl_1");
     assert_eq!(plain(response).message.content, [text("a")]);
     assert_eq!((response.usage.input_tokens, response.usage.output_tokens), (5, 2));
-    // Data after the end is ignored.
+    // Data after `[DONE]` is ignored.
     let more = [bytes, b"data: [DONE]\n\ndata: nonsense\n\n".to_vec()].concat();
     assert_eq!(plain(response_of(&read(&more))).message.content, [text("a")]);
 }
@@ -399,7 +401,7 @@ fn error_event_ends_the_stream() {
     }
 }
 
-/// `[DONE]` followed the error, and the partial response was once reported as complete.
+/// Regression test. `[DONE]` followed the error, and the partial response was reported as complete.
 #[test]
 fn error_without_error_field_is_reported() {
     let flat = json!({"object": "error", "message": "out of memory", "type": "InternalServerError", "param": null, "code": 500});

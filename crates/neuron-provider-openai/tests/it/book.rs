@@ -1,4 +1,4 @@
-//! The book's examples, run against a server.
+//! Tests that run the examples of neuron's book against a test server.
 
 use neuron_provider_openai::OpenAi;
 use neuron_testing::{RawServer, ServerReply};

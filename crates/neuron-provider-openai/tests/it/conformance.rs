@@ -1,4 +1,4 @@
-//! The conformance suite of providers, for both APIs and for imperfectly compatible servers.
+//! Tests that run the conformance suite of providers for both APIs, and for servers that are not fully compatible.
 
 use neuron_conformance::provider::{Capabilities, ProviderHarness, Timeouts};
 use neuron_conformance::provider_tests;
@@ -16,7 +16,7 @@ const UNKNOWN: [StopReason; 4] = [
 
 pub(crate) fn chat_capabilities() -> Capabilities {
     Capabilities {
-        // The usage and `[DONE]` follow the chunk with the finish reason.
+        // Two frames, the usage and `[DONE]`, follow the chunk with the finish reason and may be missing.
         optional_frames: 2,
         // OpenAI has no field for reasoning, and compatible servers do not sign it.
         thinking_returns: false,
@@ -92,7 +92,7 @@ impl ProviderHarness for Responses {
     }
 }
 
-/// A server that sends stream errors of the Responses API as the vendor's own client types define them.
+/// The harness for a server whose stream errors have the format in OpenAI's own client types, without a nested object.
 struct ResponsesWithFlatErrors;
 
 impl ProviderHarness for ResponsesWithFlatErrors {
@@ -112,13 +112,13 @@ impl ProviderHarness for ResponsesWithFlatErrors {
     }
 }
 
-/// A compatible server with certain quirks.
+/// The harness for a compatible server with certain quirks.
 struct Compatible {
     quirks: fn(Dialect) -> Dialect,
     has_numeric_codes: bool,
 }
 
-/// Responses of llama.cpp and similar servers.
+/// The quirks of llama.cpp and similar servers.
 const PLAIN: Compatible = Compatible {
     quirks: |dialect| {
         dialect.later_ids_null().usage_on_last_choice().without_done().numeric_codes()
@@ -126,19 +126,19 @@ const PLAIN: Compatible = Compatible {
     has_numeric_codes: true,
 };
 
-/// Responses of proxies in front of other vendors.
+/// The quirks of proxies in front of other vendors.
 const PROXY: Compatible = Compatible {
     quirks: |dialect| dialect.later_ids_empty().stop_with_calls().reasoning_field().numeric_codes(),
     has_numeric_codes: true,
 };
 
-/// Calls that are sent whole and without an index.
+/// The quirks of a server that sends each call whole and without an index.
 const WHOLE_CALLS: Compatible = Compatible {
     quirks: |dialect| dialect.without_call_index().whole_arguments().stop_with_calls(),
     has_numeric_codes: false,
 };
 
-/// Calls that are sent in fragments and without an index.
+/// The quirks of a server that sends calls in fragments and without an index.
 const CALLS_WITHOUT_PLACE: Compatible = Compatible {
     quirks: |dialect| dialect.without_call_index().without_done(),
     has_numeric_codes: false,
@@ -160,7 +160,7 @@ impl ProviderHarness for Compatible {
     fn capabilities(&self) -> Capabilities {
         let chat = Capabilities { thinking_returns: true, ..chat_capabilities() };
         match self.has_numeric_codes {
-            // The failure has status 500 there and is retryable.
+            // These servers send the failure with status 500, which makes it retryable.
             true => chat.without_stream_errors(&["StreamError"]),
             false => chat,
         }
@@ -179,7 +179,7 @@ mod responses_with_flat_errors {
     super::provider_tests!(super::ResponsesWithFlatErrors, errors stream_errors);
 }
 
-// The tests of truncation take long, and their result rarely depends on a server's quirks.
+// The truncation tests take long, and their result rarely depends on a server's quirks, so they run only once.
 mod plain {
     super::provider_tests!(super::PLAIN,
         text tools thinking requests prefixes usage stop_reasons errors stream_errors splits);
@@ -194,7 +194,7 @@ mod whole_calls {
     super::provider_tests!(super::WHOLE_CALLS, text tools requests stop_reasons splits);
 }
 
-// Without `[DONE]`, and with calls that only their order distinguishes.
+// These streams have no `[DONE]`, and only the order of fragments distinguishes the calls.
 mod calls_without_place {
     super::provider_tests!(super::CALLS_WITHOUT_PLACE, text tools splits cuts);
 }

@@ -1,4 +1,4 @@
-//! Each predefined dialect, tested with a server that differs from OpenAI in the same way.
+//! Tests that run each predefined dialect against a test server with the same differences from OpenAI.
 
 use std::time::Duration;
 
@@ -17,11 +17,12 @@ use serde_json::{Value, json};
 use crate::conformance::chat_capabilities;
 use crate::support::*;
 
-/// A dialect, the path of the API on its server, and the other differences of the server.
+/// The harness for one dialect. It consists of the dialect, the path of the API on its server, and the other
+/// differences of the server from OpenAI.
 struct Server {
     dialect: fn() -> Dialect,
     path: &'static str,
-    /// The field with the token limit. The server rejects the other field.
+    /// Name of the field with the token limit. The server rejects a request with the other field.
     token_limit: &'static str,
     has_numeric_codes: bool,
     quirks: fn(Quirks) -> Quirks,
@@ -43,7 +44,7 @@ impl ProviderHarness for Server {
 
     fn provider(&self, url: &str, api_key: &str) -> OpenAi {
         let dialect = (self.dialect)();
-        // Only the host differs.
+        // The URL of the test server differs from the dialect's URL only in the host.
         let query = dialect
             .base_url
             .split_once('?')
@@ -55,15 +56,15 @@ impl ProviderHarness for Server {
         let returns = (self.dialect)().reasoning == ReasoningBack::Always;
         let chat = Capabilities { thinking_returns: returns, ..chat_capabilities() };
         match self.has_numeric_codes {
-            // The failure has status 500 there and is retryable.
+            // These servers send the failure with status 500, which makes it retryable.
             true => chat.without_stream_errors(&["StreamError"]),
             false => chat,
         }
     }
 }
 
-/// Runs the conformance suite. The stream tests take long, so they run once for all servers whose streams have the same
-/// bytes as OpenAI's.
+/// Runs the conformance suite. The stream tests take long. They run only once for all servers whose streams have the
+/// same bytes as OpenAI's.
 macro_rules! suite {
     (own_stream, $server:expr) => {
         provider_tests!($server);
@@ -75,10 +76,10 @@ macro_rules! suite {
     };
 }
 
-/// Tests one dialect.
+/// Defines the tests of one dialect.
 ///
-/// The arguments are its name, the format of its streams and of its error codes, the dialect, the path of its server,
-/// the field with the token limit, and the other differences of the server.
+/// The arguments are the dialect's name, the format of its streams and of its error codes, the dialect, the path of its
+/// server, the field with the token limit, and the other differences of the server from OpenAI.
 macro_rules! dialects {
     ($($name:ident: $stream:ident $codes:ident, $dialect:expr, $path:literal, $limit:literal, $quirks:expr;)+) => {$(
         mod $name {
@@ -148,7 +149,7 @@ dialects! {
     local_ai: plain_stream numeric_codes, Dialect::local_ai(), "/v1", "max_tokens", |quirks| quirks;
 }
 
-// Perplexity does not accept tools. Its streams end by closing the connection, which is not reused at once.
+// Perplexity does not accept tools. Its streams end when the connection closes, so the connection is not reused.
 mod perplexity {
     use super::*;
 
@@ -178,7 +179,7 @@ async fn query_of_base_url_is_sent_with_each_request() {
     assert_eq!((request.header("api-key"), request.bearer()), (Some(OpenAiServer::API_KEY), None));
 }
 
-/// The last segment of these URLs was once lost.
+/// Regression test. The last segment of these URLs was lost.
 #[tokio::test]
 async fn deployment_named_like_the_endpoint_keeps_its_path() {
     for (name, path) in
@@ -191,14 +192,14 @@ async fn deployment_named_like_the_endpoint_keeps_its_path() {
         let provider = OpenAi::compatible(dialect.at(address), OpenAiServer::API_KEY);
         provider.complete(ask("hi")).await.unwrap();
         let texts = EmbeddingRequest { input: vec!["hi".into()], ..Default::default() };
-        // The server has no vectors. Only the URL of the request matters.
+        // The server has no vectors to send. The test checks only the URL of the request.
         provider.embed(texts).await.unwrap_err();
         let paths: Vec<_> = server.requests().iter().map(|sent| sent.path.clone()).collect();
         assert_eq!(paths, [format!("{path}/chat/completions"), format!("{path}/embeddings")]);
     }
 }
 
-/// A second `/v1` was once added.
+/// Regression test. The client added a second `/v1`.
 #[tokio::test]
 async fn base_url_of_compatible_client_is_not_extended() {
     let server = OpenAiServer::builder().dialect(Quirks::default().served_at("/llm").lenient());
@@ -208,7 +209,7 @@ async fn base_url_of_compatible_client_is_not_extended() {
     assert_eq!(server.requests()[0].path, "/llm/chat/completions");
 }
 
-/// Groq rejects the signature of a Gemini model, which Gemini requires.
+/// A call of a Gemini model has a signature, which Gemini requires in the next request and Groq rejects.
 #[tokio::test]
 async fn vendor_fields_are_not_sent_to_another_vendor() {
     let call = json!({
@@ -281,7 +282,7 @@ async fn dialect_phrases_are_matched_and_header_secrets_are_hidden() {
     }
 }
 
-/// Returns the message with only this call, in the fields that all servers know.
+/// Returns a message that contains only this call, with the fields that all servers know.
 fn plain(call: &Value) -> Value {
     let mut call = call.clone();
     call.as_object_mut().unwrap().remove("extra_content");
@@ -305,7 +306,7 @@ async fn custom_dialect_and_headers_are_sent() {
     let body = request.json.as_ref().unwrap();
     assert_eq!((&body["max_tokens"], body.get("max_completion_tokens")), (&json!(64), None));
     let error = provider.header("a b", "c").complete(ask("hi")).await.unwrap_err();
-    assert_eq!(error.to_string(), "invalid request: `a b` is no name of a header");
+    assert_eq!(error.to_string(), "invalid request: `a b` is not a valid header name");
 }
 
 #[tokio::test]
@@ -332,7 +333,7 @@ async fn key_source_is_called_before_each_request() {
     assert_eq!(keys, ["token-0", "token-1"]);
 }
 
-/// A call once waited forever for a token endpoint that did not respond.
+/// Regression test. If a token endpoint did not respond, a call waited forever.
 #[tokio::test]
 async fn timeout_includes_the_wait_for_the_key() {
     let limit = Duration::from_millis(50);
@@ -347,7 +348,8 @@ async fn timeout_includes_the_wait_for_the_key() {
     assert!(matches!(error, EmbeddingError::Timeout(_)), "{error}");
 }
 
-/// A stream that a proxy closed before its last chunk was once reported as a success with a usage of zero.
+/// Regression test. If a proxy closed a stream before its last chunk, the stream was reported as a success with a usage
+/// of zero.
 #[tokio::test]
 async fn stream_without_done_requires_requested_usage() {
     const ANSWER: &str = r#"data: {"id": "1", "model": "m", "choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"}]}

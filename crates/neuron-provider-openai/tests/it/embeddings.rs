@@ -1,4 +1,4 @@
-//! Embeddings over HTTP, in both encodings, in any order, and with invalid responses.
+//! Tests of embeddings over HTTP, in both encodings, in any order, and with invalid responses.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -104,7 +104,7 @@ async fn wrong_vector_count_is_an_error() {
     let mut fewer = vectors();
     fewer.embeddings.pop();
     let error = fails(fewer, texts()).await;
-    assert_eq!(error.to_string(), "3 texts were sent, and 2 vectors came back");
+    assert_eq!(error.to_string(), "the response has 2 vectors for 3 texts");
     assert!(matches!(error, EmbeddingError::Other(_)));
 }
 
@@ -124,7 +124,7 @@ async fn embedding_errors_are_classified() {
     assert!(!unpaid.is_retryable(), "{unpaid:?}");
 }
 
-/// Only rate limits once had a delay.
+/// Regression test. Only the errors of rate limits had a retry delay.
 #[tokio::test]
 async fn busy_server_error_has_retry_after() {
     for status in [429, 500, 503] {

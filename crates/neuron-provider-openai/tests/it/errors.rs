@@ -1,4 +1,4 @@
-//! The texts of the API's errors.
+//! Tests that check the classes and texts of errors over HTTP.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn error(error: ProviderError) -> ServerReply {
     Reply::error(error).into()
 }
 
-/// The same response gives the same error for both methods of both APIs.
+/// The same HTTP response must give the same error in both APIs, streamed or not.
 #[tokio::test]
 async fn error_response_has_class_and_text() {
     use ProviderError as E;
@@ -42,7 +42,7 @@ async fn error_response_has_class_and_text() {
             "model loading: 503 unavailable_error: Loading model: soon (request id req_N)",
         ),
         (error(E::Timeout(Duration::from_secs(1))), "timeout after 600s"),
-        // A used-up quota is not a rate limit, even with `retry-after`.
+        // An exhausted quota is not a rate limit, even with the header `retry-after`.
         (
             raw(429, &[("retry-after", "5"), ("x-request-id", "req_q")], quota),
             "insufficient resources: 429 insufficient_quota: You exceeded your current quota (request id req_q)",
@@ -55,7 +55,7 @@ async fn error_response_has_class_and_text() {
             raw(500, &[("x-request-id", "req_h")], ""),
             "service unavailable: 500: the response has no body (request id req_h)",
         ),
-        // The error in place of a stream once lost its class.
+        // Regression test. An error that the server sent instead of a stream lost its class.
         (raw(200, &[JSON], busy), "service unavailable: in the answer overloaded_error: busy"),
         (
             raw(200, &[JSON], r#"{"object":"error","message":"why","code":401}"#),

@@ -1,4 +1,5 @@
-//! Round trips of the Responses API. A response is parsed, sent back in the next request, and parsed again.
+//! Property tests for round trips in the Responses API. A response is parsed, sent back in the next request, and parsed
+//! again.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::soon;
 
-/// Any JSON value, for a field that the API may add.
+/// Generates any JSON value, for a field that OpenAI may add to the API.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -31,7 +32,7 @@ fn object(fields: BTreeMap<String, Value>) -> Value {
     Value::Object(fields.into_iter().collect())
 }
 
-/// Fields that the API may add anywhere.
+/// Generates fields that OpenAI may add to any object of the API.
 fn more() -> impl Strategy<Value = BTreeMap<String, Value>> {
     prop::collection::btree_map("new_[a-z]{1,2}", any_json(), 0..3)
 }
@@ -41,7 +42,7 @@ fn with(mut json: Value, more: BTreeMap<String, Value>) -> Value {
     json
 }
 
-/// An item of a response, without its ids.
+/// Generates an item of a response without ids.
 fn item() -> impl Strategy<Value = Value> {
     let text = "[a-z\"\\\\é🦀 \n]{0,6}x";
     let part = prop_oneof![
@@ -68,7 +69,8 @@ fn item() -> impl Strategy<Value = Value> {
     (known, more()).prop_map(|(item, more)| with(item, more))
 }
 
-/// The items of a response. Reasoning is never last, because it is sent back only before another item.
+/// Generates the items of a response. Reasoning is never the last item, because it is sent back only before another
+/// item.
 fn items() -> impl Strategy<Value = Vec<Value>> {
     prop::collection::vec(item(), 0..5).prop_map(|mut items| {
         items.push(json!({"type": "message", "id": "", "role": "assistant", "content": []}));
@@ -95,7 +97,7 @@ fn read(output: &Value, more: BTreeMap<String, Value>) -> CompletionResponse {
     responses::read_response(body.as_bytes()).unwrap()
 }
 
-/// The items that are sent back.
+/// Returns the items that the next request contains.
 fn written(answer: &CompletionResponse) -> Value {
     let request =
         CompletionRequest { messages: vec![answer.message.clone()], ..Default::default() };
@@ -104,7 +106,7 @@ fn written(answer: &CompletionResponse) -> Value {
     body["input"].take()
 }
 
-/// The events of a response, with the output indices of its items or only with their ids.
+/// Returns the events of a streamed response. They identify items by their output indices, or only by their ids.
 fn events(
     items: &[Value],
     more: &BTreeMap<String, Value>,

@@ -1,4 +1,4 @@
-//! Content blocks of responses, and conversations of several turns.
+//! Tests of the content blocks in responses, and of conversations with several turns.
 
 use neuron_testing::openai::Dialect;
 use neuron_testing::{OpenAiServer, Reply, ServerReply};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// Chat Completions has a message, the Responses API has items.
+/// A response of Chat Completions has a message, and a response of the Responses API has items.
 #[tokio::test]
 async fn response_has_the_blocks_of_its_api() {
     for api in APIS {
@@ -30,7 +30,7 @@ async fn response_has_the_blocks_of_its_api() {
     }
 }
 
-/// Answers the calls of the last message, like an agent.
+/// Appends the results of the calls in the last message, as an agent does.
 fn answer_calls(request: &mut CompletionRequest) {
     let last = request.messages.last().unwrap();
     let results = last.tool_uses().map(|call| ContentBlock::ToolResult {
@@ -42,7 +42,7 @@ fn answer_calls(request: &mut CompletionRequest) {
     request.messages.push(Message { role: Role::User, content });
 }
 
-/// Alternates model and tools until the model makes no more calls. Streams every other turn.
+/// Runs a conversation until the model makes no more calls. Every other response is streamed.
 async fn converse(
     provider: &impl Provider,
     request: &mut CompletionRequest,
@@ -65,7 +65,7 @@ async fn converse(
     panic!("more than {turns} turns");
 }
 
-/// The server is as strict as the vendor, and receives every response again.
+/// The test server is as strict as OpenAI, and receives every response again in the next request.
 #[tokio::test]
 async fn conversation_with_tools_is_accepted_in_every_turn() {
     let call =
@@ -111,7 +111,7 @@ fn check_growth(api: Api, bodies: &[Value]) {
     }
 }
 
-/// Reasoning with its encrypted content, ids, and items of the vendor's own tools.
+/// The response contains reasoning with its encrypted content, ids, and items of OpenAI's own tools.
 #[tokio::test]
 async fn items_are_sent_back_byte_for_byte() {
     let items = r#"{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"gAAAAB+/=\u00e9","status":null},{"id":"ws_1","type":"web_search_call","status":"completed","action":{"type":"search","query":"x"}},{"type":"function_call","id":"fc_1","call_id":"call_1","status":"completed","name":"look","arguments":"{ \"z\": 1.0, \"a\": 2 }"}"#;
@@ -132,7 +132,7 @@ async fn items_are_sent_back_byte_for_byte() {
             false => provider.complete_ref(request.view()).await.unwrap(),
         };
         assert_eq!(response.stop_reason, StopReason::ToolUse);
-        // The format in which a session stores the message.
+        // A session stores the message in this format.
         let stored = serde_json::to_string(&response.message).unwrap();
         request.messages.push(serde_json::from_str(&stored).unwrap());
         answer_calls(&mut request);
@@ -150,7 +150,7 @@ fn reply_is_streamed(reply: &ServerReply) -> bool {
     format!("{reply:?}").contains("text/event-stream")
 }
 
-/// If the token limit is reached while the model is thinking, the next request was once rejected.
+/// Regression test. If a response reached the token limit while the model was thinking, the next request was rejected.
 #[tokio::test]
 async fn conversation_continues_after_response_truncated_while_thinking() {
     let thinking = Reply::message(Vec::new())

@@ -1,4 +1,4 @@
-//! Requests, with their URL, headers, body and connection.
+//! Tests that check the URL, the headers, the body and the connection of requests.
 
 use neuron_provider_openai::{OpenAi, SystemRole};
 use neuron_testing::OpenAiServer;

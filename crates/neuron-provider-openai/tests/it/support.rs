@@ -1,4 +1,4 @@
-//! A server, its provider, a request and a response.
+//! The test server, its provider, a request and a response.
 
 use std::future::Future;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use neuron_types::{
 };
 use serde_json::json;
 
-/// Fails a test that hangs.
+/// Awaits `work`, and fails the test if it takes too long.
 pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
     let limit = Duration::from_secs(120);
     tokio::time::timeout(limit, work).await.expect("too slow")
@@ -24,7 +24,7 @@ pub(crate) async fn start<R: Into<ServerReply>>(
     OpenAiServer::start(replies).await.unwrap()
 }
 
-/// The API for completions.
+/// The API that receives completion requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Api {
     Chat,
@@ -52,7 +52,7 @@ impl Api {
         }
     }
 
-    /// The whole response in the format of the API.
+    /// Returns the body of a response that is not streamed, in the format of the API.
     pub(crate) fn body(self, response: &CompletionResponse) -> String {
         let body = match self {
             Self::Chat => chat_body(response, &Dialect::default()),
@@ -61,7 +61,7 @@ impl Api {
         body.to_string()
     }
 
-    /// The response as the provider parses it. The Responses API has items in place of a message.
+    /// Returns the response as the provider must parse it. In the Responses API, items take the place of the message.
     pub(crate) fn read(self, response: &CompletionResponse) -> CompletionResponse {
         use neuron_provider_openai::wire;
         let body = self.body(response);
@@ -93,7 +93,7 @@ pub(crate) fn look() -> ToolDefinition {
     }
 }
 
-/// A small response with a text and a call.
+/// Returns a small response with a text and a tool call.
 pub(crate) fn answer() -> CompletionResponse {
     let content = vec![
         ContentBlock::Text("añ🦀".into()),

@@ -1,4 +1,4 @@
-//! Conversations that move between providers.
+//! Tests of conversations that move from one provider to another.
 
 use neuron_provider_anthropic::Anthropic;
 use neuron_testing::{AnthropicServer, Reply, ServerReply};
@@ -34,7 +34,7 @@ fn talk(messages: Vec<Message>) -> CompletionRequest {
     CompletionRequest { messages, tools: vec![look()], max_tokens: Some(64), ..Default::default() }
 }
 
-/// A conversation with Anthropic's models.
+/// Returns a conversation with one of Anthropic's models.
 fn anthropics() -> Vec<Message> {
     let thinking = ContentBlock::Thinking { thinking: "hm".into(), signature: "sig".into() };
     let search =
@@ -64,7 +64,7 @@ fn anthropics() -> Vec<Message> {
             role: Role::Assistant,
             content: vec![raw("anthropic", compacted, Some(summary)), text("\n\n"), text("Done.")],
         },
-        // A response that was truncated while the model was thinking.
+        // The response was truncated while the model was thinking.
         Message {
             role: Role::Assistant,
             content: vec![ContentBlock::Thinking { thinking: "h".into(), signature: "s".into() }],
@@ -89,7 +89,7 @@ async fn conversation_with_anthropic_continues_here() {
     }
 }
 
-/// Returns a conversation of this API, with a thought, two calls, a text and a refusal.
+/// Returns a conversation with this API that contains reasoning, two calls, a text and a refusal.
 async fn history_of(api: Api) -> Vec<Message> {
     let calls = [("call_1", "look", json!({"a": 1})), ("call_2", "look", json!({}))];
     let server = start([
@@ -144,7 +144,7 @@ fn check_sent(sent: &str, is_same: bool) {
     }
 }
 
-/// After a switch to another provider and back, the first provider receives its own content unchanged.
+/// After a switch to another provider and back, the first provider must receive its own content unchanged.
 #[tokio::test]
 async fn returning_conversation_keeps_provider_specific_content() {
     let mut history = history_of(Api::Responses).await;

@@ -1,4 +1,4 @@
-//! Tests of the metric checks, with one defect each.
+//! Tests of the checker with metrics that are valid or have one defect each.
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -95,7 +95,7 @@ fn valid_metrics_pass() {
         vec![attribute("gen_ai.agent.name", text("planner"))],
     );
     assert_eq!(Checker::new(Version::Latest).metrics(&[counter(), agent, own]), none);
-    // Attributes of neuron beyond the definition.
+    // These attributes are neuron's own, in addition to the definition.
     check_metric(
         Version::V1_41,
         duration(),

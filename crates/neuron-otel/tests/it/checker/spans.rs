@@ -1,4 +1,4 @@
-//! Tests of the span checks, with one defect each.
+//! Tests of the checker with spans that are valid or have one defect each.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue};
@@ -30,7 +30,7 @@ fn span(name: &str, kind: SpanKind, attributes: &[(&str, Value)]) -> Span {
     for (name, value) in attributes {
         set(&mut span, name, value.clone());
     }
-    // Attributes of the layer and of neuron are not checked.
+    // The checker must ignore attributes of the layer and of neuron.
     set(&mut span, "code.line.number", Value::IntValue(7));
     set(&mut span, "busy_ns", Value::IntValue(9));
     set(&mut span, "neuron.turn", Value::IntValue(1));
@@ -104,7 +104,7 @@ fn failed(mut span: Span) -> Span {
     span
 }
 
-/// Checks the problems of a span after `spoil`, in a version of the conventions.
+/// Changes a span with `spoil`, and compares the problems that the checker reports with `expected`.
 #[track_caller]
 fn check_in(version: Version, mut span: Span, spoil: impl FnOnce(&mut Span), expected: &[&str]) {
     spoil(&mut span);
@@ -113,7 +113,7 @@ fn check_in(version: Version, mut span: Span, spoil: impl FnOnce(&mut Span), exp
     assert_eq!(Checker::new(version).spans(&[span]), expected);
 }
 
-/// Checks the problems of a span after `spoil`, in 1.41.
+/// Calls [`check_in`] with version 1.41.
 #[track_caller]
 fn check(span: Span, spoil: impl FnOnce(&mut Span), expected: &[&str]) {
     check_in(Version::V1_41, span, spoil, expected);
@@ -182,7 +182,7 @@ fn wrong_span_name_or_kind_is_reported() {
     );
 }
 
-/// The span of a server that does not have the tool `add`.
+/// Returns the span of a server that rejected a call of a tool it does not have.
 fn refused() -> Span {
     let mut span = failed(mcp());
     span.kind = SpanKind::Server.into();
@@ -206,7 +206,7 @@ fn only_server_span_of_rejected_name_may_omit_it() {
     );
 }
 
-/// The span of a tool call with MCP attributes.
+/// Returns the span of a tool call with the attributes of an MCP request.
 fn enriched() -> Span {
     let mut span = tool();
     for name in ["mcp.method.name", "jsonrpc.request.id", "network.transport"] {
@@ -269,7 +269,7 @@ fn tool_call_may_have_only_mcp_client_attributes_in_addition() {
         |span| span.name = "tools/call add".to_owned(),
         &["its name is `tools/call add` where `execute_tool add` is due"],
     );
-    // Without the method the span is not a request, and must not have attributes of one.
+    // A span without a method is not an MCP request, and must not have the attributes of a request.
     check(
         enriched(),
         |span| unset(span, "mcp.method.name"),

@@ -1,4 +1,4 @@
-//! MCP requests that an application makes itself, and their failures.
+//! Tests of MCP requests that an application sends itself, without an agent.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ async fn ask_for_everything(served: &Served) {
         .unwrap();
 }
 
-/// Returns the spans below the application's span.
+/// Returns the spans below the span of the application.
 #[track_caller]
 fn handling(forest: &Forest) -> Forest {
     Forest(vec![forest.one("handling").clone()])
@@ -118,7 +118,7 @@ async fn request_outside_of_trace_begins_a_trace() {
     }
 }
 
-/// Checks the codes and statuses of the spans of a tree.
+/// Checks the error types, the error codes and the statuses of a client span and of the server span below it.
 #[track_caller]
 fn assert_failed(span: &Tree, error: &str, code: Option<&str>) {
     assert_eq!(span.attributes.text("error.type"), Some(error), "{span:?}");
@@ -155,7 +155,7 @@ async fn rejected_request_has_error_code_in_both_spans() {
                 tools/call look SERVER ERROR tool_error
                   inside INTERNAL
             ";
-        // An outline has the status before the error type.
+        // The lines of an outline contain the status before the error type.
         forest.assert_outline(&outline.replace("MISSING", missing));
         let expected = [
             (missing, Some(missing)),

@@ -1,4 +1,5 @@
-//! Runs with MCP tools. A tool call and its request share a span, and the server's spans are its children.
+//! Tests of runs with MCP tools. A tool call and its MCP request share one span, and the server's spans are children of
+//! that span.
 
 use std::sync::Arc;
 
@@ -59,7 +60,7 @@ async fn run_and_server_spans_form_one_tree() {
             assert_eq!(tool.attributes.text(name), server.attributes.text(name), "{name}");
         }
         assert!(tool.attributes.text("jsonrpc.request.id").is_some_and(|id| !id.is_empty()));
-        // The attributes of any tool call are present as well.
+        // The span also has the attributes of any other tool call.
         assert_eq!(tool.attributes.text("gen_ai.tool.call.id"), Some("call_1"));
         assert_eq!(tool.attributes.text("gen_ai.tool.description"), Some("Looks at a thing"));
         assert_eq!(tool.attributes.text("server.address"), port.map(|_| "127.0.0.1"));
@@ -135,7 +136,7 @@ async fn failed_tool_is_an_error_in_both_spans() {
     }
 }
 
-/// A tool that its server no longer has.
+/// Returns the definition of a tool that the server no longer has.
 fn gone() -> ToolDefinition {
     ToolDefinition {
         name: "gone".to_owned(),
@@ -148,7 +149,7 @@ fn gone() -> ToolDefinition {
     }
 }
 
-/// An agent with a tool that its server no longer has.
+/// Returns an agent with a tool that the server no longer has.
 fn with_gone(setup: &Setup, served: &Served, policy: ToolErrorPolicy) -> Chat {
     let mut tools = ToolRegistry::new();
     tools.register_dyn(Arc::new(McpToolBridge::new(served.client.clone(), gone())));
@@ -166,7 +167,7 @@ async fn rejected_call_records_error_code() {
         served.end().await;
         let exported = setup.finish();
         let forest = run_of(&exported.forest());
-        // The server's span name omits the tool's name, which the client invented.
+        // The server does not know the tool, so the name of its span omits the tool's name.
         forest.assert_outline(
             "
             invoke_agent planner INTERNAL
@@ -250,8 +251,8 @@ async fn closed_connection_fails_the_call() {
                 tools/call look SERVER ERROR ENDED
                   inside INTERNAL
             ";
-        // A server whose input has ended either still answers, because the output may be read, or the request is
-        // cancelled.
+        // When the input of a server ends, the server either still responds, because its output may still be open, or
+        // the request is cancelled.
         let server = &forest.one("tools/call look").attributes;
         let ended = server.text("error.type").unwrap();
         assert!(["-32603", "cancelled"].contains(&ended), "{ended}");

@@ -1,4 +1,4 @@
-//! An MCP server in this process, its client, and an agent with its tools.
+//! An MCP server in the test's process, its client, and an agent with its tools.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,19 +21,19 @@ use crate::support::setup::{Case, Server, Setup, Vendor};
 use crate::support::telemetry::Telemetry;
 use crate::support::tree::{Forest, Tree};
 
-/// A text that is in arguments, results, errors and messages, and must not be in any trace.
+/// Text in arguments, results, errors and messages. No trace may contain it.
 pub(super) const SECRET: &str = "SENTINEL";
 
-/// The connection between a client and its server.
+/// The type of connection between a client and its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Streams within the process.
+    /// Streams within the test's process.
     Streams,
-    /// HTTP on loopback.
+    /// HTTP on the loopback interface.
     Http,
 }
 
-/// A connection type, a protocol version and a version of the conventions.
+/// A test case. It consists of a connection type, a protocol version and a version of the conventions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kind {
     pub(super) way: Way,
@@ -41,7 +41,8 @@ pub(super) struct Kind {
     pub(super) conventions: Version,
 }
 
-/// Returns every connection type with a protocol version with sessions and one without.
+/// Returns the test cases. Every connection type is combined with a protocol version with sessions and with one without
+/// sessions.
 pub(super) fn kinds() -> impl Iterator<Item = Kind> {
     let protocols = [McpVersion::V2025_11_25, McpVersion::V2026_07_28];
     [Way::Streams, Way::Http].into_iter().flat_map(move |way| {
@@ -54,14 +55,14 @@ pub(super) fn kinds() -> impl Iterator<Item = Kind> {
 /// A running server and its client.
 pub(super) struct Served {
     pub(super) client: Arc<McpClient>,
-    /// Set for HTTP.
+    /// Port of the server. Set for HTTP.
     pub(super) port: Option<i64>,
     stop: CancellationToken,
     serving: JoinHandle<()>,
 }
 
 impl Kind {
-    /// Starts a model with these responses, and a pipeline that excludes the log of the MCP SDK.
+    /// Starts a model server with these responses, and an export pipeline that excludes the log of the MCP SDK.
     pub(super) async fn start<R: Into<ServerReply>>(
         self,
         replies: impl IntoIterator<Item = R>,
@@ -71,12 +72,12 @@ impl Kind {
         Setup { case, server, telemetry: Telemetry::without("rmcp") }
     }
 
-    /// Starts a server with the tool `look`, the prompt `greet` and the resource `x://1`.
+    /// Starts an MCP server with the tool `look`, the prompt `greet` and the resource `x://1`, and a client.
     pub(super) async fn serve(self, look: Behavior) -> Served {
         self.serve_tool(Arc::new(Look(look))).await
     }
 
-    /// Starts a server with another tool.
+    /// Starts an MCP server with the given tool instead of `look`, and a client.
     pub(super) async fn serve_tool(self, tool: Arc<dyn ToolDyn>) -> Served {
         let mut tools = ToolRegistry::new();
         tools.register_dyn(tool);
@@ -125,7 +126,7 @@ impl Kind {
         }
     }
 
-    /// Returns the transport and the network protocol in traces.
+    /// Returns the values of `network.transport` and `network.protocol.name` in spans.
     pub(super) fn network(self) -> (Option<&'static str>, Option<&'static str>) {
         match self.way {
             Way::Streams => (None, None),
@@ -139,7 +140,7 @@ impl Kind {
 }
 
 impl Served {
-    /// Returns an agent named `planner` with the server's tools.
+    /// Returns an agent named `planner` with the tools of the MCP server.
     pub(super) async fn agent(&self, setup: &Setup) -> Chat {
         agent(setup, McpClient::discover_tools(&self.client).await.unwrap())
     }
@@ -152,7 +153,7 @@ impl Served {
     }
 }
 
-/// Returns an agent named `planner` with these tools and the hook.
+/// Returns an agent named `planner` with the given tools and the hook.
 pub(super) fn agent(setup: &Setup, tools: Vec<Arc<dyn ToolDyn>>) -> Chat {
     let mut registry = ToolRegistry::new();
     for tool in tools {
@@ -167,7 +168,7 @@ pub(super) fn run_of(forest: &Forest) -> Forest {
     Forest(vec![forest.one("invoke_agent planner").clone()])
 }
 
-/// Checks that every span belongs to the trace of the first.
+/// Checks that every span of a tree belongs to the trace of the root.
 #[track_caller]
 pub(super) fn assert_one_trace(tree: &Tree) {
     for child in &tree.children {
@@ -176,11 +177,12 @@ pub(super) fn assert_one_trace(tree: &Tree) {
     }
 }
 
-/// Waits for spans of the server, which may end after its client has continued.
+/// Waits until `is_enough` returns `true` for the received spans. The server's spans may end after the client has
+/// continued.
 pub(super) async fn until_arrived(telemetry: &Telemetry, is_enough: impl Fn(&Forest) -> bool) {
     let arrived = async {
         loop {
-            // On a slow machine, pending spans may be sent by a later flush.
+            // On a slow machine a flush may time out. A later flush then sends the pending spans.
             let _ = telemetry.flush();
             let forest = Forest::new(&telemetry.receiver().spans());
             if is_enough(&forest) {

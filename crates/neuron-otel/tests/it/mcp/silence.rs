@@ -1,4 +1,4 @@
-//! Traces and metrics do not contain the messages between an agent, an MCP client and a server.
+//! Tests that check that traces and metrics do not contain the messages between an agent, an MCP client and a server.
 
 use std::collections::HashMap;
 
@@ -51,7 +51,7 @@ async fn content_of_requests_and_responses_is_not_recorded() {
         assert!(format!("{prompt:?}").contains(SECRET));
         let resource = client.read_resource("x://1").await.unwrap();
         assert!(format!("{resource:?}").contains(SECRET));
-        // Errors quote the rejected argument.
+        // The error quotes the rejected argument.
         let refused: McpError = client.get_prompt("leave", arguments()).await.unwrap_err();
         drop(refused);
         client.call_tool_json("gone", json!({"at": SECRET})).await.unwrap_err();

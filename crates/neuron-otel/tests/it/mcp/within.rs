@@ -1,4 +1,5 @@
-//! MCP requests within tools, by a local tool and by a server's tool to its client.
+//! Tests of MCP requests within tool calls. A local tool sends requests to a server, and a server's tool sends requests
+//! to its client.
 
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ fn call(tool: &str) -> [Reply; 2] {
     [Reply::tool_call("call_1", tool, json!({"at": SECRET})), Reply::text("Blue.")]
 }
 
-/// A tool that makes several requests to a server.
+/// A local tool that sends several requests to a server.
 struct Research(Arc<McpClient>);
 
 impl ToolDyn for Research {
@@ -83,7 +84,7 @@ async fn requests_of_local_tool_are_children_of_its_call() {
     }
 }
 
-/// A server's tool that asks the user.
+/// A tool of a server that asks the client's user a question.
 struct Ask;
 
 impl ToolDyn for Ask {
@@ -109,7 +110,7 @@ impl ToolDyn for Ask {
     }
 }
 
-/// A handler that answers for the user.
+/// A handler of the client that answers the question in place of a user.
 pub(super) struct User;
 
 impl ElicitationHandler for User {
@@ -129,7 +130,8 @@ async fn requests_of_server_to_client_are_in_trace_of_call() {
         served.end().await;
         let exported = setup.finish();
         let forest = run_of(&exported.forest());
-        // Since 2026-07-28 a question is a result, and the call is repeated with the answer.
+        // From MCP 2026-07-28 on, the question is the result of the call, and the client repeats the call with the
+        // answer.
         forest.assert_outline(match kind.protocol.has_handshake() {
             true => {
                 "

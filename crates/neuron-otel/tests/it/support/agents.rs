@@ -13,27 +13,27 @@ use crate::support::tools::{Act, registry};
 pub(crate) const MODES: [SemanticConventions; 3] =
     [SemanticConventions::V1_41, SemanticConventions::Latest, SemanticConventions::Book];
 
-/// A sliding window that omits nothing.
+/// Returns a sliding window that is so large that it omits no message.
 pub(crate) fn window() -> SlidingWindowStrategy {
     SlidingWindowStrategy::new(1_000, 1_000_000)
 }
 
-/// A hook that records metrics in the memory.
+/// Returns a hook that records metrics in `memory`.
 pub(crate) fn hook(memory: &Memory) -> OtelHook {
     OtelHook::new().with_meter_provider(&memory.meter)
 }
 
-/// A builder of an agent without production defaults.
+/// Returns a builder of an agent without the production defaults.
 pub(crate) fn bare(provider: impl Provider + 'static) -> AgentBuilder {
     Agent::builder(provider).context(window()).config(|config| *config = LoopConfig::default())
 }
 
-/// Runs the calls of one response in parallel.
+/// Sets the loop to run all calls of one response in parallel.
 pub(crate) fn parallel(config: &mut LoopConfig) {
     config.parallel_tool_execution = true;
 }
 
-/// An agent with one conversation.
+/// An agent and its conversation.
 pub(crate) struct Chat {
     agent: Agent,
     pub(crate) conversation: Conversation,
@@ -49,7 +49,7 @@ impl Chat {
     }
 }
 
-/// An agent `scout` with the tool `look` and a hook.
+/// Returns a builder of an agent `scout` with the tool `look` and a hook.
 pub(crate) fn scout<R: Into<Reply>>(
     memory: &Memory,
     replies: impl IntoIterator<Item = R>,
@@ -57,18 +57,18 @@ pub(crate) fn scout<R: Into<Reply>>(
     scout_of(ScriptedProvider::new(replies)).hook(hook(memory))
 }
 
-/// An agent `scout` with the tool `look` and no hook.
+/// Returns a builder of an agent `scout` with the tool `look` and no hook.
 pub(crate) fn scout_of(provider: impl Provider + 'static) -> AgentBuilder {
     bare(provider).name("scout").tools(registry([Act::new("look")]))
 }
 
-/// A response that calls `look` with each of the inputs, as `c0`, `c1`, ….
+/// Returns a response that calls `look` once for each input. The call ids are `c0`, `c1`, and so on.
 pub(crate) fn looks(inputs: impl IntoIterator<Item = Value>) -> Reply {
     let name = |(index, input)| (format!("c{index}"), "look", input);
     Reply::tool_calls(inputs.into_iter().enumerate().map(name))
 }
 
-/// A response that calls `look` once.
+/// Returns a response that calls `look` once.
 pub(crate) fn look() -> Reply {
     looks([json!({})])
 }
@@ -83,7 +83,7 @@ pub(crate) enum Way {
 
 pub(crate) const WAYS: [Way; 3] = [Way::Run, Way::Stream, Way::Step];
 
-/// Runs to the end and ignores the result.
+/// Runs an agent to its end and ignores the result.
 pub(crate) async fn run(way: Way, agent: &mut Chat, ctx: &ToolContext) {
     let run = agent.run("go", ctx);
     match way {
@@ -99,7 +99,7 @@ pub(crate) async fn run(way: Way, agent: &mut Chat, ctx: &ToolContext) {
     }
 }
 
-/// A hook that waits and then ends the run, at the event with this index.
+/// A hook that waits and then ends the run when it receives the event with the number `index`.
 pub(crate) struct EndsAt {
     pub(crate) index: usize,
     pub(crate) seen: std::sync::atomic::AtomicUsize,

@@ -1,4 +1,4 @@
-//! Attributes as received, by name.
+//! Received attributes, with access by name.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,12 +6,12 @@ use std::fmt;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 
-/// Attributes of a span, an event or a metric point.
+/// The attributes of a span, of an event or of a metric point.
 #[derive(Clone, Default, PartialEq)]
 pub(crate) struct Attributes(BTreeMap<String, AnyValue>);
 
 impl Attributes {
-    /// The last of several attributes with one name counts.
+    /// Creates the attributes. If several have the same name, the last is used.
     pub(crate) fn new(attributes: &[KeyValue]) -> Self {
         let pair = |attribute: &KeyValue| {
             (attribute.key.clone(), attribute.value.clone().unwrap_or_default())
@@ -59,7 +59,7 @@ impl Attributes {
         }
     }
 
-    /// Returns a list of strings.
+    /// Returns an attribute that is a list of strings, or `None` if there is no such attribute.
     pub(crate) fn list(&self, name: &str) -> Option<Vec<&str>> {
         let Value::ArrayValue(list) = self.get(name)? else { return None };
         list.values
@@ -71,7 +71,7 @@ impl Attributes {
             .collect()
     }
 
-    /// Returns JSON that was sent as text.
+    /// Returns the JSON of an attribute that is a JSON text, or `None` if there is no such attribute.
     pub(crate) fn json(&self, name: &str) -> Option<serde_json::Value> {
         serde_json::from_str(self.text(name)?).ok()
     }
@@ -84,7 +84,7 @@ pub(crate) fn is_ours(name: &str) -> bool {
     !is_layer_s
 }
 
-/// Formats as `name=value`, without attributes of the layer.
+/// Formats each attribute as `name=value`. Omits attributes that the layer adds.
 impl fmt::Debug for Attributes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";

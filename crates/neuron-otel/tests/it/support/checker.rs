@@ -1,4 +1,4 @@
-//! Checks exported telemetry against the definitions of the conventions, and reports every difference.
+//! A checker that compares exported telemetry with the definitions of the conventions, and reports every difference.
 
 mod content;
 mod metrics;
@@ -15,7 +15,7 @@ use super::telemetry::Exported;
 #[derive(Debug)]
 pub(crate) struct Checker {
     conventions: Conventions,
-    /// Set if opt-in attributes are allowed.
+    /// Set if the telemetry may contain content. Attributes with content are opt-in.
     content: bool,
 }
 
@@ -30,8 +30,8 @@ impl Checker {
         Self { content: true, ..Self::new(version) }
     }
 
-    /// Returns the problems of spans. Ignores spans without attributes of these conventions, which belong to the
-    /// application.
+    /// Returns the problems of all spans. Ignores spans without attributes of these conventions, because they belong to
+    /// the application.
     pub(crate) fn spans(&self, spans: &[Span]) -> Vec<String> {
         let all = |span: &Span| {
             let problems = self.span(span);
@@ -43,7 +43,8 @@ impl Checker {
         spans.iter().flat_map(all).collect()
     }
 
-    /// Returns the problems of metrics. Ignores metrics of other namespaces, which belong to the application.
+    /// Returns the problems of all metrics. Ignores metrics of other namespaces, because they belong to the
+    /// application.
     pub(crate) fn metrics(&self, metrics: &[Metric]) -> Vec<String> {
         let all = |metric: &Metric| {
             let problems = self.metric(metric);
@@ -55,7 +56,7 @@ impl Checker {
         metrics.iter().flat_map(all).collect()
     }
 
-    /// Fails if there is any problem.
+    /// Panics if the exported telemetry has any problem.
     #[track_caller]
     pub(crate) fn assert_holds(&self, exported: &Exported) {
         let mut problems = self.spans(&exported.spans);

@@ -1,4 +1,4 @@
-//! Checks of the ends of spans.
+//! Functions that check how a span ended.
 
 use std::time::Duration;
 
@@ -28,8 +28,8 @@ pub(crate) fn duration(span: &SpanData) -> Duration {
     span.end_time.duration_since(span.start_time).unwrap()
 }
 
-/// Returns the number of measured operations of this kind. With `error`, counts only operations that failed with this
-/// type.
+/// Returns the number of operations of this kind that the metrics contain. With `error`, counts only operations that
+/// failed with this error type.
 pub(crate) fn count(memory: &Memory, operation: &str, error: Option<&str>) -> u64 {
     let durations = memory.measured("gen_ai.client.operation.duration");
     let of = |name: &&String| {

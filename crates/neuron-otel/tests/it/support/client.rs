@@ -1,7 +1,7 @@
-//! The HTTP client of the exporters.
+//! The HTTP client that the exporters use.
 //!
 //! The clients in `opentelemetry-otlp` need TLS or the caller's runtime, but an exporter runs on a thread without a
-//! runtime. This client has a runtime of its own.
+//! runtime. This client brings its own runtime.
 
 use std::pin::Pin;
 
@@ -12,7 +12,7 @@ use opentelemetry_http::{Bytes, HttpClient, HttpError};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 
-/// Opens a connection for each request, on a runtime that another thread drives.
+/// A client that opens a new connection for each request, on a runtime that another thread drives.
 #[derive(Debug, Clone)]
 pub(crate) struct Client(pub(crate) Handle);
 
@@ -35,7 +35,7 @@ async fn send(mut request: Request<Bytes>) -> Result<Response<Bytes>, HttpError>
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let connection = tokio::spawn(connection);
-    // A request to a server, unlike one to a proxy, has only the path.
+    // A request that is sent directly to a server, and not to a proxy, contains only the path of the URL.
     let path = request.uri().path_and_query().ok_or("a url without a path")?.as_str().parse()?;
     *request.uri_mut() = path;
     let host = http::HeaderValue::from_str(authority.as_str())?;

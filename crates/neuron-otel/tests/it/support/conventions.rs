@@ -1,7 +1,7 @@
-//! The definitions of the conventions, from `tests/it/conventions/`.
+//! The definitions of the conventions, read from `tests/it/conventions/`.
 //!
-//! `cargo xtask conventions` generates `1.41.0.json`. `latest.json` contains the changes since, and `prose.json` the
-//! rules that the definitions state only in words.
+//! `cargo xtask conventions` generates `1.41.0.json`. `latest.json` contains the changes since that version.
+//! `prose.json` contains the rules that the conventions state only in words.
 
 use serde_json::{Map, Value};
 
@@ -16,7 +16,7 @@ impl Version {
     pub(crate) const ALL: [Self; 2] = [Self::V1_41, Self::Latest];
 }
 
-/// All definitions of one version.
+/// All definitions in one version of the conventions.
 #[derive(Debug)]
 pub(crate) struct Conventions(Value);
 
@@ -30,18 +30,19 @@ impl Conventions {
         Self(all)
     }
 
-    /// Returns the type of an attribute. `None` if it is not defined.
+    /// Returns the type of an attribute, or `None` if the attribute is not defined.
     pub(crate) fn type_of(&self, attribute: &str) -> Option<&str> {
         self.0["attributes"].get(attribute)?["type"].as_str()
     }
 
-    /// Returns the listed values of an attribute, if it has a list.
+    /// Returns the listed values of an attribute, or `None` if the conventions list none.
     pub(crate) fn members(&self, attribute: &str) -> Option<Vec<&str>> {
         let members = self.0["attributes"].get(attribute)?.get("members")?.as_array()?;
         Some(members.iter().filter_map(Value::as_str).collect())
     }
 
-    /// Returns `true` if an attribute's namespace belongs to these conventions, so that its name must be defined there.
+    /// Returns `true` if the namespace of an attribute belongs to these conventions. The attribute must then be
+    /// defined.
     pub(crate) fn owns(name: &str) -> bool {
         ["gen_ai.", "mcp.", "jsonrpc.", "openai."].iter().any(|space| name.starts_with(space))
     }
@@ -51,28 +52,30 @@ impl Conventions {
         self.0["spans"][span]["kind"].as_str().expect("every span has a kind")
     }
 
-    /// Returns a span's attributes with their levels. Empty if there is no such span.
+    /// Returns the attributes of a span with their requirement levels. Returns an empty list if the span is not
+    /// defined.
     pub(crate) fn span_attributes(&self, span: &str) -> Vec<(&str, &str)> {
         levels(&self.0["spans"][span])
     }
 
-    /// Returns the name patterns of a span. The first pattern whose attributes are all present applies.
+    /// Returns the patterns for the name of a span. The first pattern whose attributes are all present applies.
     pub(crate) fn names(&self, span: &str) -> Vec<&str> {
         let names = self.0["names"][span].as_array().expect("every span has a name");
         names.iter().filter_map(Value::as_str).collect()
     }
 
-    /// Returns the definition of a metric, with `instrument`, `unit`, `value_type` and `not_operations`.
+    /// Returns the definition of a metric, or `None` if the metric is not defined. Its fields are `instrument`, `unit`,
+    /// `value_type` and `not_operations`.
     pub(crate) fn metric(&self, name: &str) -> Option<&Map<String, Value>> {
         self.0["metrics"].get(name)?.as_object()
     }
 
-    /// Returns a metric's attributes with their levels.
+    /// Returns the attributes of a metric with their requirement levels.
     pub(crate) fn metric_attributes(&self, metric: &str) -> Vec<(&str, &str)> {
         levels(&self.0["metrics"][metric])
     }
 
-    /// Returns the bucket boundaries of a histogram, if they are defined.
+    /// Returns the bucket boundaries of a histogram, or `None` if the conventions define none.
     pub(crate) fn buckets(&self, metric: &str) -> Option<Vec<f64>> {
         let buckets = self.0["buckets"].get(metric)?.as_array()?;
         Some(buckets.iter().filter_map(Value::as_f64).collect())
@@ -88,7 +91,8 @@ fn levels(definition: &Value) -> Vec<(&str, &str)> {
     attributes.filter_map(|(name, level)| Some((name.as_str(), level.as_str()?))).collect()
 }
 
-/// Merges objects, removes fields that are null, and replaces all other values.
+/// Merges `above` into `below`. Objects are merged field by field, a field that is null in `above` is removed, and any
+/// other value is replaced.
 fn merge_over(below: &mut Value, above: Value) {
     match (below, above) {
         (Value::Object(below), Value::Object(above)) => {

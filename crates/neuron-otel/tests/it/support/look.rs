@@ -1,4 +1,4 @@
-//! The tools of runs over HTTP.
+//! The tools for runs over HTTP.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use tracing::Instrument;
 
 use super::agents::{Chat, bare};
 
-/// The behaviour of a call, within a span and a log event of its own.
+/// The behaviour of a tool call. The tool creates a span and a log event in each call.
 #[derive(Clone, Debug)]
 pub(crate) enum Behavior {
     /// Returns its arguments.
     Echo,
-    /// Returns when all calls of the barrier run at the same time.
+    /// Returns after all calls that share the barrier have begun.
     Together(Arc<Barrier>),
     /// Fails.
     Fail,
     /// Returns a failed result.
     ErrorResult,
-    /// Notifies that it began, and never ends.
+    /// Sends a notification that the call has begun, and never returns.
     Hang(Arc<Notify>),
 }
 
-/// The tool `look`.
+/// The tool `look`, with a given behaviour.
 pub(crate) struct Look(pub(crate) Behavior);
 
 impl ToolDyn for Look {
@@ -71,7 +71,8 @@ impl ToolDyn for Look {
     }
 }
 
-/// The tool `ask`, another agent named `helper` that inherits the hooks of the outer agent and has the tool `look`.
+/// The tool `ask`. It runs another agent, named `helper`, which inherits the hooks of the outer agent and has the tool
+/// `look`.
 pub(crate) struct Ask(pub(crate) BoxedProvider);
 
 impl ToolDyn for Ask {

@@ -1,4 +1,4 @@
-//! Spans and metrics that are exported to memory.
+//! Export of spans and metrics to memory.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -15,7 +15,8 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::support::open_spans::OpenSpans;
 
-/// A subscriber of this thread that exports to memory.
+/// A `tracing` subscriber and a meter provider that export to memory. The subscriber is the default of the current
+/// thread.
 pub(crate) struct Memory {
     spans: InMemorySpanExporter,
     tracer: SdkTracerProvider,
@@ -51,7 +52,7 @@ impl Memory {
         self.spans.get_finished_spans().unwrap()
     }
 
-    /// Returns layers for another subscriber. They export to this memory and track open spans.
+    /// Returns a layer for another subscriber. It exports to this memory and tracks open spans.
     pub(crate) fn layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: tracing::Subscriber + for<'s> LookupSpan<'s> + Send + Sync,
@@ -82,14 +83,14 @@ impl Memory {
         spans.remove(0)
     }
 
-    /// Checks that every span has ended, that it is a root or the child of an existing span, and that no span outlasts
-    /// its parent.
+    /// Checks that every span has ended, that its parent exists unless it is a root, and that it ends before its
+    /// parent.
     #[track_caller]
     pub(crate) fn check_closed(&self) {
         self.check_closed_below(None);
     }
 
-    /// Same as [`check_closed`](Self::check_closed), for a root below a span of another process.
+    /// Checks the same as [`check_closed`](Self::check_closed) for spans below a span of another process.
     #[track_caller]
     pub(crate) fn check_closed_below_remote(&self) {
         self.check_closed_below(Some("00f067aa0ba902b7"));
@@ -118,13 +119,13 @@ impl Memory {
         }
     }
 
-    /// Returns all measurements as text.
+    /// Returns all recorded metrics as text.
     pub(crate) fn all_measured(&self) -> String {
         self.meter.force_flush().unwrap();
         format!("{:?}", self.metrics.get_finished_metrics().unwrap())
     }
 
-    /// Returns the spans as a tree, with a line for each name, and `!` before an error.
+    /// Returns the spans as a tree. Each line contains the name of a span, and `!` before its error type.
     pub(crate) fn tree(&self) -> String {
         let spans = self.spans();
         let mut children: HashMap<SpanId, Vec<&SpanData>> = HashMap::new();
@@ -141,7 +142,8 @@ impl Memory {
         text
     }
 
-    /// Returns the measurements of a metric, as a count or a sum by attributes in order.
+    /// Returns the points of a metric. The key of a point is the text of its attributes. The value is the number of
+    /// measurements or, for an instrument of integers, their sum.
     pub(crate) fn measured(&self, name: &str) -> BTreeMap<String, u64> {
         self.meter.force_flush().unwrap();
         let all: Vec<ResourceMetrics> = self.metrics.get_finished_metrics().unwrap();
@@ -191,7 +193,7 @@ fn lines(
     }
 }
 
-/// Returns the name of a span's parent. Empty for a root.
+/// Returns the name of a span's parent, or an empty text if the span is a root.
 pub(crate) fn parent_of<'a>(span: &SpanData, spans: &'a [SpanData]) -> &'a str {
     let parent = spans.iter().find(|parent| {
         parent.span_context.span_id() == span.parent_span_id
@@ -200,7 +202,7 @@ pub(crate) fn parent_of<'a>(span: &SpanData, spans: &'a [SpanData]) -> &'a str {
     parent.map_or("", |parent| parent.name.as_ref())
 }
 
-/// Returns an attribute of a span as text.
+/// Returns an attribute of a span as text, or `None` if the span does not have it.
 pub(crate) fn attribute(span: &SpanData, name: &str) -> Option<String> {
     let mut found = span.attributes.iter().filter(|attribute| attribute.key.as_str() == name);
     let first = found.next().map(|attribute| attribute.value.to_string());

@@ -1,4 +1,4 @@
-//! Tracking of open spans.
+//! A layer that tracks open spans.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use tracing::span::{Attributes, Id};
 use tracing_subscriber::layer::{Context, Layer};
 
-/// Tracks the spans of neuron-otel that have not ended.
+/// A layer that collects the spans of neuron-otel that have not ended.
 #[derive(Clone, Default)]
 pub(crate) struct OpenSpans(Arc<Mutex<HashMap<u64, &'static str>>>);
 

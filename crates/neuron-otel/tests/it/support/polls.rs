@@ -1,4 +1,4 @@
-//! Futures that are polled a number of times, or wait for a number of polls.
+//! Functions that poll a future a number of times, and futures that wait for a number of polls.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,15 +12,16 @@ use neuron_types::{
 /// A delay that is visible in the duration of a span.
 pub(crate) const LONG: Duration = Duration::from_millis(50);
 
-/// More polls than any run here needs.
+/// A number of polls that is larger than any run in these tests needs.
 pub(crate) const TO_THE_END: usize = 10_000;
 
-/// Waits without polling.
+/// Waits for [`LONG`] without polling anything.
 pub(crate) fn nothing_happens() {
     std::thread::sleep(LONG);
 }
 
-/// Polls `times` times, even without a wake-up.
+/// Polls a future at most `times` times, even without a wake-up. Returns its output, or `None` if the future is still
+/// pending.
 pub(crate) fn poll_times<F: Future>(mut future: Pin<&mut F>, times: usize) -> Option<F::Output> {
     let mut cx = Context::from_waker(Waker::noop());
     (0..times).find_map(|_| match future.as_mut().poll(&mut cx) {
@@ -29,7 +30,7 @@ pub(crate) fn poll_times<F: Future>(mut future: Pin<&mut F>, times: usize) -> Op
     })
 }
 
-/// A future that is pending for a number of polls.
+/// A future that is pending for the given number of polls.
 pub(crate) struct Waits(pub(crate) u64);
 
 impl Future for Waits {
@@ -45,7 +46,7 @@ impl Future for Waits {
     }
 }
 
-/// A provider that waits a few polls before a response and before each event of a stream.
+/// A provider that is pending for some polls before each response and before each event of a stream.
 #[derive(Clone)]
 pub(crate) struct Waiting<P>(pub(crate) P);
 

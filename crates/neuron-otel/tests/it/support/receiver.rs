@@ -1,6 +1,6 @@
-//! A receiver of OTLP over HTTP, on loopback.
+//! A receiver of OTLP over HTTP, on the loopback interface.
 //!
-//! The server has a thread of its own, because exporters block the test's thread while they flush.
+//! The receiver runs on a separate thread, because exporters block the test's thread while they flush.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -27,19 +27,19 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-/// The response to requests.
+/// The response of the receiver to requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// A response that follows the protocol.
+    /// A successful response, as the protocol defines it. The data is stored.
     #[default]
     Accept,
-    /// Only this status. The request is discarded.
+    /// A response with this status and no body. The data is discarded.
     Status(u16),
-    /// No response while this is set, and an error afterwards.
+    /// No response as long as this value is set, and then an error.
     Never,
 }
 
-/// The received requests, and the response.
+/// The received data, and the response to later requests.
 #[derive(Debug, Default)]
 struct State {
     answer: Answer,
@@ -83,22 +83,22 @@ impl Receiver {
         format!("http://{}", self.address)
     }
 
-    /// Returns the runtime for the connections of exporters.
+    /// Returns the handle of the runtime on which exporters open their connections.
     pub(crate) fn runtime(&self) -> &Handle {
         &self.runtime
     }
 
-    /// Sets the response to later requests.
+    /// Sets the response to all later requests.
     pub(crate) fn answer(&self, answer: Answer) {
         lock(&self.state).answer = answer;
     }
 
-    /// Returns the number of requests, including discarded ones.
+    /// Returns the number of received requests, including requests whose data was discarded.
     pub(crate) fn requests(&self) -> usize {
         lock(&self.state).requests
     }
 
-    /// Returns the received spans, in order.
+    /// Returns the received spans, in the order in which they arrived.
     pub(crate) fn spans(&self) -> Vec<Span> {
         let state = lock(&self.state);
         let scopes = state
@@ -109,7 +109,8 @@ impl Receiver {
         scopes.flat_map(|scope| scope.spans.iter().cloned()).collect()
     }
 
-    /// Returns the metrics received last. Exporters send cumulative sums.
+    /// Returns the metrics that were received last. They contain all measurements, because exporters send cumulative
+    /// values.
     pub(crate) fn metrics(&self) -> Vec<Metric> {
         let state = lock(&self.state);
         let last = state.metrics.last().into_iter();
@@ -124,7 +125,7 @@ impl Drop for Receiver {
     fn drop(&mut self) {
         self.stop.cancel();
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread shows in the test as missing data.
+            // If the thread panicked, the test fails because data is missing.
             let _ = thread.join();
         }
     }
@@ -142,7 +143,7 @@ async fn accept(listener: TcpListener, state: Shared) {
 
 async fn serve(stream: TcpStream, state: Shared) {
     let service = service_fn(|request| answer(request, &state));
-    // Fails when a client disconnects.
+    // The call fails when a client disconnects.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 

@@ -1,6 +1,6 @@
-//! An agent with a provider over HTTP, tools, the hook and its pipeline.
+//! An agent with a provider over HTTP, tools, the hook and an export pipeline.
 //!
-//! The cases of a test are each vendor's protocol with each version of the conventions.
+//! A test runs one case for each combination of a vendor's protocol and a version of the conventions.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::conventions::Version;
 use super::look::{Behavior, Look};
 use super::telemetry::{Exported, Telemetry};
 
-/// The protocol of a vendor.
+/// The protocol of a model vendor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Vendor {
     Anthropic,
@@ -53,14 +53,14 @@ pub(crate) struct Case {
     pub(crate) version: Version,
 }
 
-/// Returns every vendor with every version.
+/// Returns every combination of a vendor and a version.
 pub(crate) fn cases() -> impl Iterator<Item = Case> {
     let versions = |vendor| Version::ALL.map(|version| Case { vendor, version });
     Vendor::ALL.into_iter().flat_map(versions)
 }
 
 impl Case {
-    /// Starts a server with these responses, and a pipeline.
+    /// Starts a model server with these responses, and an export pipeline.
     pub(crate) async fn start<R: Into<ServerReply>>(
         self,
         replies: impl IntoIterator<Item = R>,
@@ -68,7 +68,7 @@ impl Case {
         self.start_with(Telemetry::start(), replies).await
     }
 
-    /// Starts a server with these responses, for a given pipeline.
+    /// Starts a model server with these responses, and uses the given export pipeline.
     pub(crate) async fn start_with<R: Into<ServerReply>>(
         self,
         telemetry: Telemetry,
@@ -83,7 +83,7 @@ impl Case {
         Setup { case: self, server, telemetry }
     }
 
-    /// Returns the hook for its version, with the instruments of a pipeline.
+    /// Returns a hook for the version of this case, which records metrics in `telemetry`.
     pub(crate) fn hook(self, telemetry: &Telemetry) -> OtelHook {
         let conventions = match self.version {
             Version::V1_41 => SemanticConventions::V1_41,
@@ -97,7 +97,7 @@ impl Case {
     }
 }
 
-/// The server of the provider.
+/// The model server, which implements the protocol of a vendor.
 #[derive(Debug)]
 pub(crate) enum Server {
     Anthropic(AnthropicServer),
@@ -112,7 +112,7 @@ impl Server {
         }
     }
 
-    /// Returns the port, which spans contain.
+    /// Returns the port of the server, which is an attribute of spans.
     pub(crate) fn port(&self) -> i64 {
         self.url().rsplit(':').next().unwrap().trim_end_matches("/v1").parse().unwrap()
     }
@@ -125,7 +125,7 @@ impl Server {
     }
 }
 
-/// A case with its server and its pipeline.
+/// A case with its running model server and its export pipeline.
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) case: Case,
@@ -153,7 +153,7 @@ impl Setup {
         self.case.hook(&self.telemetry)
     }
 
-    /// Returns an agent named `planner` without hooks, with the tool `look`.
+    /// Returns an agent named `planner` with the tool `look` and without hooks.
     pub(crate) fn plain(&self, behavior: Behavior) -> AgentBuilder {
         let mut tools = ToolRegistry::new();
         tools.register_dyn(Arc::new(Look(behavior)));
@@ -168,12 +168,12 @@ impl Setup {
             .tools(tools)
     }
 
-    /// Returns the same agent with the hook.
+    /// Returns an agent named `planner` with the tool `look` and the hook.
     pub(crate) fn agent(&self, behavior: Behavior) -> Chat {
         Chat::new(self.plain(behavior).hook(self.hook()))
     }
 
-    /// Returns the received telemetry, after checking it against the conventions.
+    /// Checks the received telemetry against the conventions and returns it.
     #[track_caller]
     pub(crate) fn finish(self) -> Exported {
         let checker = self.case.checker();
@@ -183,7 +183,7 @@ impl Setup {
     }
 }
 
-/// The context of a run with the session `conversation-1`.
+/// Returns the tool context of a run with the session id `conversation-1`.
 pub(crate) fn context() -> ToolContext {
     ToolContext { session_id: "conversation-1".to_owned(), ..ToolContext::default() }
 }

@@ -1,6 +1,6 @@
-//! An application's telemetry pipeline, with `tracing`, the layer, the SDK, and OTLP over HTTP.
+//! The export pipeline of an application, with `tracing`, the OpenTelemetry layer, the SDK, and OTLP over HTTP.
 //!
-//! It is the default of one thread, so that parallel tests do not mix.
+//! The pipeline is the default of a single thread, so that tests on other threads do not export to it.
 
 use std::time::Duration;
 
@@ -23,20 +23,21 @@ use super::client::Client;
 use super::receiver::Receiver;
 use super::tree::Forest;
 
-/// Longer than any test.
+/// A time that is longer than any test.
 const MAX_TEST_TIME: Duration = Duration::from_secs(600);
 
-/// A running pipeline. Its receiver gets the spans of the thread that started it.
+/// A running export pipeline. Its receiver gets the spans of the thread that started it.
 #[derive(Debug)]
 pub(crate) struct Telemetry {
     default: DefaultGuard,
     tracers: SdkTracerProvider,
     meters: SdkMeterProvider,
-    /// Dropped last, because the providers send pending data when they are dropped, with long retries.
+    /// Receiver of the pipeline. It is dropped last, because the other fields send pending data when they are dropped,
+    /// and retry for a long time.
     receiver: Receiver,
 }
 
-/// The received telemetry.
+/// The telemetry that the receiver got.
 #[derive(Debug)]
 pub(crate) struct Exported {
     pub(crate) spans: Vec<Span>,
@@ -44,7 +45,7 @@ pub(crate) struct Exported {
 }
 
 impl Telemetry {
-    /// Starts a pipeline that samples everything.
+    /// Starts a pipeline that samples all traces.
     pub(crate) fn start() -> Self {
         Self::with_sampler(Sampler::AlwaysOn)
     }
@@ -53,19 +54,19 @@ impl Telemetry {
         Self::with(sampler, Targets::new().with_default(LevelFilter::TRACE))
     }
 
-    /// Starts a pipeline that samples everything and does not export spans of this target.
+    /// Starts a pipeline that samples all traces and does not export spans of the given target.
     pub(crate) fn without(target: &str) -> Self {
         let all = Targets::new().with_default(LevelFilter::TRACE);
         Self::with(Sampler::AlwaysOn, all.with_target(target, LevelFilter::OFF))
     }
 
-    /// Starts a pipeline that samples everything and exports during the test.
+    /// Starts a pipeline that samples all traces and exports spans during the test.
     pub(crate) fn at_once() -> Self {
         let all = Targets::new().with_default(LevelFilter::TRACE);
         Self::with_delay(Sampler::AlwaysOn, all, Duration::from_millis(5))
     }
 
-    /// Starts a pipeline that exports at the end or on demand.
+    /// Starts a pipeline that exports only at the end or when it is flushed.
     fn with(sampler: Sampler, targets: Targets) -> Self {
         Self::with_delay(sampler, targets, MAX_TEST_TIME)
     }
@@ -98,7 +99,7 @@ impl Telemetry {
         Self { default, tracers, meters, receiver }
     }
 
-    /// Returns the meter provider for hooks.
+    /// Returns the meter provider, for the hooks of a test.
     pub(crate) fn meters(&self) -> &SdkMeterProvider {
         &self.meters
     }
@@ -107,17 +108,18 @@ impl Telemetry {
         &self.receiver
     }
 
-    /// Flushes, and returns the exporter's error. The SDK waits five seconds for spans, and then reports an error.
+    /// Flushes the pipeline, and returns the error of the exporter. The SDK waits five seconds for spans and then
+    /// reports an error.
     pub(crate) fn flush(&self) -> Result<(), String> {
         self.tracers.force_flush().map_err(|error| error.to_string())?;
         self.meters.force_flush().map_err(|error| error.to_string())
     }
 
-    /// Flushes, and returns all received telemetry, without open spans.
+    /// Flushes the pipeline and returns all received telemetry. Spans that have not ended are not exported.
     pub(crate) fn finish(self) -> Exported {
         drop(self.default);
         self.tracers.shutdown_with_timeout(MAX_TEST_TIME).unwrap();
-        // This flush has no time limit. A shutdown waits only five seconds, and sends the same again.
+        // This flush has no timeout. A shutdown would wait only five seconds and send the same data again.
         self.meters.force_flush().unwrap();
         let _ = self.meters.shutdown();
         Exported { spans: self.receiver.spans(), metrics: self.receiver.metrics() }
@@ -129,7 +131,7 @@ impl Exported {
         Forest::new(&self.spans)
     }
 
-    /// Returns a metric by its name.
+    /// Returns the metric with this name. Panics if there is none.
     #[track_caller]
     pub(crate) fn metric(&self, name: &str) -> &Metric {
         let found = self.metrics.iter().find(|metric| metric.name == name);
@@ -139,15 +141,15 @@ impl Exported {
         })
     }
 
-    /// Returns the names of all metrics, in order.
+    /// Returns the sorted names of all metrics.
     pub(crate) fn metric_names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.metrics.iter().map(|metric| metric.name.as_str()).collect();
         names.sort_unstable();
         names
     }
 
-    /// Returns the points of a metric, each with its attributes, its number of measurements (one for a counter) and its
-    /// sum.
+    /// Returns the points of a metric. Each point has its attributes, its number of measurements (one for a counter)
+    /// and its sum.
     #[track_caller]
     pub(crate) fn points(&self, name: &str) -> Vec<(Attributes, u64, f64)> {
         match &self.metric(name).data {

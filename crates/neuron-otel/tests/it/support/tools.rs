@@ -1,4 +1,4 @@
-//! A tool that is controlled by its arguments.
+//! A tool whose behaviour is controlled by its arguments.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,16 +13,18 @@ use tokio::sync::Notify;
 
 use crate::support::polls::Waits;
 
-/// A tool that creates a span `work {name}`, waits `{"delay": ms}` and `{"polls": times}`, and then performs the action
-/// in `do`. The actions are `fail`, `hang`, `say no` (a failed result), `retry` (a hint) and `panic`. By default it
-/// returns `text`.
+/// A tool that does what its arguments say.
+///
+/// Each call creates a span `work {name}` and waits for `{"delay": ms}` and `{"polls": times}`. It then performs the
+/// action in `do`. The actions are `fail`, `hang`, `say no` (a failed result), `retry` (a hint) and `panic`. Without an
+/// action it returns `text`.
 pub(crate) struct Act {
     name: String,
     effect: ToolEffect,
     gate: Gate,
 }
 
-/// A gate at which calls with `gated` wait until it is opened.
+/// A gate at which calls with the argument `gated` wait until it is opened.
 #[derive(Clone, Default)]
 pub(crate) struct Gate {
     reached: Arc<Notify>,
@@ -52,18 +54,18 @@ impl Act {
         Self { name: name.to_owned(), effect: ToolEffect::AtMostOnce, gate: Gate::default() }
     }
 
-    /// Creates a tool whose calls with `gated` wait.
+    /// Creates a tool whose calls with the argument `gated` wait at `gate`.
     pub(crate) fn gated(name: &str, effect: ToolEffect, gate: &Gate) -> Self {
         Self { name: name.to_owned(), effect, gate: gate.clone() }
     }
 
-    /// Creates a tool that the loop may start before the response is complete.
+    /// Creates a tool that the loop may start before the model's response is complete.
     pub(crate) fn pure(name: &str) -> Self {
         Self { effect: ToolEffect::Pure, ..Self::new(name) }
     }
 }
 
-/// A registry of tools.
+/// Returns a registry with these tools.
 pub(crate) fn registry(tools: impl IntoIterator<Item = Act>) -> ToolRegistry {
     let mut registry = ToolRegistry::new();
     for tool in tools {

@@ -1,4 +1,4 @@
-//! Spans as trees, with children in the order in which they began.
+//! Trees of spans, with children in the order in which they began.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -9,7 +9,7 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 
 use super::attributes::Attributes;
 
-/// The trees of some spans. A root is a span whose parent is not among them.
+/// The trees that a list of spans forms. A span whose parent is not in the list is a root.
 #[derive(Clone)]
 pub(crate) struct Forest(pub(crate) Vec<Tree>);
 
@@ -19,7 +19,7 @@ pub(crate) struct Tree {
     pub(crate) name: String,
     pub(crate) kind: SpanKind,
     pub(crate) status: StatusCode,
-    /// The description of the status. Empty if there is none.
+    /// Description of the status. Empty if there is none.
     pub(crate) description: String,
     pub(crate) attributes: Attributes,
     pub(crate) events: Vec<Event>,
@@ -35,14 +35,15 @@ impl Forest {
         Self(sorted(roots.map(|root| Tree::new(root, spans))))
     }
 
-    /// Returns the only tree.
+    /// Returns the only tree. Panics if there are several.
     #[track_caller]
     pub(crate) fn root(&self) -> &Tree {
         assert_eq!(self.0.len(), 1, "one tree is due:\n{self:?}");
         &self.0[0]
     }
 
-    /// Returns a line for each span, with name, kind, error type and status, indented by its depth.
+    /// Returns one line for each span, indented by its depth. A line contains the name, the kind, the error type and
+    /// the status.
     pub(crate) fn outline(&self) -> String {
         let mut text = String::new();
         for tree in &self.0 {
@@ -51,7 +52,7 @@ impl Forest {
         text
     }
 
-    /// Compares the outline with the expected one, which may be indented as a whole.
+    /// Compares the outline with `expected`, which may be indented as a whole.
     #[track_caller]
     pub(crate) fn assert_outline(&self, expected: &str) {
         let lines: Vec<&str> = expected.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -62,7 +63,7 @@ impl Forest {
         assert_eq!(self.outline(), expected, "the spans are:\n{self:?}");
     }
 
-    /// Returns all spans of this name, from the top.
+    /// Returns all spans with this name, parents before their children.
     pub(crate) fn all(&self, name: &str) -> Vec<&Tree> {
         let mut found = Vec::new();
         for tree in &self.0 {
@@ -71,7 +72,7 @@ impl Forest {
         found
     }
 
-    /// Returns the only span of this name.
+    /// Returns the only span with this name. Panics if there are none or several.
     #[track_caller]
     pub(crate) fn one(&self, name: &str) -> &Tree {
         let found = self.all(name);

@@ -1,4 +1,4 @@
-//! Every mapping of a request, and the stability of its bytes as a conversation grows.
+//! Tests that check how each part of a request is serialised, and that a growing conversation keeps its byte prefix.
 
 use neuron_testing::openai::check_responses_request;
 use neuron_types::{
@@ -15,7 +15,7 @@ fn json_with(request: RequestRef<'_>, settings: Settings<'_>) -> Value {
     serde_json::from_slice(&write(request, "m", settings, false).unwrap()).unwrap()
 }
 
-/// Checks a body, without the fields that every body has.
+/// Checks the serialised body of a request. `expected` omits the fields that every body has.
 #[track_caller]
 fn check(request: RequestRef<'_>, expected: Value) {
     let mut json = json_with(request, Settings::default());
@@ -33,7 +33,7 @@ fn check(request: RequestRef<'_>, expected: Value) {
     assert_eq!(json, expected);
 }
 
-/// Checks the conversion of these messages.
+/// Checks how `messages` are serialised.
 #[track_caller]
 fn check_input(messages: Vec<Message>, expected: Value) {
     assert_eq!(json_with(talk(messages).view(), Settings::default())["input"], expected);
@@ -270,7 +270,7 @@ fn tool_results_are_items_and_come_first() {
     );
 }
 
-/// MCP servers return any type of resource, including images of unusual types.
+/// An MCP server may return any type of resource, including images of unusual types.
 #[test]
 fn resources_in_results_are_mapped_and_others_described() {
     let text = |text: &str| json!({"type": "input_text", "text": text});
@@ -309,7 +309,7 @@ fn items_are_sent_back_unchanged() {
     check_input(vec![message(Role::Assistant, content)], json!(items));
 }
 
-/// The result of a custom call has an item type of its own.
+/// The result of a custom tool has a different item type than the result of a function.
 #[test]
 fn custom_call_has_custom_result() {
     let custom = |id: &str| json!({"type": "custom_tool_call", "id": "ctc_1", "call_id": id, "name": "sql", "input": "x"});
@@ -317,7 +317,8 @@ fn custom_call_has_custom_result() {
         Message::user("hi"),
         message(Role::Assistant, vec![own(&custom("c1")), call("c2", json!({}))]),
         message(Role::User, vec![result("c2", vec![], false)]),
-        // The result of a custom call was once sent as one of a function if another message preceded it.
+        // Regression test. If another message came before it, the result of a custom tool was sent as the result of a
+        // function.
         message(Role::User, vec![result("c1", vec![words("1")], false)]),
     ]);
     let left_out = Dialect { left_out: &["include"], ..Dialect::openai() };
@@ -332,7 +333,7 @@ fn custom_call_has_custom_result() {
     assert_eq!(check_responses_request(&json), Ok(()));
 }
 
-/// There was once no way to answer calls of the vendor's own tools.
+/// Regression test. The caller could not answer calls of OpenAI's own tools.
 #[test]
 fn raw_items_of_the_caller_are_sent_unchanged() {
     let output = json!({"type": "computer_call_output", "call_id": "c1", "output": {"type": "computer_screenshot"}});
@@ -342,8 +343,8 @@ fn raw_items_of_the_caller_are_sent_unchanged() {
     );
 }
 
-/// The vendor rejects reasoning without the item that it led to. A response that was truncated while the model was
-/// thinking once made every later request fail.
+/// OpenAI rejects reasoning without the item that followed it. Regression test. After a response was truncated while
+/// the model was thinking, every later request failed.
 #[test]
 fn reasoning_without_following_item_is_omitted() {
     let check = |content: &[Value], expected: &[Value]| {
@@ -367,7 +368,7 @@ fn reasoning_without_following_item_is_omitted() {
     check(&before_nothing, &before_nothing);
 }
 
-/// The vendor cannot look up reasoning that it has not stored.
+/// OpenAI cannot look up reasoning that it has not stored.
 #[test]
 fn reasoning_that_is_not_stored_is_omitted() {
     let mut bare = reasoning("rs_1");
@@ -379,7 +380,7 @@ fn reasoning_that_is_not_stored_is_omitted() {
     let input = |extra| json_with(request(extra).view(), Settings::default())["input"].take();
     assert_eq!(input(json!({"include": []})), json!([said()]));
     assert_eq!(input(json!({"store": true})), json!([bare, said()]));
-    // Compatible servers send the text itself, and require it in the next request.
+    // Compatible servers send the text of the reasoning, and require it in the next request.
     let mut open = bare.clone();
     open["content"] = json!([{"type": "reasoning_text", "text": "hm"}]);
     let request = talk(vec![message(Role::Assistant, vec![own(&open), own(&said())])]);
@@ -410,7 +411,7 @@ fn blocks_of_other_providers_are_sent_as_portable_blocks() {
             {"type": "function_call", "call_id": "c2", "name": "look", "arguments": "{\"invalid_json\":\"{\\\"a\\\":\"}"},
         ]),
     );
-    // Raw blocks of Chat Completions too.
+    // Raw blocks of Chat Completions are also sent as portable blocks.
     let custom = json!({"id": "c", "type": "custom", "custom": {"name": "look", "input": "x"}});
     check_input(
         vec![message(
@@ -448,7 +449,7 @@ fn invalid_arguments_are_sent_back_as_json_text() {
     let mut bare = call(json!(""));
     bare.as_object_mut().unwrap().shift_remove("arguments");
     check_input(vec![message(Role::Assistant, vec![own(&bare)])], json!([call(json!("{}"))]));
-    // The free text of a custom call is not JSON, and is kept.
+    // The input of a custom tool is free text, so it is sent unchanged.
     let custom = json!({"type": "custom_tool_call", "call_id": "c1", "name": "sql", "input": "{x"});
     check_input(vec![message(Role::Assistant, vec![own(&custom)])], json!([custom]));
 }
@@ -462,7 +463,8 @@ fn call_with_invalid_name_is_renamed() {
     assert_eq!(json["input"][0]["name"], "functions_look");
 }
 
-/// Conversations keep the prefix that prompt caches need, and the vendor accepts all of them.
+/// Property tests for conversations. The body of a longer conversation begins with the bytes of a shorter one, which
+/// prompt caches need, and OpenAI's request format accepts both bodies.
 mod conversations {
     use proptest::prelude::*;
 
@@ -470,7 +472,7 @@ mod conversations {
 
     proptest! {
         #[test]
-        fn begin_with_the_bytes_of_shorter_ones_and_are_accepted(
+        fn growing_conversation_keeps_byte_prefix_and_is_accepted(
             (messages, ends) in history(),
             cut in any::<prop::sample::Index>(),
             stores in any::<bool>(),

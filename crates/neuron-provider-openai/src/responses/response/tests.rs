@@ -1,4 +1,5 @@
-//! Whole responses, with every type of item, every status, and every truncation.
+//! Tests that parse responses that are not streamed, with every type of item, every status, and truncated at every
+//! byte.
 
 use serde_json::json;
 
@@ -12,7 +13,7 @@ fn answer(output: Value, status: &str) -> Value {
     json!({"id": "resp_1", "model": "m", "status": status, "error": null, "incomplete_details": null, "output": output})
 }
 
-/// Checks the portable block of an item, which is kept unchanged.
+/// Checks the portable block of an item, and that the item itself is kept unchanged.
 #[track_caller]
 fn check(item: Value, portable: Option<ContentBlock>) {
     let response = read_json(&answer(json!([item]), "completed")).unwrap();
@@ -45,8 +46,8 @@ fn refused() -> Value {
     said(json!([{"type": "refusal", "refusal": "No."}]))
 }
 
-/// xAI runs these tools itself, but sends them like calls of the caller's tools. An agent would report that the tool
-/// does not exist, and the model would repeat the call.
+/// xAI runs these tools itself, but sends their calls like calls of the caller's tools. An agent would report that the
+/// tool does not exist, and the model would repeat the call.
 #[test]
 fn searches_run_by_xai_are_not_tool_calls() {
     let search = json!({
@@ -144,8 +145,8 @@ fn status_is_mapped_to_stop_reason() {
     }
 }
 
-/// Items of the vendor's tools that the client runs or approves, from the types of OpenAI's Python SDK 3.54.0 and
-/// <https://platform.openai.com/docs/guides/tools-shell>.
+/// The items are calls of OpenAI's tools that the client runs or approves. Sources: the types of OpenAI's Python SDK
+/// 3.54.0 and <https://platform.openai.com/docs/guides/tools-shell>.
 #[test]
 fn pending_client_items_set_stop_reason() {
     let item = |kind: &str, more: Value| {
@@ -170,13 +171,14 @@ fn pending_client_items_set_stop_reason() {
         let expected = StopReason::Other(kind.into());
         assert_eq!(reason(json!([message, waits])), expected, "{waits}");
         assert_eq!(reason(json!([waits, message])), expected, "{waits}");
-        // Calls of the request's tools can run in any case. A limit or a refusal takes precedence.
+        // A call of the request's tools can run in any case, so it takes precedence. A limit or a refusal also takes
+        // precedence.
         assert_eq!(reason(json!([waits, called()])), StopReason::ToolUse);
         assert_eq!(reason(json!([waits, refused()])), StopReason::Refusal);
         let mut cut = answer(json!([waits]), "incomplete");
         cut["incomplete_details"] = json!({"reason": "max_output_tokens"});
         assert_eq!(read_json(&cut).unwrap().stop_reason, StopReason::MaxTokens);
-        // The server ran the tool.
+        // The response contains the output of the tool, so the server ran it.
         let output = item(&format!("{kind}_output"), json!({}));
         assert_eq!(reason(json!([waits, output, message])), StopReason::EndTurn, "{waits}");
     }
@@ -198,7 +200,7 @@ fn pending_client_items_set_stop_reason() {
     assert_eq!(reason(json!([message, custom])), StopReason::ToolUse);
 }
 
-/// A message without content was once taken for raw fields of Chat Completions.
+/// Regression test. A message without content was treated as unknown fields of Chat Completions.
 #[test]
 fn message_without_content_is_an_item() {
     let message = |content: Option<Value>| {

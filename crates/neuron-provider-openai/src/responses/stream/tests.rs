@@ -1,4 +1,5 @@
-//! Streams without HTTP, with every event, every quirk, every split and every truncation.
+//! Tests that decode streams without HTTP, with every event and every quirk of compatible servers. The streams are
+//! split and truncated at every byte.
 
 use neuron_testing::Wire;
 use neuron_testing::openai::{responses_body, responses_bytes};
@@ -48,10 +49,11 @@ fn reasoned(summary: &[&str]) -> Value {
     json!({"type": "reasoning", "id": "rs_1", "summary": parts})
 }
 
-/// Checks the deltas of these events and the items of the response.
+/// Checks the deltas and the items of a response whose stream has the events `middle` between its first and its last
+/// event.
 #[track_caller]
 fn check(middle: &[Value], deltas: &[&str], items: &[Value]) {
-    // The last event may have all items, none, or no list.
+    // The last event may contain all items, an empty list or no list.
     for output in [json!(items), json!([]), json!(null)] {
         let events: Vec<_> = [created()]
             .into_iter()
@@ -107,7 +109,7 @@ fn stream_equals_whole_response() {
 #[test]
 fn stream_is_decoded_for_every_split_and_rejected_if_truncated() {
     let bytes = responses_bytes(&everything(), 16, &Wire::default());
-    // A part of the empty line that ends the last event may be missing.
+    // A part of the blank line that ends the last event may be missing.
     check_every_byte::<ResponsesDecoder>(&bytes, bytes.trim_ascii_end().len() + 1);
 }
 
@@ -205,7 +207,7 @@ fn reasoning_parts_are_joined_as_paragraphs() {
     );
 }
 
-/// The deltas once had both, but the message only the summary.
+/// Regression test. The deltas contained both the summary and the text, but the message only the summary.
 #[test]
 fn reasoning_with_summary_and_text_is_emitted_once() {
     let both =
@@ -252,7 +254,7 @@ fn custom_call_has_free_text_input() {
     );
 }
 
-/// Some compatible servers, and fast ones, send no deltas.
+/// Some compatible servers send no deltas.
 #[test]
 fn content_without_deltas_is_emitted_whole() {
     let items = [
@@ -279,17 +281,17 @@ fn content_without_deltas_is_emitted_whole() {
     ];
     let whole: Vec<_> = items.iter().enumerate().map(|(place, item)| done(place, item)).collect();
     check(&whole, &deltas, &items);
-    // Only the last event has the items.
+    // Only the last event contains items.
     let events = read(&[created(), completed(json!(items))]);
     response_of(&events);
     assert_eq!(short(&events), deltas);
-    // The last event has more items than the events before it.
+    // The last event contains more items than the events before it.
     let events = read(&[created(), done(0, &items[0]), completed(json!(items))]);
     response_of(&events);
     assert_eq!(short(&events), deltas);
 }
 
-/// The first item was once lost if the last event had no items.
+/// Regression test. The first item was lost if the last event contained no items.
 #[test]
 fn items_with_equal_output_index_are_kept() {
     let items = [said("a"), called("c1", json!("{}"))];
@@ -321,13 +323,12 @@ fn truncated_arguments_are_not_executed() {
     let response = response_of(&events);
     assert_eq!(response.stop_reason, StopReason::MaxTokens);
     assert_eq!(short(&events), ["start c1 look", "input c1 {\"a\":", "end c1"]);
-    // The last event lacks the fields of the first.
+    // The last event has no id and no model, so those of the first event are used.
     assert_eq!((response.id.as_str(), response.model.as_str()), ("resp_1", "m"));
 }
 
-/// llama.cpp's server sends events without output indices. The call has no id of its own, and its arguments are sent
-/// with the `call_id` (`to_json_oaicompat_resp` in `tools/server/server-task.cpp`). All items end at the end of the
-/// stream.
+/// llama.cpp's server sends events without output indices. A call has no item id, and its arguments are sent with the
+/// `call_id` (`to_json_oaicompat_resp` in `tools/server/server-task.cpp`). All items end at the end of the stream.
 #[test]
 fn items_without_output_index_are_matched_by_id() {
     let event = |kind: &str, mut fields: Value| {
@@ -379,7 +380,7 @@ fn items_without_output_index_are_matched_by_id() {
     check_every_byte::<ResponsesDecoder>(&bytes, bytes.trim_ascii_end().len() + 1);
 }
 
-/// Copilot sends another id for the same item in every event, and proxies send the same index for all items.
+/// Copilot sends a different id for the same item in every event. Some proxies send the same index for all items.
 #[test]
 fn unreliable_index_or_id_does_not_mix_calls() {
     let call = |item: &str, id: &str, arguments: &str| json!({"type": "function_call", "id": item, "call_id": id, "name": "look", "arguments": arguments});
@@ -422,7 +423,7 @@ fn unreliable_index_or_id_does_not_mix_calls() {
         &deltas,
         &items,
     );
-    // The second call was never announced.
+    // The second call has no `response.output_item.added` event.
     check(
         &[added(0, &call("fc_1", "c1", "")), done(0, &items[1]), done(0, &items[0])],
         &[
@@ -439,7 +440,7 @@ fn unreliable_index_or_id_does_not_mix_calls() {
     );
 }
 
-/// Some proxies repeat the beginning of an item when they know more fields, or its end.
+/// Some proxies repeat the first event of an item when they know more of its fields. Some repeat its last event.
 #[test]
 fn repeated_begin_of_item_is_ignored() {
     let call = called("c1", json!("{}"));
@@ -458,7 +459,7 @@ fn repeated_begin_of_item_is_ignored() {
         &["start c1 look", "input c1 {}", "end c1", "call c1 look {}"],
         std::slice::from_ref(&call),
     );
-    // The name arrives later.
+    // The first event has no name, and the repeated event has one.
     let unnamed = json!({"type": "function_call", "id": "fc_1"});
     check(
         &[added(0, &unnamed), added(0, &begun), done(0, &call)],
@@ -478,7 +479,7 @@ fn repeated_begin_of_item_is_ignored() {
     );
 }
 
-/// The call was once announced, but missing in the message, so it never ran.
+/// Regression test. The call's start was emitted, but the message did not contain the call, so it never ran.
 #[test]
 fn call_without_end_event_is_in_the_message() {
     let begun = called("c1", json!(""));
@@ -493,7 +494,7 @@ fn call_without_end_event_is_in_the_message() {
     assert_eq!(response.stop_reason, StopReason::ToolUse);
 }
 
-/// The text was once emitted and kept twice, and a call without an id ran twice.
+/// Regression test. The text was emitted and kept twice, and a call without an id ran twice.
 #[test]
 fn item_that_ends_twice_is_kept_once() {
     let message = done(0, &said("a"));
@@ -506,7 +507,7 @@ fn item_that_ends_twice_is_kept_once() {
     let response = response_of(&events);
     assert_eq!(response.message.text(), "a");
     assert_eq!(response.message.tool_uses().count(), 1);
-    // Only the first event has the `call_id`, and the status changes.
+    // Only the first event has the `call_id`. The status of the item changes.
     let mut ended = called("c1", json!("{}"));
     ended.as_object_mut().unwrap().remove("call_id");
     let mut first = ended.clone();
@@ -526,7 +527,7 @@ fn text_without_end_event_is_in_the_message() {
     let response = response_of(&events);
     assert_eq!(response.message.text(), "ab");
     assert_eq!(short(&events), ["text a", "text b"]);
-    // Copilot ends messages with other ids.
+    // Copilot sends a different id in the last event of a message.
     let (mut begun, mut ended) = (said(""), said("ab"));
     (begun["id"], ended["id"]) = ("a".into(), "b".into());
     let unplaced = |kind: &str, item: &Value| json!({"type": format!("response.output_item.{kind}"), "item": item});
@@ -540,7 +541,7 @@ fn text_without_end_event_is_in_the_message() {
     assert_eq!(response_of(&events).message.text(), "ab");
 }
 
-/// Bedrock restarts at `call_0` in each response. Other servers send no ids.
+/// Bedrock restarts its call ids at `call_0` in each response. Some servers send no ids.
 #[test]
 fn missing_and_repeated_ids_are_generated() {
     let call = |id: Value, arguments: &str| json!({"type": "function_call", "call_id": id, "name": "look", "arguments": arguments});
@@ -603,7 +604,7 @@ fn null_fields_do_not_fail_a_response() {
     );
 }
 
-/// The response was once reported as complete.
+/// Regression test. The response was reported as complete.
 #[test]
 fn incomplete_event_sets_stop_reason_without_status() {
     for response in [json!(null), json!({}), json!({"status": null, "output": []})] {

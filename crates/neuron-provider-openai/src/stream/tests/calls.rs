@@ -1,4 +1,4 @@
-//! Tool calls in streams, with the assignment of fragments and every format of arguments.
+//! Tests that assemble tool calls from streamed fragments, with every format of arguments.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Checks the content of calls. `deltas` has the list of calls of each delta.
+/// Checks the calls of a response. Each element of `deltas` is the list of call fragments in one delta.
 #[track_caller]
 fn check_calls(deltas: impl IntoIterator<Item = Value>, calls: &[ContentBlock]) {
     check(deltas.into_iter().map(|calls| json!({"tool_calls": calls})), calls);
@@ -23,7 +23,7 @@ fn fragments_are_matched_by_index_id_or_position() {
     let more = |index: Value, id: &Value, name: &Value, arguments: &str| {
         json!([function(index, id.clone(), name.clone(), json!(arguments))])
     };
-    // Interleaved fragments of two calls.
+    // The fragments of two calls are interleaved.
     let (zero, one) = (json!(0), json!(1));
     check_calls(
         [
@@ -35,7 +35,7 @@ fn fragments_are_matched_by_index_id_or_position() {
         ],
         &calls,
     );
-    // No index, and the same index.
+    // The fragments have no index, or all the same index.
     for index in [null.clone(), zero] {
         check_calls(
             [
@@ -57,7 +57,7 @@ fn fragments_are_matched_by_index_id_or_position() {
             ],
             &calls,
         );
-        // Complete calls in one delta.
+        // One delta contains two complete calls.
         check_calls(
             [json!([
                 function(index.clone(), json!("x"), json!("look"), json!("{\"a\":1}")),
@@ -80,7 +80,7 @@ fn fragments_are_matched_by_index_id_or_position() {
     );
 }
 
-/// The second call was once taken for a fragment of the first, with the arguments `{"a":1}{"b":2}`.
+/// Regression test. The second call was treated as a fragment of the first call, with the arguments `{"a":1}{"b":2}`.
 #[test]
 fn complete_calls_without_index_and_id_are_separate() {
     let whole =
@@ -101,7 +101,7 @@ fn complete_calls_without_index_and_id_are_separate() {
     check_calls([json!([whole("look", json!("{}"))]), json!([whole("look", json!("{}"))])], &calls);
 }
 
-/// A repeated name was once appended to the name.
+/// Regression test. A repeated name was appended to the name.
 #[test]
 fn repeated_name_is_not_appended() {
     let piece = |arguments: &str| json!([{"index": 0, "function": {"name": "look", "arguments": arguments}}]);
@@ -175,7 +175,8 @@ fn custom_call_has_free_text_input() {
     assert_eq!(response_of(&events).message.content, [expected]);
 }
 
-/// The call was once kept as an unknown field. The finish reason announced a call, but the response had none.
+/// Regression test. The call was kept as an unknown field. The finish reason announced a call, but the response had
+/// none.
 #[test]
 fn legacy_function_call_is_a_call() {
     let events = read(&answer(
@@ -192,7 +193,7 @@ fn legacy_function_call_is_a_call() {
     assert_eq!(response.stop_reason, StopReason::ToolUse);
 }
 
-/// A fragment of a call, in which any field may be missing.
+/// Generates a fragment of a call, in which any field may be missing.
 fn piece() -> impl Strategy<Value = Value> {
     let one_of = |values: Vec<Value>| prop::sample::select(values);
     (
@@ -206,7 +207,7 @@ fn piece() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn whatever_comes_the_deltas_tell_of_the_message(
+    fn deltas_match_the_message_for_any_fragments(
         deltas in prop::collection::vec(prop::collection::vec(piece(), 0..3), 0..6),
     ) {
         let deltas = deltas.into_iter().map(|calls| json!({"content": "a", "tool_calls": calls}));
@@ -215,7 +216,7 @@ proptest! {
             panic!("{events:?}");
         };
         let ids: Vec<_> = response.message.tool_uses().map(|call| call.id).collect();
-        // Duplicate ids sent by the server cannot be repaired.
+        // Duplicate ids that the server sent cannot be repaired.
         if ids.iter().collect::<HashSet<_>>().len() == ids.len() {
             response_of(&events);
         }

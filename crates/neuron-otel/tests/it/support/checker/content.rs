@@ -1,4 +1,4 @@
-//! Checks captured content against the conventions' JSON schemas.
+//! Checks of captured content against the conventions' JSON schemas.
 //!
 //! <https://github.com/open-telemetry/semantic-conventions/tree/v1.41.0/docs/gen-ai>
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::attributes::Attributes;
 
-/// The parts of messages, with their required fields.
+/// The types of message parts, with the names of their required fields.
 const PARTS: [(&str, &[&str]); 7] = [
     ("text", &["content"]),
     ("reasoning", &["content"]),
@@ -17,12 +17,12 @@ const PARTS: [(&str, &[&str]); 7] = [
     ("file", &["modality", "file_id"]),
 ];
 
-/// A check of a value's format.
+/// A function that checks the format of a value.
 type Holds = fn(&Value) -> bool;
 
 const ROLES: [&str; 4] = ["system", "user", "assistant", "tool"];
 
-/// Returns the problems of a span's content.
+/// Returns the problems of the content in a span's attributes.
 pub(super) fn content(attributes: &Attributes) -> Vec<String> {
     let forms: [(&str, Holds); 4] = [
         ("gen_ai.system_instructions", |value| all(value, is_part)),
@@ -50,7 +50,7 @@ fn is_message(message: &Value) -> bool {
 
 fn is_part(part: &Value) -> bool {
     let Some(kind) = part["type"].as_str() else { return false };
-    // Parts of other types may have any fields.
+    // A part of another type may have any fields.
     let known = PARTS.iter().find(|(name, _)| *name == kind);
     known.is_none_or(|(_, fields)| fields.iter().all(|field| part.get(field).is_some()))
 }

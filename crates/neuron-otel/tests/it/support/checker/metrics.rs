@@ -1,4 +1,4 @@
-//! Checks of metrics.
+//! Checks of metrics against their definitions.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::Checker;
 use crate::support::attributes::Attributes;
 use crate::support::conventions::Conventions;
 
-/// The additional attributes of neuron's metrics for these operations.
+/// Attributes that neuron adds to its metrics, each with its operation.
 const OWN: [(&str, &str); 2] =
     [("invoke_agent", "gen_ai.agent.name"), ("execute_tool", "gen_ai.tool.name")];
 
@@ -53,7 +53,7 @@ impl Checker {
             let operation = attributes.text("gen_ai.operation.name").unwrap_or_default();
             let mut levels: BTreeMap<&str, &str> =
                 self.conventions.metric_attributes(&metric.name).into_iter().collect();
-            // The conventions allow additional attributes of metrics. These are all of neuron's.
+            // The conventions allow additional attributes on metrics. `OWN` lists all that neuron adds.
             let own = OWN.iter().filter(|(of, _)| *of == operation);
             levels.extend(own.map(|(_, attribute)| (*attribute, "recommended")));
             problems.extend(self.attributes(&attributes, &levels));
@@ -82,7 +82,8 @@ fn instrument(metric: &Metric) -> &'static str {
     }
 }
 
-/// Returns `true` if the values have a type. Histograms send sums of integers as doubles without a fraction.
+/// Returns `true` if the values of a metric have the type `due`. A histogram sends sums of integers as doubles without
+/// a fraction.
 fn has_type(metric: &Metric, due: &str) -> bool {
     match &metric.data {
         Some(Data::Sum(sum)) => sum.data_points.iter().all(|point| match point.value {

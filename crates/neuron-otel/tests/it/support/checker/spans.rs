@@ -1,4 +1,4 @@
-//! Checks of spans.
+//! Checks of spans against their definitions.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ impl Checker {
                 problems.extend(content(&attributes));
                 problems.extend(status(span, &attributes));
             }
-            // Compactions and other spans of neuron.
+            // These spans are neuron's own, such as compactions.
             None if span.name.starts_with("neuron.") => {
                 problems.extend(self.known(&attributes));
                 problems.extend(status(span, &attributes));
@@ -41,7 +41,8 @@ impl Checker {
     fn defined(&self, span: &Span, attributes: &Attributes, definitions: &[&str]) -> Vec<String> {
         let mut problems = Vec::new();
         let first = definitions[0];
-        // The strictest level counts, because a vendor's conventions make a recommended attribute required.
+        // The strictest requirement level applies, because a vendor's conventions make a recommended attribute
+        // required.
         let mut levels: BTreeMap<&str, &str> = BTreeMap::new();
         for definition in definitions {
             for (name, level) in self.conventions.span_attributes(definition) {
@@ -71,7 +72,8 @@ impl Checker {
     }
 }
 
-/// Returns the definitions of a span. The definition of its operation comes first, then its extensions.
+/// Returns the names of the definitions that apply to a span, first its operation and then extensions. Returns `None`
+/// if the conventions do not define the span.
 fn definitions(kind: SpanKind, attributes: &Attributes) -> Option<Vec<&'static str>> {
     let is_mcp = attributes.has("mcp.method.name");
     if is_mcp && kind == SpanKind::Server {
@@ -92,14 +94,14 @@ fn definitions(kind: SpanKind, attributes: &Attributes) -> Option<Vec<&'static s
             definitions.push("anthropic.inference.client")
         }
         ("gen_ai.inference.client", Some("openai")) => definitions.push("openai.inference.client"),
-        // MCP attributes are added to the enclosing span.
+        // The attributes of an MCP request are added to the span of the enclosing tool call.
         ("gen_ai.execute_tool.internal", _) if is_mcp => definitions.push("mcp.client"),
         _ => {}
     }
     Some(definitions)
 }
 
-/// Inserts attribute values into a name pattern. `None` if an attribute is missing.
+/// Inserts the values of attributes into a name pattern. Returns `None` if an attribute is missing.
 fn filled(form: &str, attributes: &Attributes) -> Option<String> {
     let mut name = String::new();
     let mut rest = form;
@@ -113,15 +115,15 @@ fn filled(form: &str, attributes: &Attributes) -> Option<String> {
     Some(name)
 }
 
-/// Returns `true` for the span of a server that rejected an unknown tool or prompt and does not name it. Names that
-/// clients invent have too many values.
+/// Returns `true` if a server rejected an unknown tool or prompt and its span does not contain the name. Servers omit
+/// such names, because clients can invent any number of them.
 fn is_of_rejected_name(span: &Span, definition: &str, attributes: &Attributes) -> bool {
     definition == "mcp.server"
         && attributes.text("rpc.response.status_code") == Some("-32602")
         && attributes.text("mcp.method.name") == Some(span.name.as_str())
 }
 
-/// Checks the conditional requirements that a span can show.
+/// Checks the conditional requirements whose conditions are visible in the span.
 fn conditions(attributes: &Attributes) -> Vec<String> {
     let mut problems = Vec::new();
     if attributes.bool("gen_ai.request.stream") == Some(false) {
@@ -146,7 +148,7 @@ fn conditions(attributes: &Attributes) -> Vec<String> {
     if attributes.list("gen_ai.response.finish_reasons").is_some_and(|reasons| reasons.is_empty()) {
         problems.push("`gen_ai.response.finish_reasons` is empty".to_owned());
     }
-    // Details are parts of the totals.
+    // Detailed counts are parts of the total counts, so they must not be larger.
     let tokens = |name: &str| attributes.int(&format!("gen_ai.usage.{name}"));
     let cached =
         ["cache_read.input_tokens", "cache_creation.input_tokens", "cache_write.input_tokens"];
@@ -159,7 +161,7 @@ fn conditions(attributes: &Attributes) -> Vec<String> {
         problems
             .push(format!("{reasoning} reasoning tokens are not in `gen_ai.usage.output_tokens`"));
     }
-    // MCP spans have the operation only for tool calls.
+    // An MCP span has an operation name only if it is a tool call.
     let method = attributes.text("mcp.method.name");
     let operation = attributes.has("gen_ai.operation.name");
     if method.is_some_and(|method| (method == "tools/call") != operation) {
@@ -168,7 +170,7 @@ fn conditions(attributes: &Attributes) -> Vec<String> {
     problems
 }
 
-/// Checks that `error.type` is set exactly with the status ERROR. The status OK is reserved for applications.
+/// Checks that `error.type` is set if and only if the status is ERROR. The status OK is reserved for applications.
 fn status(span: &Span, attributes: &Attributes) -> Vec<String> {
     let mut problems = Vec::new();
     let status = span.status.clone().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Checks of attribute names and of the types of values.
+//! Checks of the names of attributes and of the types of their values.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use super::Checker;
 use crate::support::attributes::{Attributes, is_ours};
 use crate::support::conventions::Conventions;
 
-/// Attributes with open enumerations, because vendors and protocol methods are added.
+/// Attributes whose lists of values are not complete, because vendors and protocol methods are added over time.
 const OPEN: [&str; 2] = ["gen_ai.provider.name", "mcp.method.name"];
 
 impl Checker {
-    /// Checks names, requirement levels and types of attributes.
+    /// Checks the names, the requirement levels and the types of attributes.
     pub(super) fn attributes(
         &self,
         attributes: &Attributes,
@@ -45,7 +45,7 @@ impl Checker {
         problems
     }
 
-    /// Checks types only, for spans that the conventions do not define.
+    /// Checks only the types of attributes, for a span that the conventions do not define.
     pub(super) fn known(&self, attributes: &Attributes) -> Vec<String> {
         let mut problems = Vec::new();
         for (name, value) in attributes.iter() {
@@ -65,7 +65,7 @@ impl Checker {
         };
         let is = type_name(value);
         let fits = match due {
-            // Spans may contain structured values as JSON text.
+            // A span may contain a structured value as JSON text.
             "any" => match value {
                 Value::StringValue(text) => serde_json::from_str::<serde_json::Value>(text).is_ok(),
                 Value::ArrayValue(_) | Value::KvlistValue(_) => true,
@@ -86,7 +86,7 @@ impl Checker {
     }
 }
 
-/// Returns duplicate names, which OTLP forbids.
+/// Returns a problem for each duplicate attribute name, which OTLP forbids.
 pub(super) fn duplicates(attributes: &[KeyValue]) -> Vec<String> {
     let mut names: Vec<&str> = attributes.iter().map(|attribute| attribute.key.as_str()).collect();
     names.sort_unstable();
@@ -94,12 +94,12 @@ pub(super) fn duplicates(attributes: &[KeyValue]) -> Vec<String> {
     pairs.map(|pair| format!("`{}` is there twice", pair[0])).collect()
 }
 
-/// Returns `true` if a name must be defined by the conventions, and not by the layer or by neuron.
+/// Returns `true` if the conventions must define an attribute, because neither the layer nor neuron adds it.
 fn is_judged(name: &str) -> bool {
     is_ours(name) && !name.starts_with("neuron.")
 }
 
-/// Returns `true` if an attribute is a name, which must not be empty.
+/// Returns `true` if the value of an attribute is a name, which must not be empty.
 fn is_a_name(name: &str) -> bool {
     [".id", ".name", ".model", ".type", ".address"].iter().any(|end| name.ends_with(end))
 }
