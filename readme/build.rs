@@ -9,7 +9,7 @@ use std::{env, fs};
 /// text before it means the end of the example.
 ///
 /// The additions redirect a client to a server of the test, and make visible what an example does not print.
-const ADDITIONS: [(&str, &str, &str); 9] = [
+const ADDITIONS: [(&str, &str, &str); 10] = [
     ("an-agent", "from_env()?", ".base_url(crate::server()?)"),
     ("telemetry", "from_env()?", ".base_url(crate::server()?)"),
     (
@@ -21,6 +21,7 @@ const ADDITIONS: [(&str, &str, &str); 9] = [
     ("providers-openai", "= neuron::openai::OpenAi::from_env()?", ".base_url(crate::server()?)"),
     ("control", "ApprovalRequired(pending)) = outcome {", "crate::control::asked(&pending);"),
     ("mcp", "// A name that is taken is an error.\n}", "crate::mcp::discovered(&tools)?;"),
+    ("tests-without-a-model", "Anthropic::new(key)", ".base_url(crate::server()?)"),
     ("tools-and-long-conversations", "", "(tools, context)"),
     ("telemetry", "", "crate::telemetry::ask(&agent).await?;"),
 ];

@@ -33,6 +33,7 @@ program!(an_agent, "an-agent.rs");
 program!(providers_anthropic, "providers-anthropic.rs");
 program!(providers_ollama, "providers-ollama.rs");
 program!(providers_openai, "providers-openai.rs");
+program!(tests_without_a_model, "tests-without-a-model.rs");
 
 fn main() -> ExitCode {
     let name = std::env::args().nth(1).unwrap_or_default();
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         "providers-openai" => providers_openai::run(),
         "runs-that-survive-a-crash" => runs_that_survive_a_crash::run(),
         "telemetry" => telemetry::run(),
+        "tests-without-a-model" => tests_without_a_model::run(),
         "tools-and-long-conversations" => tools_and_long_conversations::run(),
         _ => Err(format!("there is no example `{name}`").into()),
     };

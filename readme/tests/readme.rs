@@ -58,6 +58,7 @@ fn every_example_has_a_test() {
             "providers-anthropic",
             "providers-ollama",
             "providers-openai",
+            "tests-without-a-model",
         ]
     );
 }
@@ -251,4 +252,28 @@ async fn providers_are_swapped_by_one_line() {
     for requests in [anthropic.bodies().len(), openai.bodies().len(), ollama.bodies().len()] {
         assert_eq!(requests, 2);
     }
+}
+
+#[tokio::test]
+async fn recorded_agent_is_evaluated_without_the_vendor() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = AnthropicServer::start([
+        Reply::tool_call("toolu_1", "get_weather", json!({"city": "Tokyo"})),
+        Reply::text("It is sunny in Tokyo."),
+    ])
+    .await
+    .unwrap();
+    let example = |mode: &str| {
+        let mut example = command("tests-without-a-model", folder.path(), &server.url());
+        example.env("NEURON_CASSETTES", mode);
+        example
+    };
+    let report = "weather: 100 % (1 of 1, 95 % interval 21 to 100 %)\n  ok tokyo: 1 of 1\n\n";
+    assert_eq!(output(example("record")).await, report);
+    server.assert_complete();
+    assert!(folder.path().join("weather.json").exists());
+    let mut replay = example("replay");
+    replay.env_remove("ANTHROPIC_API_KEY");
+    assert_eq!(output(replay).await, report);
+    assert_eq!(server.bodies().len(), 2);
 }

@@ -6,27 +6,22 @@
 //!
 //! ```
 //! use neuron_testing::evals::{Case, Check, Eval};
-//! use neuron_testing::{Reply, ScriptedProvider};
-//! use neuron_loop::{Agent, Conversation, LoopError};
+//! # use neuron_types::{AgentResult, BoxError, Message, StopReason, TokenUsage};
+//! # async fn ask(question: &str) -> Result<AgentResult, BoxError> {
+//! #     let (response, messages) = ("The capital is Bern.".to_owned(), vec![Message::user(question)]);
+//! #     let (usage, stop_reason) = (TokenUsage::default(), StopReason::EndTurn);
+//! #     Ok(AgentResult { response, messages, usage, turns: 1, stop_reason, limit_reached: None })
+//! # }
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
-//! // A real eval has a provider here, or a cassette.
-//! let provider = ScriptedProvider::new(vec![Reply::text("The capital is Bern."); 10]);
-//! let agent = Agent::builder(provider).build();
-//!
 //! let eval = Eval::new("capitals").repeat(10).case(
 //!     Case::new("switzerland", "What is the capital of Switzerland?")
 //!         .check(Check::response_contains("Bern"))
 //!         .check(Check::max_turns(1)),
 //! );
-//! let report = eval
-//!     .run(async |case| {
-//!         let mut conversation = Conversation::new();
-//!         let result = agent.run(&mut conversation, case.input()).await?;
-//!         Ok::<_, LoopError>(result.with_messages(&conversation))
-//!     })
-//!     .await;
+//! // `ask` runs the agent, and returns the `AgentResult` of `RunResult::with_messages`.
+//! let report = eval.run(async |case| ask(case.input()).await).await;
 //! report.assert_pass_rate(0.9);
 //! # }
 //! ```

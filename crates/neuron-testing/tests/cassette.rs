@@ -4,16 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use neuron_loop::{Agent, Conversation};
 use neuron_provider_anthropic::Anthropic;
 use neuron_testing::{
     AnthropicServer, Cassette, CassetteMatching, CassetteMode, CassettePace, Reply,
     ScriptedProvider,
 };
-use neuron_tool::{ToolRegistry, neuron_tool};
 use neuron_types::{
     CompletionRequest, ContentBlock, Message, Provider, ProviderError, StreamEvent, SystemPrompt,
-    ToolError,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -61,41 +58,24 @@ fn refusal<T: std::fmt::Debug>(result: Result<T, ProviderError>) -> String {
     }
 }
 
-/// Returns the weather in a city.
-#[neuron_tool]
-async fn weather(city: String) -> Result<String, ToolError> {
-    Ok(format!("sunny in {city}"))
-}
-
-async fn ask_agent<P: Provider + 'static>(provider: Cassette<P>) -> (String, Vec<Message>) {
-    let mut tools = ToolRegistry::new();
-    tools.register(WeatherTool);
-    let agent = Agent::builder(provider).tools(tools).build();
-    let mut conversation = Conversation::new();
-    let result = agent.run(&mut conversation, "How is the weather in Bern?").await.unwrap();
-    (result.response, conversation.messages().to_vec())
-}
-
 #[tokio::test]
-async fn agent_behaves_as_recorded_without_the_vendor() {
+async fn vendor_is_not_called_again_and_its_key_is_not_in_the_file() {
     let (_folder, path) = folder();
-    let server = AnthropicServer::start([
-        Reply::tool_call("call_1", "weather", json!({"city": "Bern"})),
-        Reply::text("It is sunny in Bern."),
-    ])
-    .await
-    .unwrap();
+    let call = Reply::tool_call("call_1", "weather", json!({"city": "Bern"}));
+    let server = AnthropicServer::start([call, Reply::text("Sunny.")]).await.unwrap();
     let vendor = Anthropic::new(AnthropicServer::API_KEY).base_url(server.url());
-    let recorded = ask_agent(recording(&path, vendor)).await;
+    let recorder = recording(&path, vendor);
+    let request = asking("How is the weather in Bern?");
+    let whole = recorder.complete_ref(request.view()).await.unwrap();
+    let streamed = events(&recorder, &asking("Briefly.")).await;
     drop(server);
     let file = std::fs::read_to_string(&path).unwrap();
     assert!(!file.contains(AnthropicServer::API_KEY), "{file}");
 
     let cassette = replaying(&path);
     assert_eq!(cassette.unused(), 2);
-    let replayed = ask_agent(cassette.clone()).await;
-    assert_eq!(replayed, recorded);
-    assert_eq!(replayed.0, "It is sunny in Bern.");
+    assert_eq!(cassette.complete_ref(request.view()).await.unwrap(), whole);
+    assert_eq!(shown(&events(&cassette, &asking("Briefly.")).await), shown(&streamed));
     cassette.assert_complete();
 }
 

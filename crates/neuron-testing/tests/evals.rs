@@ -4,13 +4,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use neuron_loop::{Agent, Conversation, LoopError};
 use neuron_testing::evals::{Case, Check, Eval, Judge, Report, Run, Score};
-use neuron_testing::{Cassette, CassetteMode, Reply, ScriptedProvider};
-use neuron_tool::{ToolRegistry, neuron_tool};
-use neuron_types::{
-    AgentResult, ContentBlock, Message, Provider, ProviderError, StopReason, TokenUsage, ToolError,
-};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{AgentResult, ContentBlock, Message, ProviderError, StopReason, TokenUsage};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -94,31 +90,14 @@ async fn each_check_passes_and_fails_with_its_reason() {
     assert_eq!(report.cases[0].runs[0].checks[0].reason, "it called no tool");
 }
 
-/// Returns the weather in a city.
-#[neuron_tool]
-async fn weather(city: String) -> Result<String, ToolError> {
-    Ok(format!("sunny in {city}"))
-}
-
-async fn ask<P: Provider + 'static>(provider: P, case: &Case) -> Result<AgentResult, LoopError> {
-    let mut tools = ToolRegistry::new();
-    tools.register(WeatherTool);
-    let agent = Agent::builder(provider).tools(tools).build();
-    let mut conversation = Conversation::new();
-    let result = agent.run(&mut conversation, case.input()).await?;
-    Ok(result.with_messages(&conversation))
-}
-
 #[tokio::test]
-async fn agent_is_evaluated_with_a_cassette() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("eval.json");
+async fn cases_of_a_file_have_the_checks_of_the_file() {
     let cases = Case::from_json(
         r#"[
             {"name": "bern", "input": "How is the weather in Bern?", "expect": {
                 "response_contains": ["sunny"],
-                "calls": [{"tool": "weather", "arguments": {"city": "Bern"}}],
-                "call_order": ["weather"], "never_calls": ["mail"], "max_turns": 2, "max_tokens": 10000
+                "calls": [{"tool": "weather", "arguments": {"city": "Bern"}}, {"tool": "map"}],
+                "call_order": ["weather", "map"], "never_calls": ["mail"], "max_turns": 2, "max_tokens": 100
             }},
             {"name": "name", "input": "Who are you?", "data": {"kind": "small talk"}, "expect": {
                 "response": "A test."
@@ -127,20 +106,21 @@ async fn agent_is_evaluated_with_a_cassette() {
     )
     .unwrap();
     assert_eq!(cases[1].get_data()["kind"], "small talk");
-    let eval = Eval::new("weather").cases(cases).concurrency(1);
-    let vendor = ScriptedProvider::new([
-        Reply::tool_call("1", "weather", json!({"city": "Bern"})),
-        Reply::text("It is sunny."),
-        Reply::text("A test."),
-    ]);
-    let recording = Cassette::new(&path, vendor).mode(CassetteMode::Record);
-    eval.run(async |case| ask(recording.clone(), case).await).await.assert_pass_rate(1.0);
-
-    let cassette = Cassette::new(&path, ScriptedProvider::default()).mode(CassetteMode::Replay);
-    let report = eval.run(async |case| ask(cassette.clone(), case).await).await;
+    let eval = Eval::new("weather").cases(cases);
+    let calls = [("weather", json!({"city": "Bern", "days": 1})), ("map", json!({}))];
+    let answers = async |case: &Case| {
+        let is_weather = case.input().contains("weather");
+        Ok::<_, ProviderError>(match is_weather {
+            true => result("It is sunny.", &calls),
+            false => result("A test.", &[]),
+        })
+    };
+    let report = eval.run(answers).await;
     report.assert_pass_rate(1.0);
-    assert_eq!(report.cases[0].runs[0].turns, 2);
-    cassette.assert_complete();
+    assert_eq!(report.cases[0].runs[0].checks.len(), 7);
+    let wrong = eval.run(async |_| Ok::<_, ProviderError>(result("", &[]))).await;
+    let failed = wrong.cases[0].runs[0].checks.iter().filter(|check| !check.passed).count();
+    assert_eq!((failed, wrong.pass_rate().passed), (4, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -126,7 +126,7 @@ async fn unsuitable_signals_change_nothing_and_the_run_keeps_waiting() {
     assert_eq!(world.asked.lock().unwrap().len(), 7);
     let asked = world.asked.lock().unwrap();
     assert!(asked.iter().all(|pending| *pending == asked[0]), "nothing changed");
-    assert_eq!(warnings.count("waits again"), 6, "{:#?}", warnings.lines());
+    assert_eq!(warnings.count("keeps waiting"), 6, "{:#?}", warnings.lines());
     assert_eq!(warnings.count("hunter"), 0, "{:#?}", warnings.lines());
 }
 
@@ -193,7 +193,7 @@ async fn edited_arguments_that_the_tool_rejects_do_not_run() {
     let mut agent = builder.approval_signal("s", DAY).durability(context.clone()).build();
     let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
     assert!(result.messages[2].content[0].to_string().contains("counted to 4"));
-    assert_eq!(warnings.count("waits again"), 1);
+    assert_eq!(warnings.count("keeps waiting"), 1);
     assert_eq!(world.asked.lock().unwrap().len(), 2);
 }
 
