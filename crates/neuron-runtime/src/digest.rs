@@ -67,8 +67,8 @@ pub(crate) fn named_key(tool: &str, key: Option<&str>) -> String {
 ///
 /// # Errors
 ///
-/// [`DurableError::NonDeterminism`] if the calls differ. The error says if the tool name, the arguments or the effect
-/// key changed. [`DurableError::Other`] if the arguments cannot be serialised as JSON.
+/// [`DurableError::NonDeterminism`] if the calls differ. The error names the changed part, which is the tool name, the
+/// arguments or the effect key. [`DurableError::Other`] if the arguments cannot be serialised as JSON.
 pub fn check_tool_call(
     key: &str,
     (name, recorded): (&str, &str),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use neuron_types::StorageError;
 use tokio::runtime::Handle;
 
-/// Tells the work if its caller still waits, by a weak reference to a value of the caller.
+/// A weak reference to a value of the caller, by which the work detects that the caller's future was dropped.
 pub(super) struct Caller(Weak<()>);
 
 impl Caller {

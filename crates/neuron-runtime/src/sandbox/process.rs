@@ -62,8 +62,8 @@ use linux::Ready;
 ///
 /// # What is not confined
 ///
-/// - A program can find out by a file's path if the file exists, its size, owner and times, and the type and size of
-///   its file system. A shell that runs before the program may set `SHLVL` in the environment.
+/// - A program can find out from a file's path whether the file exists, its size, owner and times, and the type and
+///   size of its file system. A shell that runs before the program may set `SHLVL` in the environment.
 /// - The total amount of data that a program writes to the disk is not limited. The size of each file is limited, and a
 ///   [reserve](ProcessSandboxBuilder::disk_reserve) of the disk stays free. Many small files may use up the inodes.
 /// - Without a cgroup, memory that the kernel attributes to no process is not counted. Examples are files in a memory

@@ -91,7 +91,7 @@ impl TracingHook {
 /// The span around one operation of a run. Dropping it before the operation ended records the outcome `dropped`.
 struct Spanned {
     span: Span,
-    /// The hook, whose settings decide if an error's text is recorded.
+    /// The hook, whose settings decide whether an error's text is recorded.
     hook: TracingHook,
     /// Set once the outcome was recorded.
     has_ended: bool,

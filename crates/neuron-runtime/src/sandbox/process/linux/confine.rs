@@ -113,7 +113,8 @@ impl ThreadRules {
     }
 }
 
-/// Creates a Landlock ruleset with the allowed paths. `level` decides if a missing feature of the kernel is an error.
+/// Creates a Landlock ruleset with the allowed paths. `level` decides whether a missing feature of the kernel is an
+/// error.
 fn files(
     settings: &Settings,
     newest: ABI,

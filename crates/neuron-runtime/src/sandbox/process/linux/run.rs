@@ -265,7 +265,7 @@ impl Pipes {
         }
     }
 
-    /// Waits until a pipe or one of `others` is ready, or until the time `until`. Returns for each of `others` if it is
+    /// Waits until a pipe or one of `others` is ready, or until the time `until`. Returns whether each of `others` is
     /// ready.
     fn wait(
         &self,
