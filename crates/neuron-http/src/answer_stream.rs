@@ -45,7 +45,7 @@ pub trait Decoder {
     }
 }
 
-/// Appends the events at the end of a stream: usage, message and response, in this order.
+/// Appends the usage, the message and the response as the last events of a stream, in this order.
 pub fn complete(response: CompletionResponse, events: &mut VecDeque<StreamEvent>) {
     events.push_back(StreamEvent::Usage(response.usage.clone()));
     events.push_back(StreamEvent::MessageComplete(response.message.clone()));

@@ -17,7 +17,7 @@ pub enum SqliteError {
     NotADatabase {
         /// Path of the file.
         path: PathBuf,
-        /// Description of what the file is instead.
+        /// Description of the file's actual type.
         reason: String,
     },
     /// The database belongs to another application. It is not changed.
