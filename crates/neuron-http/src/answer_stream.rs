@@ -1,4 +1,4 @@
-//! The event stream of a response, decoded from a vendor's bytes.
+//! Decodes a vendor's bytes into the event stream of a response ([`AnswerStream`]).
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -14,17 +14,18 @@ use neuron_types::{
 
 use crate::{Body, Framing, Secret};
 
-/// A decoder of one vendor's streamed response. Decodes frames into [`StreamEvent`]s.
+/// Decodes the frames of a vendor's streamed response into [`StreamEvent`]s.
 pub trait Decoder {
     /// The framing of the vendor's stream.
     type Framing: Framing + Default;
 
-    /// Decodes a frame and appends its events to `events`. Returns `true` if the response is complete. `secret` is
-    /// removed from errors that quote the frame.
+    /// Decodes one frame and appends its events to `events`. Returns `true` if the response is complete. `secret` must
+    /// be redacted in errors that quote the frame.
     ///
     /// # Errors
     ///
-    /// The vendor's error in the stream, or [`ProviderError::StreamError`] if the frame cannot be decoded.
+    /// Returns the vendor's error if the frame contains one, or [`ProviderError::StreamError`] if the frame cannot be
+    /// decoded.
     fn take(
         &mut self,
         frame: &[u8],
@@ -32,45 +33,47 @@ pub trait Decoder {
         events: &mut VecDeque<StreamEvent>,
     ) -> Result<bool, ProviderError>;
 
-    /// Handles the end of a stream whose response is not complete yet.
+    /// Handles the end of the bytes before a frame completed the response.
     ///
     /// # Errors
     ///
-    /// Returns an error, unless the vendor ends complete responses without a final frame. A truncated response must
-    /// never pass for a short one.
+    /// Returns an error by default. Override this method only if the vendor ends complete responses without a final
+    /// frame. Otherwise a truncated response would be mistaken for a short one.
     fn end(&mut self, events: &mut VecDeque<StreamEvent>) -> Result<(), ProviderError> {
         let _ = events;
         Err(ProviderError::StreamError("the stream ended before the answer was complete".into()))
     }
 }
 
-/// Appends the events that end a stream, in the order usage, message and response.
+/// Appends the usage, the message and the response as the last events of a stream, in this order.
 pub fn complete(response: CompletionResponse, events: &mut VecDeque<StreamEvent>) {
     events.push_back(StreamEvent::Usage(response.usage.clone()));
     events.push_back(StreamEvent::MessageComplete(response.message.clone()));
     events.push_back(StreamEvent::ResponseComplete(Box::new(response)));
 }
 
-/// A stream of the events of a response. Bytes are decoded as the stream is polled.
+/// A stream of the events of a response. Bytes are decoded while the stream is polled.
 pub struct AnswerStream<B, A: Decoder> {
     body: B,
     framing: A::Framing,
     answer: A,
     /// Decoded events that have not been polled yet.
     ready: VecDeque<StreamEvent>,
-    /// Set if no events follow those in `ready`.
+    /// Set after the last event was added to `ready`.
     ended: bool,
-    /// Notifies the body that only its end is missing. Returns `true` if that end should be awaited.
+    /// Tells the body that the response is complete and only the end of the body is missing. Returns `true` if the
+    /// stream should wait for this end.
     expect_end: fn(&mut B) -> bool,
-    /// Set while the end of the body is awaited, before the last event.
+    /// Set while the stream waits for the end of the body, before it returns the last event.
     awaits_end: bool,
-    /// Metadata from the response's headers.
+    /// Request id and rate limits from the response's headers.
     metadata: AnswerMetadata,
+    /// The API key, which is redacted in errors.
     secret: Secret,
 }
 
 impl<A: Decoder> AnswerStream<Body, A> {
-    /// Decodes the body of a response. `secret` is removed from errors.
+    /// Creates a stream from the body of a response. `secret` is redacted in errors.
     pub fn new(mut body: Body, answer: A, secret: Secret) -> Self {
         let metadata = std::mem::take(&mut body.metadata);
         Self { expect_end: Body::expect_end, metadata, ..Self::from_bytes(body, answer, secret) }
@@ -78,7 +81,7 @@ impl<A: Decoder> AnswerStream<Body, A> {
 }
 
 impl<B, A: Decoder> AnswerStream<B, A> {
-    /// Decodes bytes from another source. `secret` is removed from errors.
+    /// Creates a stream from any source of bytes. `secret` is redacted in errors.
     pub fn from_bytes(body: B, answer: A, secret: Secret) -> Self {
         Self {
             body,
@@ -93,7 +96,7 @@ impl<B, A: Decoder> AnswerStream<B, A> {
         }
     }
 
-    /// Adds the metadata to the events that hold the whole message, which are among the last events.
+    /// Adds the metadata to the messages in the last events, which contain the whole message.
     fn add_metadata(&mut self) {
         for event in &mut self.ready {
             let message = match event {
@@ -106,6 +109,7 @@ impl<B, A: Decoder> AnswerStream<B, A> {
         }
     }
 
+    /// Decodes a chunk of bytes. Frames after the end of the response are ignored.
     fn feed(&mut self, bytes: &[u8]) -> Result<(), ProviderError> {
         let Self { framing, answer, ready, ended, secret, .. } = self;
         framing.feed(bytes, |frame| {
@@ -116,6 +120,7 @@ impl<B, A: Decoder> AnswerStream<B, A> {
         })
     }
 
+    /// Handles the end of the bytes.
     fn finish(&mut self) -> Result<(), ProviderError> {
         let Self { framing, answer, ready, ended, secret, .. } = self;
         framing.finish(|frame| {
@@ -144,11 +149,11 @@ where
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
         loop {
             if self.awaits_end && self.ready.len() == 1 {
-                // The response is complete, so an error here is ignored. But a connection returns to the pool only if
-                // its body was read to the end.
+                // The response is complete, so an error here is ignored. The body must still be read to its end,
+                // because otherwise the connection does not return to the pool.
                 let _ = ready!(Pin::new(&mut self.body).poll_next(cx));
                 self.awaits_end = false;
-                // Lets the pool take the connection back. See `yield_now`.
+                // Yields once, so that the pool can take the connection back. See `yield_now` in `body.rs`.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -163,7 +168,7 @@ where
                     let fed = self.feed(&bytes);
                     if self.ended {
                         self.add_metadata();
-                        // An error after the last event cannot break a complete response.
+                        // An error of `feed` after the last event is ignored, because the response is complete.
                         self.awaits_end = (self.expect_end)(&mut self.body);
                         continue;
                     }

@@ -1,4 +1,4 @@
-//! The URL of an API.
+//! The base URL of an API ([`BaseUrl`]).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,8 +10,8 @@ use http::{HeaderValue, Uri};
 use neuron_types::ProviderError;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
-/// The bytes that are escaped in a path or a query, because RFC 3986 allows them in neither. A `%` is not escaped,
-/// because it begins an escape.
+/// Bytes that are percent-encoded in a path or a query, because RFC 3986 does not allow them there. A `%` is not
+/// encoded, because it may already begin an escape.
 const ESCAPED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -27,7 +27,7 @@ const ESCAPED: &AsciiSet = &CONTROLS
 /// The base URL of an API. `Debug` hides the password and the query, which may contain secrets.
 ///
 /// A user name and a password in the URL are sent as basic authentication, unless the request has an `authorization`
-/// header. The host must be ASCII: an internationalised domain name is written in its `xn--` form.
+/// header. The host must be ASCII. An internationalised domain name must be in its `xn--` form.
 ///
 /// # Example
 ///
@@ -55,25 +55,27 @@ struct Parts {
     /// The path without slashes at its end.
     path: String,
     query: Option<String>,
+    /// Value of the `authorization` header for the user name and the password. `None` if the URL has no user name.
     authorization: Option<HeaderValue>,
 }
 
 impl BaseUrl {
-    /// Stores a URL. An invalid URL is reported when it is used.
+    /// Creates a base URL. An invalid URL is not an error here, but an error of [`join`](Self::join).
     pub fn new(url: impl Into<String>) -> Self {
         let url = url.into();
         let parts = Parts::parse(url.trim());
         Self { url, parts }
     }
 
-    /// Returns the host's name or address, an IPv6 address without brackets. Empty if the URL is not an HTTP URL.
+    /// Returns the host's name or address. An IPv6 address is returned without brackets. Returns an empty text if the
+    /// URL is not an HTTP URL.
     #[must_use]
     pub fn host(&self) -> &str {
         let host = self.parts.as_ref().map_or("", |parts| parts.authority.host());
         host.trim_start_matches('[').trim_end_matches(']')
     }
 
-    /// Returns the port, or the scheme's port if the URL has none. `None` if the URL is not an HTTP URL.
+    /// Returns the port of the URL, or the default port of its scheme. Returns `None` if the URL is not an HTTP URL.
     #[must_use]
     pub fn port(&self) -> Option<u16> {
         let parts = self.parts.as_ref().ok()?;
@@ -82,12 +84,13 @@ impl BaseUrl {
 
     /// Returns the URL of `path` (for example `v1/messages`) below the base URL.
     ///
-    /// The base may end with a slash, or with the first segment of `path` if that is a version such as `v1`, or `api`.
-    /// The base's query stays at the end. User name and password are removed.
+    /// The base URL may end with a slash. It may also end with the first segment of `path`, if this segment is a
+    /// version such as `v1` or is `api`. The segment is then not repeated. The query of the base URL is moved to the
+    /// end. The user name and the password are removed.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::InvalidRequest`] if the base is not an HTTP URL.
+    /// [`ProviderError::InvalidRequest`] if the base URL is not an HTTP URL.
     pub fn join(&self, path: &str) -> Result<Uri, ProviderError> {
         let parts = self.parts.as_ref().map_err(|reason| self.invalid(reason))?;
         let root = path.split('/').next().filter(|segment| is_root(segment)).unwrap_or_default();
@@ -111,22 +114,25 @@ impl BaseUrl {
             .map_err(|error| self.invalid(&format!("is not a URL: {error}")))
     }
 
-    /// Returns the `authorization` header of the user name and the password in the URL.
+    /// Returns the `authorization` header for the user name and the password in the URL. Returns `None` if the URL has
+    /// no user name.
     pub(crate) fn authorization(&self) -> Option<&HeaderValue> {
         self.parts.as_ref().ok()?.authorization.as_ref()
     }
 
+    /// Returns the error for an invalid URL. `reason` ends the sentence "the base URL …".
     fn invalid(&self, reason: &str) -> ProviderError {
         ProviderError::InvalidRequest(format!("the base URL `{}` {reason}", self.shown()))
     }
 
-    /// Returns the URL without its query and without everything before an `@`, which may contain secrets.
+    /// Returns the URL for errors and `Debug`. The query and everything before an `@` are redacted, because they may
+    /// contain secrets.
     fn shown(&self) -> Cow<'_, str> {
         let (address, query) = match self.url.split_once('?') {
             Some((address, _)) => (address, "?[redacted]"),
             None => (self.url.as_str(), ""),
         };
-        // A password may contain a question mark.
+        // The URL is split at `@` before `?`, because a password may contain a question mark.
         let Some((before, host)) = self.url.rsplit_once('@') else {
             return if query.is_empty() {
                 address.into()
@@ -197,7 +203,8 @@ fn default_port(scheme: &Scheme) -> u16 {
     if *scheme == Scheme::HTTPS { 443 } else { 80 }
 }
 
-/// Returns the header of basic authentication (RFC 7617) for the user name and the password of a URL.
+/// Returns the value of the `authorization` header for basic authentication (RFC 7617). `user` is the part of the URL
+/// before the `@`.
 fn basic(user: &str) -> Option<HeaderValue> {
     let (name, password) = user.split_once(':').unwrap_or((user, ""));
     let decoded = [name, password].map(|part| percent_decode_str(part).collect::<Vec<_>>());
@@ -207,8 +214,8 @@ fn basic(user: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// Returns `true` for a segment with which the paths of an API begin. Another segment may be a name in the base, for
-/// example a deployment named `chat`.
+/// Returns `true` if a path segment is a version or `api`, with which paths of an API begin. Any other segment may be a
+/// name in the base URL, for example a deployment named `chat`.
 fn is_root(segment: &str) -> bool {
     let version = segment.strip_prefix('v').unwrap_or_default();
     let is_version = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! Response bodies, read as a whole or in chunks.
+//! Reads response bodies, either completely or in chunks ([`Body`]).
 
 use std::fmt;
 #[cfg(not(target_family = "wasm"))]
@@ -18,16 +18,16 @@ use crate::deadline::Deadline;
 use crate::headers::metadata;
 use crate::transport;
 
-/// Maximum size of a body that is read as a whole, in bytes. Responses of models are much smaller. The largest batch of
+/// Maximum size in bytes of a body that is read completely. Responses of models are much smaller. The largest batch of
 /// embeddings (2,048 vectors of 3,072 numbers, as text) has 82 MB.
 const MAX_BODY_BYTES: usize = 256 * 1024 * 1024;
 
-/// Reads a whole body.
+/// Reads a body completely, before the deadline.
 ///
 /// # Errors
 ///
-/// [`ProviderError::Network`] or [`ProviderError::Timeout`], and [`ProviderError::Other`] if the body has more than 256
-/// MiB.
+/// [`ProviderError::Network`] if the transfer fails, [`ProviderError::Timeout`] at the deadline, and
+/// [`ProviderError::Other`] if the body has more than 256 MiB.
 pub(crate) async fn read_body(
     mut chunks: Chunks,
     uri: &Uri,
@@ -51,7 +51,7 @@ pub(crate) async fn read_body(
 }
 
 /// Yields to the runtime once. After a body was read, a task of the client returns its connection to the pool. Without
-/// the yield, a request that follows at once would run before that task and open another connection.
+/// the yield, an immediately following request would run before this task and open another connection.
 #[cfg(not(target_family = "wasm"))]
 async fn yield_now() {
     let mut given = false;
@@ -65,15 +65,16 @@ async fn yield_now() {
     .await;
 }
 
-/// Maximum length of the beginning of a body that explains an error, in bytes.
+/// Maximum length in bytes of the part of an error body that is read.
 const MAX_EXPLANATION_BYTES: usize = 64 * 1024;
 
-/// Reads the beginning of a body that explains an error. Returns the bytes received before an error or the deadline.
+/// Reads the beginning of a body that explains an error. Returns the bytes that arrived before the deadline or a
+/// transfer error.
 pub(crate) async fn read_beginning(mut chunks: Chunks, deadline: Deadline) -> Vec<u8> {
     read_more(&mut chunks, Vec::new(), deadline).await
 }
 
-/// Continues to read the beginning of a body.
+/// Continues to read the beginning of a body, of which `body` was already read.
 async fn read_more(chunks: &mut Chunks, mut body: Vec<u8>, deadline: Deadline) -> Vec<u8> {
     let read = async {
         while body.len() < MAX_EXPLANATION_BYTES
@@ -82,7 +83,7 @@ async fn read_more(chunks: &mut Chunks, mut body: Vec<u8>, deadline: Deadline) -
             body.extend_from_slice(&chunk);
         }
     };
-    // A timeout keeps the bytes that arrived in time.
+    // A timeout is not an error here, because the bytes that arrived in time are used.
     let _ = deadline.within(read).await;
     body
 }
@@ -91,16 +92,18 @@ async fn next(chunks: &mut Chunks) -> Option<Result<Bytes, BoxError>> {
     poll_fn(|cx| chunks.poll_next(cx)).await
 }
 
-/// The body of a response, as a stream of chunks. Fails if no chunk arrives within the idle timeout.
+/// The body of a response, as a stream of chunks. The stream returns an error if no chunk arrives within the idle
+/// timeout.
 pub struct Body {
-    /// Bytes that were read in advance.
+    /// Bytes that were read by `check_beginning` and not returned yet.
     read: Bytes,
     chunks: Chunks,
     uri: Uri,
+    /// The idle timeout, which is the maximum wait for the next chunk.
     idle: Duration,
-    /// Metadata from the response's headers.
+    /// Request id and rate limits from the response's headers.
     pub(crate) metadata: AnswerMetadata,
-    /// Runs while a chunk is awaited.
+    /// Timer of the idle timeout. `None` if no chunk is awaited.
     #[cfg(not(target_family = "wasm"))]
     timer: Option<Pin<Box<tokio::time::Sleep>>>,
 }
@@ -118,10 +121,11 @@ impl Body {
         }
     }
 
-    /// Reads until `is_wanted` accepts or rejects the beginning. An accepted beginning remains a part of the body.
-    /// Returns the beginning of a rejected body.
+    /// Reads until `is_wanted` returns `true` or `false` for the beginning of the body. If it is accepted, the bytes
+    /// remain part of the body and the inner result is `Ok`. If it is rejected, the inner result is `Err` with the
+    /// beginning.
     ///
-    /// An empty body is accepted, because the decoder reports a response that ends too early.
+    /// An empty body is accepted, because the decoder reports an incomplete response.
     pub(crate) async fn check_beginning(
         &mut self,
         is_wanted: impl Fn(&[u8]) -> Option<bool>,
@@ -134,7 +138,7 @@ impl Body {
                     self.read = read.into();
                     return Ok(Ok(()));
                 }
-                // The server may send white space without end.
+                // Limits the bytes, because a server may send white space without end.
                 None if read.len() < MAX_EXPLANATION_BYTES => {}
                 _ => return Ok(Err(read_more(&mut self.chunks, read, deadline()).await)),
             }
@@ -149,13 +153,14 @@ impl Body {
         }
     }
 
-    /// Shortens the idle timeout to at most 50 ms for the rest, which should only be the end of the body. Returns
-    /// `true` if the end should be awaited. A browser reads to the end by itself.
+    /// Shortens the idle timeout to at most 50 ms, because only the end of the body is missing. Returns `true` if the
+    /// caller should wait for this end. Returns `false` on wasm32, where the browser reads to the end itself.
     pub(crate) fn expect_end(&mut self) -> bool {
         self.idle = Duration::from_millis(50).min(self.idle);
         cfg!(not(target_family = "wasm"))
     }
 
+    /// Polls the idle timer, and starts it if it does not run.
     #[cfg(not(target_family = "wasm"))]
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let idle = self.idle;
@@ -163,6 +168,7 @@ impl Body {
         timer.as_mut().poll(cx)
     }
 
+    /// Never returns, because there is no idle timeout on wasm32.
     #[cfg(target_family = "wasm")]
     fn poll_idle(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
         Poll::Pending

@@ -1,4 +1,4 @@
-//! The chunks of a response body, from any client.
+//! The chunks of a response body from any HTTP client ([`Chunks`]).
 
 use std::fmt;
 #[cfg(not(target_family = "wasm"))]
@@ -8,17 +8,18 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use neuron_types::BoxError;
 
-/// The chunks of a body.
+/// The chunks of a response body.
 #[cfg(not(target_family = "wasm"))]
 pub(crate) enum Chunks {
-    /// The body of our own client, which needs no allocation.
+    /// The body of this crate's own client, which is not boxed.
     Incoming(hyper::body::Incoming),
+    /// The body of another client.
     Boxed(Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError> + Send>>),
 }
 
 #[cfg(not(target_family = "wasm"))]
 impl Chunks {
-    /// Boxes the body of a client that is not our own.
+    /// Boxes the body of another client.
     pub(crate) fn boxed<B>(body: B) -> Self
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -29,7 +30,7 @@ impl Chunks {
         Self::Boxed(Box::pin(body.map_err(Into::into)))
     }
 
-    /// Polls for the next chunk. `None` is the end of the body.
+    /// Polls for the next chunk. Returns `None` at the end of the body.
     pub(crate) fn poll_next(
         &mut self,
         cx: &mut Context<'_>,
@@ -54,13 +55,13 @@ impl Chunks {
     }
 }
 
-/// The chunks of a body.
+/// The chunks of a response body on wasm32, from `reqwest`.
 #[cfg(target_family = "wasm")]
 pub(crate) struct Chunks(pub(crate) neuron_types::WasmBoxedStream<'static, reqwest::Result<Bytes>>);
 
 #[cfg(target_family = "wasm")]
 impl Chunks {
-    /// Polls for the next chunk. `None` is the end of the body.
+    /// Polls for the next chunk. Returns `None` at the end of the body.
     pub(crate) fn poll_next(
         &mut self,
         cx: &mut Context<'_>,

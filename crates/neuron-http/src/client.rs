@@ -24,11 +24,12 @@ use crate::transport;
 
 /// An HTTP client of your own, for [`Endpoint::with_client`](crate::Endpoint::with_client).
 ///
-/// With the feature `reqwest`, `reqwest::Client` converts into this type. On wasm32 that conversion always exists, and
-/// `reqwest` is the only client.
+/// With the feature `reqwest`, a `reqwest::Client` can be converted into this type. On wasm32 this conversion always
+/// exists, and `reqwest` is the only supported client.
 #[derive(Clone)]
 pub struct HttpClient(Arc<dyn Fn(Request<Full<Bytes>>) -> Sending + Send + Sync>);
 
+/// The future of a response.
 type Sending = Pin<Box<dyn Future<Output = Result<Response<Chunks>, BoxError>> + Send>>;
 
 impl HttpClient {
@@ -74,7 +75,7 @@ impl From<reqwest::Client> for HttpClient {
             Box::pin(async move {
                 let request = request.map(reqwest::Body::wrap);
                 let response = client.execute(request.try_into()?).await;
-                // The caller adds the origin to errors. The full URL may contain secrets.
+                // The URL is removed from errors, because it may contain secrets. The caller adds the origin.
                 let response: Response<reqwest::Body> =
                     response.map_err(reqwest::Error::without_url)?.into();
                 Ok(response.map(Chunks::boxed))
@@ -89,20 +90,22 @@ impl fmt::Debug for HttpClient {
     }
 }
 
-/// An HTTP client for one server. Clones share its connections.
+/// The HTTP client of an endpoint. Clones share its connections.
 #[derive(Debug, Clone)]
 pub(crate) enum Http {
+    /// The client of this crate.
     Own(Arc<Clients>),
-    /// The caller's client, with a connection pool of its own.
+    /// A client that the caller provides. It has its own connection pool.
     Given(HttpClient),
 }
 
-/// The clients of an endpoint. They are created for the first request, because the creation may fail and the
-/// constructors of providers cannot.
+/// The clients of an endpoint. They are created with the first request, because creating them may fail and the
+/// constructors of providers return no error.
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
+    /// Keeps idle connections in a pool.
     pooled: OnceLock<Client>,
-    /// Opens a connection for each request.
+    /// Opens a new connection for each request, for retries.
     fresh: OnceLock<Client>,
 }
 
@@ -119,18 +122,18 @@ impl From<HttpClient> for Http {
 }
 
 impl Http {
-    /// Drops the connections after a setting was changed. Does not affect the caller's client.
+    /// Drops all connections after a setting of the endpoint changed. Does nothing for a client of the caller.
     pub(crate) fn reset(&mut self) {
         if let Self::Own(clients) = self {
             *clients = Arc::default();
         }
     }
 
-    /// Sends a JSON body. Returns the response of any status as soon as its headers have arrived.
+    /// Sends a JSON body. Returns the response when its headers have arrived, whatever its status is.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Network`] or [`ProviderError::Timeout`].
+    /// [`ProviderError::Network`] if there is no response, and [`ProviderError::Timeout`] at the deadline.
     ///
     /// # Cancel safety
     ///
@@ -158,6 +161,7 @@ impl Http {
     }
 }
 
+/// Builds a POST request.
 fn post(uri: &Uri, headers: HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
     let mut request = Request::new(Full::new(body));
     *request.method_mut() = Method::POST;
@@ -166,8 +170,9 @@ fn post(uri: &Uri, headers: HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
     request
 }
 
-/// Sends a request. Sends it once more if the server closed the idle connection that was used. A request that was sent
-/// twice is never reported as [`Unsent`](neuron_types::Unsent).
+/// Sends a request. If the server closed the idle connection that was used, the request is sent again on a new
+/// connection. The error of the second attempt is never [`Unsent`](neuron_types::Unsent), because the first attempt may
+/// have reached the server.
 async fn send(
     clients: &Clients,
     uri: &Uri,
@@ -194,14 +199,14 @@ async fn send(
     }
 }
 
-/// A connection pool.
+/// A connection pool and its connector.
 #[derive(Debug)]
 struct Client {
     pool: Pool<Connector, Full<Bytes>>,
     connector: Connector,
 }
 
-/// Time after which an unused connection is closed.
+/// Time after which an idle connection is closed.
 const POOL_IDLE: Duration = Duration::from_secs(90);
 
 impl Client {
@@ -213,7 +218,8 @@ impl Client {
     }
 }
 
-/// Returns the client in a slot, and creates it if the slot is empty.
+/// Returns the client in `slot`, and creates it if the slot is empty. `max_idle` is the maximum number of idle
+/// connections.
 fn client<'c>(
     slot: &'c OnceLock<Client>,
     uri: &Uri,

@@ -1,4 +1,4 @@
-//! Connections, direct or through a proxy, with TLS if the scheme of the URL is `https`.
+//! Opens connections, directly or through a proxy, with TLS if the scheme of the URL is `https` ([`Connector`]).
 
 use std::fmt;
 use std::future::Future;
@@ -21,7 +21,7 @@ use tower_service::Service;
 
 use crate::idle::HasServed;
 
-/// A connector to one server.
+/// Opens connections to one server.
 #[derive(Debug, Clone)]
 pub(crate) struct Connector {
     tcp: HttpConnector,
@@ -31,12 +31,11 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    /// Creates a connector for the server of a URL. `timeout` limits the time for a connection, including the TLS
-    /// handshake.
+    /// Creates a connector for the server of a URL. `timeout` limits opening a connection, including the TLS handshake.
     ///
     /// # Errors
     ///
-    /// Returns an error if the certificates of the operating system cannot be used.
+    /// Returns an error if the root certificates of the operating system cannot be used.
     pub(crate) fn new(uri: &Uri, timeout: Duration) -> Result<Self, rustls::Error> {
         let proxy = proxy(uri).map(Arc::new);
         let proxy_scheme = proxy.as_ref().and_then(|proxy| proxy.uri().scheme());
@@ -45,7 +44,7 @@ impl Connector {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
-        // Detects a dead peer while a slow response is awaited.
+        // Keepalive detects a dead peer during a long wait for a response.
         tcp.set_keepalive(Some(KEEPALIVE));
         tcp.set_keepalive_interval(Some(KEEPALIVE));
         tcp.set_keepalive_retries(Some(3));
@@ -54,13 +53,14 @@ impl Connector {
         Ok(Self { tcp, tls, proxy, timeout })
     }
 
-    /// Returns the credentials for the proxy if it forwards requests. A proxy that tunnels receives them from the
-    /// connector.
+    /// Returns the credentials for a proxy that forwards plain HTTP requests. Returns `None` without such a proxy. A
+    /// proxy that tunnels receives its credentials from `connect_through` instead.
     pub(crate) fn proxy_authorization(&self, uri: &Uri) -> Option<&HeaderValue> {
         let proxy = self.proxy.as_ref().filter(|_| uri.scheme() == Some(&Scheme::HTTP))?;
         proxy.basic_auth()
     }
 
+    /// Opens a connection, through the proxy if there is one.
     async fn connect(self, uri: Uri) -> Result<Io, BoxError> {
         let Some(proxy) = &self.proxy else {
             return self.connect_to(uri, false).await;
@@ -78,6 +78,7 @@ impl Connector {
         Ok(Io::new(https.call(uri).await?, is_forwarded))
     }
 
+    /// Opens a connection through a proxy. HTTPS is tunnelled with `CONNECT`, and plain HTTP is forwarded.
     async fn connect_through(&self, proxy: &Intercept, uri: Uri) -> Result<Io, BoxError> {
         let address = proxy.uri().clone();
         let scheme = address.scheme_str().unwrap_or_default();
@@ -98,9 +99,11 @@ impl Connector {
     }
 }
 
+/// Idle time before the first TCP keepalive probe, and the interval between probes.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
-/// Returns the proxy that the environment variables set for a URL. Loopback addresses never use a proxy.
+/// Returns the proxy for a URL, from environment variables such as `HTTPS_PROXY`. Returns `None` if no proxy is set,
+/// and for loopback addresses.
 fn proxy(uri: &Uri) -> Option<Intercept> {
     let host = uri.host().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']');
@@ -109,7 +112,8 @@ fn proxy(uri: &Uri) -> Option<Intercept> {
     if is_local { None } else { Matcher::from_env().intercept(uri) }
 }
 
-/// Returns a TLS configuration with the ring provider and the root certificates of the operating system.
+/// Returns a TLS configuration with the ring provider. If `is_used` is `true`, it contains the root certificates of the
+/// operating system.
 fn tls_config(is_used: bool) -> Result<ClientConfig, rustls::Error> {
     use rustls_platform_verifier::BuilderVerifierExt;
 
@@ -146,7 +150,7 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// An error of a connection through a proxy.
+/// The error of a connection through a proxy, which names the proxy.
 #[derive(Debug)]
 struct ProxyError {
     /// The host and the port of the proxy.
@@ -177,13 +181,14 @@ impl std::error::Error for ProxyError {
     }
 }
 
-/// A connection of any kind.
+/// An open connection, with or without TLS and proxy.
 pub(crate) struct Io {
     stream: Box<dyn Stream>,
-    /// Set if the peer is a proxy that forwards requests. Requests then contain the whole URL.
+    /// Set if the peer is a proxy that forwards plain HTTP. Requests on this connection then contain the whole URL.
     is_forwarded: bool,
 }
 
+/// A boxed byte stream of a connection.
 trait Stream: Read + Write + Connection + Send + Unpin {}
 
 impl<S: Read + Write + Connection + Send + Unpin> Stream for S {}

@@ -1,4 +1,4 @@
-//! The deadline of a call. On wasm32 there is none, because the browser limits its requests.
+//! The deadline of a call ([`Deadline`]). On wasm32 it never expires, because the browser limits its requests.
 
 #[cfg(not(target_family = "wasm"))]
 pub(crate) use native::Deadline;
@@ -16,7 +16,7 @@ mod native {
     use pin_project_lite::pin_project;
     use tokio::time::{Instant, Timeout, timeout_at};
 
-    /// The deadline of a call.
+    /// The time at which a call must have ended.
     #[derive(Debug, Clone, Copy)]
     pub(crate) struct Deadline {
         /// The configured limit, which errors report.
@@ -24,7 +24,7 @@ mod native {
         at: Instant,
     }
 
-    /// Replaces a limit that the clock cannot represent, with about 30 years.
+    /// Maximum limit, about 30 years. It replaces limits that the clock cannot represent.
     const MAX_LIMIT: Duration = Duration::from_secs(86_400 * 365 * 30);
 
     impl Deadline {
@@ -35,15 +35,15 @@ mod native {
             Self { limit, at: now.checked_add(limit).unwrap_or_else(|| now + MAX_LIMIT) }
         }
 
-        /// Returns this deadline, or `limit` from now if that is earlier.
+        /// Returns the earlier of this deadline and a deadline that is `limit` from now.
         #[must_use]
         pub(crate) fn or_after(self, limit: Duration) -> Self {
             let other = Self::after(limit);
             if self.at <= other.at { self } else { other }
         }
 
-        /// Runs `work` until the deadline. Then the future returns [`ProviderError::Timeout`] with the configured
-        /// limit.
+        /// Polls `work` until the deadline. At the deadline the future returns [`ProviderError::Timeout`] with the
+        /// configured limit.
         pub(crate) fn within<F: Future>(self, work: F) -> Within<F> {
             Within { limit: self.limit, work: timeout_at(self.at, work) }
         }
@@ -90,7 +90,7 @@ mod wasm {
             self
         }
 
-        /// Waits for `work`.
+        /// Waits for `work` without a limit.
         pub(crate) async fn within<F: Future>(self, work: F) -> Result<F::Output, ProviderError> {
             Ok(work.await)
         }

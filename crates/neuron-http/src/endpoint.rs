@@ -1,4 +1,4 @@
-//! The HTTP endpoint of a vendor's API.
+//! The HTTP endpoint of a vendor's API ([`Endpoint`]).
 
 use std::future::Future;
 use std::time::Duration;
@@ -16,10 +16,11 @@ use crate::client::{Http, HttpClient};
 use crate::deadline::Deadline;
 use crate::{BaseUrl, KeySource, Rejection, Reply, Secret};
 
-/// Timeout for the body of an error response. The status alone is enough for a retry, which a slow body must not delay.
+/// Timeout for the body of an error response. The status alone is enough to decide on a retry, which a slow body must
+/// not delay.
 pub(crate) const EXPLANATION_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Value of the `user-agent` header. A browser sends its own.
+/// Value of the `user-agent` header. Not used on wasm32, where the browser sends its own.
 #[cfg(not(target_family = "wasm"))]
 const USER_AGENT_VALUE: HeaderValue =
     HeaderValue::from_static(concat!("neuron/", env!("CARGO_PKG_VERSION")));
@@ -27,17 +28,17 @@ const USER_AGENT_VALUE: HeaderValue =
 /// The timeouts of an endpoint.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timeouts {
-    /// Timeout for a connection, including TLS.
+    /// Timeout for opening a connection, including the TLS handshake.
     pub(crate) connect: Duration,
-    /// Timeout for a whole response, or for the beginning of a stream.
+    /// Timeout for a whole response, or for the start of a stream.
     pub(crate) call: Duration,
-    /// Timeout for the next chunk of a stream.
+    /// Maximum wait for the next chunk of a stream.
     pub(crate) idle: Duration,
 }
 
 /// The HTTP endpoint of a vendor's API, with its base URL, API key and timeouts.
 ///
-/// Clones share the connections. `Debug` shows neither the key nor a password in the URL.
+/// Clones share the connections. `Debug` hides the key and a password in the URL.
 ///
 /// # Example
 ///
@@ -59,13 +60,13 @@ pub struct Endpoint {
     secret: Secret,
     timeouts: Timeouts,
     http: Http,
-    /// Set on the endpoint of one call.
+    /// Deadline of the call for which [`for_call`](Self::for_call) created this endpoint. `None` for other endpoints.
     deadline: Option<Deadline>,
 }
 
 impl Endpoint {
-    /// Creates an endpoint with a timeout of 10 seconds for a connection, 10 minutes for a response, and 2 minutes
-    /// between two chunks of a stream.
+    /// Creates an endpoint with default timeouts. They are 10 seconds for opening a connection, 10 minutes for a
+    /// response, and 2 minutes between two chunks of a stream.
     pub fn new(base_url: impl Into<String>, secret: Secret) -> Self {
         Self {
             base_url: BaseUrl::new(base_url),
@@ -80,12 +81,12 @@ impl Endpoint {
         }
     }
 
-    /// Returns an endpoint for one call, with the current key of `source`. The timeout of the call includes the wait
-    /// for the key.
+    /// Returns an endpoint for a single call, with the current key of `source`. The call's timeout starts now, so it
+    /// includes the wait for the key.
     ///
     /// # Errors
     ///
-    /// The errors of the source, [`ProviderError::Timeout`] if the source returns no key in time, and
+    /// Returns the error of the source, [`ProviderError::Timeout`] if the source returns no key in time, or
     /// [`ProviderError::Other`] outside of a tokio runtime.
     ///
     /// # Cancel safety
@@ -98,23 +99,24 @@ impl Endpoint {
         Ok(Self { secret, deadline: Some(deadline), ..self.clone() })
     }
 
-    /// Sets the base URL.
+    /// Sets the base URL. Open connections are dropped.
     #[must_use]
     pub fn with_base_url(mut self, url: impl Into<String>) -> Self {
         self.base_url = BaseUrl::new(url);
-        // Proxy and TLS depend on the URL.
+        // The clients are reset, because the proxy and TLS depend on the URL.
         self.http.reset();
         self
     }
 
-    /// Sets the key.
+    /// Sets the API key.
     #[must_use]
     pub fn with_secret(mut self, secret: Secret) -> Self {
         self.secret = secret;
         self
     }
 
-    /// Sets the timeout for a connection, including TLS. On wasm the browser decides.
+    /// Sets the timeout for opening a connection, including the TLS handshake. Has no effect on wasm32, where the
+    /// browser decides.
     #[must_use]
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
         self.timeouts.connect = timeout;
@@ -122,27 +124,28 @@ impl Endpoint {
         self
     }
 
-    /// Sends requests with a client of your own, for example to trust certificates that the operating system does not
-    /// have.
+    /// Sends requests with a client that the caller provides, for example to trust certificates that the operating
+    /// system does not have.
     ///
-    /// The client decides on TLS, proxies, redirects and the timeout for a connection. The [connect
-    /// timeout](Self::with_connect_timeout) of this endpoint has no effect. Turn redirects off (in `reqwest`,
-    /// `redirect::Policy::none()`), because they may send the key to another server. A client of your own never sends a
-    /// request twice (see [`post`](Self::post)).
+    /// The client controls TLS, proxies, redirects and the timeout for opening a connection, so the [connect
+    /// timeout](Self::with_connect_timeout) of this endpoint has no effect. Disable redirects (in `reqwest`,
+    /// `redirect::Policy::none()`), because they may send the key to another server. Requests of such a client are
+    /// never sent a second time (see [`post`](Self::post)).
     #[must_use]
     pub fn with_client(mut self, client: impl Into<HttpClient>) -> Self {
         self.http = Http::from(client.into());
         self
     }
 
-    /// Sets the timeout for a whole response, or for the beginning of a stream. On wasm the browser decides.
+    /// Sets the timeout for a whole response, or for the start of a stream. Has no effect on wasm32, where the browser
+    /// decides.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeouts.call = timeout;
         self
     }
 
-    /// Sets the timeout between two chunks of a stream. On wasm there is no limit.
+    /// Sets the maximum wait between two chunks of a stream. Has no effect on wasm32, where there is no limit.
     #[must_use]
     pub fn with_idle_timeout(mut self, timeout: Duration) -> Self {
         self.timeouts.idle = timeout;
@@ -155,7 +158,7 @@ impl Endpoint {
         &self.base_url
     }
 
-    /// Returns the description of a provider, with its name, its default model, and the server of the base URL.
+    /// Returns the description of a provider with this name and default model, at the server of the base URL.
     #[must_use]
     pub fn info<'a>(&'a self, provider: &'a str, default_model: &'a str) -> ProviderInfo<'a> {
         let (host, port) = (self.base_url.host(), self.base_url.port());
@@ -168,20 +171,21 @@ impl Endpoint {
         &self.secret
     }
 
-    /// Posts a body to a path below the base URL. Returns the response as soon as its headers have arrived.
+    /// Sends a body to a path below the base URL, with the method POST. Returns the response when its headers have
+    /// arrived.
     ///
-    /// `reject` converts a response whose status is not a success into an error. The key is removed from its body.
+    /// `reject` converts a response without a successful status into an error. The key is redacted in the body before.
     ///
-    /// A server may close an idle connection while a request is sent on it. The request is then sent once more on a new
-    /// connection. So the server may receive it twice, and in rare cases the model is paid twice. A request on a new
-    /// connection, a request whose response has begun, and a request that timed out are never sent again. The official
-    /// clients of OpenAI and Anthropic repeat any failed connection twice.
+    /// A server may close an idle connection while a request is sent on it. The request is then sent again on a new
+    /// connection. The server may therefore receive the request twice, and in rare cases the model call is charged
+    /// twice. A request is never sent again if it was sent on a new connection, if its response has begun, or if it
+    /// timed out. For comparison, the official clients of OpenAI and Anthropic retry every failed connection twice.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Network`] or [`ProviderError::Timeout`] if there is no response,
-    /// [`ProviderError::InvalidRequest`] if the URL is invalid, the errors of `reject`, and [`ProviderError::Other`]
-    /// outside of a tokio runtime.
+    /// [`ProviderError::Network`] if there is no response, [`ProviderError::Timeout`] if it is late,
+    /// [`ProviderError::InvalidRequest`] if the URL is invalid, and [`ProviderError::Other`] outside of a tokio
+    /// runtime. Any other status than success is the error of `reject`.
     ///
     /// # Cancel safety
     ///
@@ -216,7 +220,7 @@ impl Endpoint {
     }
 }
 
-/// Returns an error outside of a tokio runtime, where timers and connections would panic.
+/// Returns an error outside of a tokio runtime. Timers and connections would panic there.
 fn check_runtime() -> Result<(), ProviderError> {
     #[cfg(not(target_family = "wasm"))]
     if tokio::runtime::Handle::try_current().is_err() {

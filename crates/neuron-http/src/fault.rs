@@ -1,27 +1,32 @@
-//! The table of vendors' error codes and messages. No other file knows vendors.
+//! Classifies errors by a table of vendors' error codes and messages ([`Fault`]). No other file knows specific vendors.
 
 use neuron_types::ProviderError;
 
 /// The class of an error, derived from its codes and its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// A quota, a spending limit or a machine's memory is used up, and no retry helps.
+    /// A quota, a spending limit or a machine's memory is exhausted. A retry does not help.
     Quota,
+    /// The requested model does not exist.
     NoModel,
+    /// Too many requests or tokens in a period.
     RateLimit,
+    /// The server is temporarily overloaded.
     Overloaded,
+    /// The server is still loading the model.
     Loading,
+    /// The API key is missing, wrong or not permitted.
     Key,
     /// The conversation does not fit into the model's context window.
     TooLong,
-    /// The request cannot succeed, even if the status suggests a retry.
+    /// The request is invalid, even if the status suggests a retry.
     Request,
 }
 
-/// The status of the response. `None` for an error within a response with a successful status.
+/// HTTP status of the response. `None` for an error inside a response with a successful status.
 type Status = Option<u16>;
 
-/// Codes and types. They take precedence over messages.
+/// Error codes and types with their class. They take precedence over messages.
 const CODES: &[(&str, Fault)] = &[
     // OpenAI, Azure, Groq, Cerebras.
     ("context_length_exceeded", Fault::TooLong),
@@ -83,13 +88,14 @@ const CODES: &[(&str, Fault)] = &[
     ("permission_error", Fault::Key),
 ];
 
-/// Types that are too general to decide. The message and the status decide first.
+/// Types that are too general to decide the class. They count only if neither the message nor the status decides.
 const WEAK_CODES: [&str; 2] = ["invalid_request_error", "invalid_prompt"];
 
-/// Types for an object that does not exist, of Anthropic, OpenAI-compatible servers, Google and vLLM.
+/// Types of errors about a missing object, from Anthropic, OpenAI-compatible servers, Google and vLLM.
 const NOT_FOUND: [&str; 3] = ["not_found_error", "NOT_FOUND", "NotFoundError"];
 
-/// Parts of messages, in lower case. A row matches if the message contains all its parts. The first match decides.
+/// Parts of messages in lower case, with their class. A row matches if the message contains all of its parts. The first
+/// matching row decides.
 const WORDINGS: &[(Fault, &[&str])] = &[
     // Anthropic: a 400 `invalid_request_error`.
     (Fault::Quota, &["credit balance is too low"]),
@@ -188,7 +194,7 @@ const WORDINGS: &[(Fault, &[&str])] = &[
 ];
 
 impl Fault {
-    /// Returns the error of this class, with this text.
+    /// Converts the class into an error with this text.
     pub(crate) fn error(self, text: String) -> ProviderError {
         match self {
             Self::Quota => ProviderError::InsufficientResources(text),
@@ -202,7 +208,8 @@ impl Fault {
         }
     }
 
-    /// Classifies an error by its codes, its message and the status of the response.
+    /// Classifies an error by its codes and types (`words`), its message and the status. Returns `None` if the class is
+    /// unknown.
     pub(crate) fn of(words: &[&str], message: &str, status: Status) -> Option<Self> {
         let message = without_quotation(message);
         let code = words.iter().find_map(|word| find(CODES, word));
@@ -215,6 +222,7 @@ impl Fault {
         }
     }
 
+    /// Classifies an error by its message. Returns `None` if no row of [`WORDINGS`] matches.
     fn of_message(words: &[&str], message: &str, status: Status) -> Option<Self> {
         let is_missing = status == Some(404)
             || status.is_none()
@@ -229,13 +237,14 @@ impl Fault {
         Some(*fault)
     }
 
-    /// Returns `true` if a message can have this meaning in a response with this status.
+    /// Returns `true` if a message can have this class in a response with this status. Messages of unrelated errors may
+    /// contain the same words.
     fn is_possible(self, message: &str, status: Status) -> bool {
         let is_failure = status.is_none_or(|status| status >= 500);
         match self {
             Self::Quota => is_failure || matches!(status, Some(400 | 402 | 403 | 429)),
             Self::NoModel => is_failure || matches!(status, Some(400 | 404 | 422)),
-            // 402 and 429 concern the account, and 401 the key.
+            // Status 402 and 429 concern the account, 401 the key, and 404 a missing object.
             Self::TooLong => !matches!(status, Some(401 | 402 | 404 | 429)),
             Self::Loading => is_failure && !message.contains("error loading model"),
             Self::Request => is_failure || status == Some(404),
@@ -244,11 +253,12 @@ impl Fault {
     }
 }
 
+/// Returns the class of a code. Returns `None` for an unknown code.
 fn find(codes: &[(&str, Fault)], word: &str) -> Option<Fault> {
     codes.iter().find(|(code, _)| *code == word).map(|(_, fault)| *fault)
 }
 
-/// Beginnings of a quotation of the request in a message.
+/// Texts in a message after which the request is quoted.
 const QUOTES: &[&str] = &[
     // Ollama: a tool call of the model that could not be parsed.
     "raw='",
@@ -259,14 +269,14 @@ const QUOTES: &[&str] = &[
     "\"input\":",
 ];
 
-/// Returns the message before its first quotation, in lower case.
+/// Returns the message before its first quotation of the request, in lower case. Quoted text must not decide the class.
 fn without_quotation(message: &str) -> String {
     let end = QUOTES.iter().filter_map(|quote| message.find(quote)).min();
     end.and_then(|end| message.get(..end)).unwrap_or(message).to_lowercase()
 }
 
-/// Returns `true` if the missing object is a model, and not a path of the API. The model is named before "not found" or
-/// directly after it.
+/// Returns `true` if a message about a missing object means a model and not a path of the API. It then names the model
+/// before "not found", or directly after it.
 fn names_model(message: &str) -> bool {
     let phrases = ["not found", "does not exist", "endpoints found"];
     let splits = phrases.iter().filter_map(|phrase| message.split_once(phrase));
@@ -279,7 +289,7 @@ fn names_model(message: &str) -> bool {
     is_subject && !words.any(|word| matches!(word, "url" | "path" | "route"))
 }
 
-/// Positions of the output limit in messages about an exceeded context window.
+/// Patterns that find the output limit in a message about an exceeded context window. The `#` marks the number.
 const ANSWER_LIMIT: &[&str] = &[
     // vLLM.
     "is too large: #",
@@ -297,7 +307,7 @@ const ANSWER_LIMIT: &[&str] = &[
     "+ #",
 ];
 
-/// Positions of the size of the context window in messages about an exceeded context window.
+/// Patterns that find the size of the context window in a message. The `#` marks the number.
 const WINDOW: &[&str] = &[
     "maximum context length is #",
     "maximum context length of #",
@@ -306,7 +316,8 @@ const WINDOW: &[&str] = &[
     "> #",
 ];
 
-/// Returns `true` if the output limit alone exceeds the context window. Then a shorter conversation does not help.
+/// Returns `true` if the requested output limit alone exceeds the context window. A shorter conversation does not help
+/// then.
 fn output_limit_exceeds_window(message: &str) -> bool {
     match (number(message, ANSWER_LIMIT), number(message, WINDOW)) {
         (Some(limit), Some(window)) => limit >= window,
@@ -314,7 +325,7 @@ fn output_limit_exceeds_window(message: &str) -> bool {
     }
 }
 
-/// Returns the number at the `#` of the first pattern that occurs in the message.
+/// Returns the number at the `#` of the first pattern that occurs in the message. Returns `None` if no pattern occurs.
 fn number(message: &str, places: &[&str]) -> Option<u64> {
     let is_other = |letter: char| !letter.is_ascii_digit() && letter != ',';
     places.iter().find_map(|place| {

@@ -28,7 +28,7 @@ impl fmt::Debug for HttpClient {
     }
 }
 
-/// An HTTP client for one server.
+/// The HTTP client of an endpoint.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Http(Option<HttpClient>);
 
@@ -42,11 +42,11 @@ impl Http {
     /// Does nothing, because the browser owns the connections.
     pub(crate) fn reset(&mut self) {}
 
-    /// Sends a JSON body. Returns the response of any status as soon as its headers have arrived.
+    /// Sends a JSON body. Returns the response when its headers have arrived, whatever its status is.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Network`].
+    /// [`ProviderError::Network`] if there is no response.
     ///
     /// # Cancel safety
     ///

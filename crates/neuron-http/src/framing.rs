@@ -1,19 +1,19 @@
-//! Splitting a byte stream into frames.
+//! Splits a byte stream into frames ([`Framing`]).
 
 use neuron_types::ProviderError;
 use serde::Deserialize;
 
-/// Maximum size of a frame, in bytes. Frames of models are much smaller.
+/// Maximum size of a frame in bytes (64 MiB). Frames of models are much smaller.
 const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
 
-/// A decoder that splits chunks of bytes into frames, such as the data of events, or lines.
+/// Splits chunks of bytes into frames. A frame is a line, or the data of a server-sent event.
 pub trait Framing {
-    /// Decodes the next chunk and calls `on_frame` with every frame that is complete.
+    /// Decodes the next chunk, and calls `on_frame` with every complete frame.
     ///
     /// # Errors
     ///
-    /// The errors of `on_frame`, and [`ProviderError::StreamError`] for a frame of more than 64 MiB. The decoder must
-    /// not be used after an error.
+    /// Returns the error of `on_frame`, or [`ProviderError::StreamError`] for a frame of more than 64 MiB. The decoder
+    /// must not be used after an error.
     fn feed(
         &mut self,
         bytes: &[u8],
@@ -24,7 +24,7 @@ pub trait Framing {
     ///
     /// # Errors
     ///
-    /// The errors of `on_frame`.
+    /// Returns the error of `on_frame`.
     fn finish(
         &mut self,
         on_frame: impl FnMut(&[u8]) -> Result<(), ProviderError>,
@@ -33,7 +33,7 @@ pub trait Framing {
 
 /// Deserialises the JSON of a frame.
 ///
-/// Validating UTF-8 once for the whole frame is much faster than for each string in it.
+/// UTF-8 is validated once for the whole frame, which is much faster than validating each string.
 ///
 /// # Errors
 ///
@@ -46,7 +46,7 @@ pub fn read_frame<'a, T: Deserialize<'a>>(frame: &'a [u8]) -> serde_json::Result
     }
 }
 
-/// Appends bytes to a buffer. Single bytes are pushed, because copying a slice calls a function.
+/// Appends bytes to a buffer. A single byte is pushed, which is faster than copying a slice of one byte.
 #[inline]
 pub(crate) fn append(kept: &mut Vec<u8>, bytes: &[u8]) {
     match bytes {
@@ -55,6 +55,7 @@ pub(crate) fn append(kept: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
+/// Returns an error if the size of a frame exceeds [`MAX_FRAME_BYTES`].
 #[inline]
 pub(crate) fn check_size(bytes: usize) -> Result<(), ProviderError> {
     if bytes <= MAX_FRAME_BYTES {

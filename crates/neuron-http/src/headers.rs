@@ -1,4 +1,4 @@
-//! The headers of a response.
+//! Reads delays, request ids and rate limits from response headers.
 
 use std::time::Duration;
 
@@ -6,7 +6,8 @@ use chrono::{DateTime, Utc};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use neuron_types::{AnswerMetadata, ProviderError};
 
-/// Returns the delay before a retry, from `retry-after-ms`, or else from `retry-after` as seconds or as a date.
+/// Returns the delay that the server requests before a retry. It is read from `retry-after-ms`, or else from
+/// `retry-after` as seconds or as a date. Returns `None` if there is no valid value.
 #[must_use]
 pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = |text: &str, unit: f64| {
@@ -20,28 +21,29 @@ pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     seconds(text, 1.0).or_else(|| time_until(text, Utc::now()))
 }
 
-/// Returns the time until an HTTP date. Zero if the date is past.
+/// Returns the time from `now` until an HTTP date. Returns zero for a date in the past, and `None` for an invalid date.
 fn time_until(date: &str, now: DateTime<Utc>) -> Option<Duration> {
     let date = DateTime::parse_from_rfc2822(date.trim()).ok()?;
     Some((date.with_timezone(&Utc) - now).to_std().unwrap_or_default())
 }
 
-/// Returns the text of a header. `None` if the header is missing or not visible ASCII.
+/// Returns the value of a header. Returns `None` if the header is missing or its value is not visible ASCII.
 #[must_use]
 pub fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// Headers with the request id, of Anthropic, of OpenAI and most others, of Azure, of OpenRouter, and of Bedrock.
+/// Names of the headers with the request id. In this order, they are sent by Anthropic, OpenAI and most others, Azure,
+/// OpenRouter, and Bedrock.
 const REQUEST_IDS: [&str; 5] =
     ["request-id", "x-request-id", "apim-request-id", "x-generation-id", "x-amzn-requestid"];
 
-/// Returns the request id.
+/// Returns the request id from the headers. Returns `None` if there is no such header.
 pub(crate) fn request_id(headers: &HeaderMap) -> Option<&str> {
     REQUEST_IDS.iter().find_map(|name| header(headers, name))
 }
 
-/// Returns the request id and the rate limits. The names of rate limit headers contain `ratelimit` at every vendor.
+/// Returns the request id and all rate limit headers. At every vendor the names of these headers contain `ratelimit`.
 pub(crate) fn metadata(headers: &HeaderMap) -> AnswerMetadata {
     let mut metadata = AnswerMetadata::default();
     metadata.request_id = request_id(headers).map(str::to_owned);
@@ -51,7 +53,7 @@ pub(crate) fn metadata(headers: &HeaderMap) -> AnswerMetadata {
     metadata
 }
 
-/// Converts a text into a header value. The error does not quote the text, which may be a secret.
+/// Converts a text into the value of the header `name`. An error does not quote the text, because it may be a secret.
 ///
 /// # Errors
 ///

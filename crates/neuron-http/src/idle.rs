@@ -1,15 +1,15 @@
 //! Detection of idle connections that the server closed.
 //!
-//! A server closes a connection that has been idle for some time, and may do so while a request is in flight. hyper
-//! sends a request again if it had not begun to write it. Otherwise it cannot know how much the server has read, and
-//! reports an error. [`was_closed`] recognises these errors.
+//! A server closes a connection that was idle for some time. This may happen while a request is sent on the connection.
+//! hyper itself retries a request if it had not started to write it. Otherwise hyper cannot know how much the server
+//! has read, and returns an error. [`was_closed`] recognises these errors, so that the client can retry the request.
 //!
-//! A server that closes an idle connection does so [within a second](CLOSE_WINDOW). A server that closes a connection
-//! later has processed the request, and a second attempt would be paid twice.
+//! The error of a closed idle connection arrives [within a second](CLOSE_WINDOW). If a server closes the connection
+//! later, it has probably processed the request. A retry could then be charged twice.
 //!
-//! Even within that second the server may have processed the request, so in rare cases a model is paid twice. That is
-//! accepted because the server nearly always has read nothing, because the caller would retry anyway, and because the
-//! official clients of OpenAI and Anthropic repeat any failed connection twice.
+//! Even within this second the server may have processed the request, so in rare cases a model call is charged twice.
+//! This risk is accepted for three reasons. The server has almost always read nothing, the caller would retry anyway,
+//! and the official clients of OpenAI and Anthropic retry every failed connection twice.
 
 use std::io;
 use std::sync::Arc;
@@ -24,12 +24,13 @@ use crate::transport::causes;
 /// Maximum time between sending a request and the error of a closed idle connection.
 pub(crate) const CLOSE_WINDOW: Duration = Duration::from_secs(1);
 
-/// A flag of a connection, set after its first response. The pool attaches it to each response and each error.
+/// A flag of a connection, which is set after the first response. hyper's pool attaches it to each response and each
+/// error of the connection.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HasServed(Arc<AtomicBool>);
 
 impl HasServed {
-    /// Sets the flag of the connection that received a response.
+    /// Sets the flag of a connection. `extensions` are those of a response on this connection.
     pub(crate) fn mark(extensions: &Extensions) {
         if let Some(Self(has_served)) = extensions.get() {
             has_served.store(true, Ordering::Relaxed);
@@ -37,10 +38,10 @@ impl HasServed {
     }
 }
 
-/// Returns `true` if the server closed or reset a connection after an earlier response, before a complete response
-/// head.
+/// Returns `true` if the server closed or reset a connection before a complete response head, and the connection had
+/// served an earlier response.
 ///
-/// hyper does not distinguish a partial response head from a missing one.
+/// hyper reports the same error for a partial response head and for none.
 pub(crate) fn was_closed(error: &legacy::Error) -> bool {
     let Some(connection) = error.connect_info() else {
         return false;
@@ -57,6 +58,7 @@ pub(crate) fn was_closed(error: &legacy::Error) -> bool {
         })
 }
 
+/// Returns `true` if an I/O error means that the peer closed or reset the connection.
 fn is_reset(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
     matches!(

@@ -1,4 +1,4 @@
-//! Serialisation of request bodies from borrowed data, merged with the caller's extra fields.
+//! Serialises request bodies from borrowed data, and merges the caller's extra fields into them ([`write_json`]).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -11,12 +11,14 @@ use serde_json::{Map, Value};
 
 /// Writes a JSON object field by field, and merges the fields of `extra` into it.
 ///
-/// Objects are merged recursively. `tools` are appended. Every other field of `extra` replaces the field of the
-/// request. Only fields that `extra` has too are built as a tree, so a long conversation is serialised without a copy.
+/// Objects are merged recursively. The array `tools` of `extra` is appended to the array of the request. Every other
+/// field of `extra` replaces the field of the request. A field becomes a [`Value`] only if `extra` has it too, so a
+/// long conversation is serialised without a copy.
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] if `extra` is not an object or sets `stream`, or if a value cannot be serialised.
+/// [`ProviderError::InvalidRequest`] if `extra` is not an object or contains `stream`, or if a value cannot be
+/// serialised.
 ///
 /// # Example
 ///
@@ -70,14 +72,14 @@ pub fn write_json(
     }
 }
 
-/// The [vendor fields](ToolDefinition::vendor_fields) of a tool, to be flattened into the tool's JSON.
+/// Serialises the [vendor fields](ToolDefinition::vendor_fields) of a tool. Flatten it into the tool's JSON.
 #[derive(Debug, Clone, Copy)]
 pub struct VendorFields<'a> {
-    /// The tool.
+    /// The tool with the vendor fields.
     pub tool: &'a ToolDefinition,
     /// Name of the provider.
     pub provider: &'a str,
-    /// Names of the fields that the provider writes itself.
+    /// Names of the fields that the provider writes itself, which are left out.
     pub written: &'a [&'a str],
 }
 
@@ -87,17 +89,18 @@ impl Serialize for VendorFields<'_> {
     }
 }
 
-/// The fields of a JSON object that is being written.
+/// Writes the fields of one JSON object. See [`write_json`].
 pub struct Fields<'a> {
     map: Compound<'a, &'a mut Vec<u8>, CompactFormatter>,
     extra: Option<&'a Map<String, Value>>,
-    /// The fields of `extra` that have been written.
+    /// Names of the fields of `extra` that were already written.
     written: Vec<&'a str>,
+    /// Names of the fields that are not written unless `extra` has them.
     left_out: &'static [&'static str],
 }
 
 impl Fields<'_> {
-    /// Omits fields that the server rejects. A field that `extra` sets is written anyway.
+    /// Leaves out fields that the server rejects. A field that `extra` contains is still written.
     pub fn leave_out(&mut self, names: &'static [&'static str]) {
         self.left_out = names;
     }
@@ -129,10 +132,10 @@ impl Fields<'_> {
         value.map_or(Ok(()), |value| self.entry(key, &value))
     }
 
-    /// Writes the fields that only `extra` has, except `later`.
+    /// Writes the remaining fields of `extra`, except the field `later`.
     ///
-    /// A field that grows from turn to turn, such as the messages, is written last. The body then begins with the same
-    /// bytes as in the previous turn, which prompt caches need.
+    /// Call it before the last field, which should be one that grows with each turn, such as the messages. The body
+    /// then begins with the same bytes as in the previous turn, which prompt caches require.
     ///
     /// # Errors
     ///
@@ -154,6 +157,7 @@ impl fmt::Debug for Fields<'_> {
     }
 }
 
+/// Merges the value `more` of `extra` into a field of the request.
 fn merge(key: &str, field: &mut Value, more: &Value) {
     match (field, more) {
         (Value::Array(tools), Value::Array(more)) if key == "tools" => {
@@ -162,7 +166,7 @@ fn merge(key: &str, field: &mut Value, more: &Value) {
         (Value::Object(fields), Value::Object(more)) => {
             for (key, more) in more {
                 match fields.get_mut(key) {
-                    // Only the request's own `tools` are appended to, not fields named `tools` below them.
+                    // The empty key prevents appending to arrays named `tools` in nested objects.
                     Some(field @ Value::Object(_)) => merge("", field, more),
                     _ => {
                         fields.insert(key.clone(), more.clone());
@@ -174,8 +178,8 @@ fn merge(key: &str, field: &mut Value, more: &Value) {
     }
 }
 
-/// A number in its shortest decimal form, so that 0.7 is not written as 0.699999988079071. Infinity and NaN are
-/// rejected, because JSON has neither.
+/// Serialises a number in its shortest decimal form, so that 0.7 is not written as 0.699999988079071. Infinity and NaN
+/// are errors, because JSON has neither.
 #[derive(Debug, Clone, Copy)]
 pub struct Shortest(pub f32);
 
@@ -189,7 +193,8 @@ impl Serialize for Shortest {
     }
 }
 
-/// The arguments of a tool call, for vendors that accept only objects.
+/// Serialises the arguments of a tool call for vendors that accept only objects. Null becomes an empty object, and any
+/// other value becomes the field `input` of an object.
 #[derive(Debug, Clone, Copy)]
 pub struct ObjectInput<'a>(pub &'a Value);
 
@@ -203,7 +208,7 @@ impl Serialize for ObjectInput<'_> {
     }
 }
 
-/// Returns the caller's extra fields as a sorted object, so that equal requests have equal bytes.
+/// Returns the caller's extra fields as an object with sorted keys, so that equal requests have equal bytes.
 #[must_use]
 pub fn sorted_extra(extra: &HashMap<String, Value>) -> Value {
     let extra: BTreeMap<&String, &Value> = extra.iter().collect();

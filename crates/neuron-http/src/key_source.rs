@@ -1,4 +1,4 @@
-//! API keys that change while the program runs.
+//! Sources of API keys that change while the program runs ([`KeySource`]).
 
 use std::fmt;
 use std::future::Future;
@@ -8,10 +8,9 @@ use neuron_types::{ProviderError, WasmBoxedFuture, WasmCompatSend, WasmCompatSyn
 
 use crate::Secret;
 
-/// A source of API keys that change while the program runs, such as tokens of Azure Entra, Google Cloud, AWS or a
-/// vault.
+/// Returns API keys that change while the program runs, such as tokens of Azure Entra, Google Cloud, AWS or a vault.
 ///
-/// A provider requests the key before each call, so the source should cache the token until it expires.
+/// A provider calls the source before each request, so the source should cache its token until it expires.
 ///
 /// # Example
 ///
@@ -31,8 +30,8 @@ pub struct KeySource(Arc<dyn KeySourceDyn>);
 impl KeySource {
     /// Creates a source from a function that returns the current key.
     ///
-    /// An error of the function becomes the error of the call. [`ProviderError::Authentication`] is not retried,
-    /// [`ProviderError::Network`] is.
+    /// An error of the function is returned as the error of the provider's call. [`ProviderError::Authentication`] is
+    /// not retried, and [`ProviderError::Network`] is.
     pub fn new<F, K>(key: F) -> Self
     where
         F: Fn() -> K + WasmCompatSend + WasmCompatSync + 'static,
@@ -45,11 +44,11 @@ impl KeySource {
     ///
     /// # Errors
     ///
-    /// The errors of the function.
+    /// Returns the error of the source's function.
     ///
     /// # Cancel safety
     ///
-    /// As cancel safe as the future of the function.
+    /// As cancel safe as the future that the source's function returns.
     pub async fn key(&self) -> Result<Secret, ProviderError> {
         Ok(Secret::new(self.0.key().await?))
     }
@@ -61,6 +60,7 @@ impl fmt::Debug for KeySource {
     }
 }
 
+/// Object-safe form of the function of a [`KeySource`].
 trait KeySourceDyn: WasmCompatSend + WasmCompatSync {
     fn key(&self) -> WasmBoxedFuture<'_, Result<String, ProviderError>>;
 }

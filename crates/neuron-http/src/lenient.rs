@@ -4,12 +4,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// Deserialises a value, or its default if the value is null or has another type. Use it with `deserialize_with` on a
-/// field that must not make a response fail.
+/// Deserialises a value. Returns the default if the value is null or has another type. Use this function with
+/// `deserialize_with` for a field that must not make the whole response fail.
 ///
 /// # Errors
 ///
-/// The errors of the deserializer, for input that is not JSON.
+/// Returns an error if the input is not JSON.
 pub fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

@@ -1,9 +1,10 @@
 //! The HTTP layer of neuron's providers.
 //!
-//! It has endpoints with time limits, bodies that are read in chunks, decoders of server-sent events and of JSON lines,
-//! redaction of API keys, errors by status, and a serialiser of requests that borrows the conversation.
+//! The crate contains endpoints with timeouts, response bodies that are read in chunks, and decoders of server-sent
+//! events and JSON lines. It also redacts API keys, converts error responses into
+//! [`ProviderError`](neuron_types::ProviderError), and serialises requests without copying the conversation.
 //!
-//! Only the private table of error codes and messages knows vendors. The types of headers and URLs are those of the
+//! Error codes and messages of specific vendors are only in one private table. Headers and URLs have the types of the
 //! crate [`http`].
 //!
 //! | task | types |

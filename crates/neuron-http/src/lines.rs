@@ -1,4 +1,4 @@
-//! A decoder of newline-delimited JSON.
+//! Decodes newline-delimited JSON ([`LineDecoder`]).
 
 use memchr::memchr;
 use neuron_types::ProviderError;
@@ -6,7 +6,7 @@ use neuron_types::ProviderError;
 use crate::Framing;
 use crate::framing::{append, check_size};
 
-/// A decoder of newline-delimited JSON that arrives in chunks of any size.
+/// Decodes newline-delimited JSON from chunks of any size. A frame is one line. Empty lines are ignored.
 ///
 /// # Example
 ///
@@ -24,7 +24,7 @@ use crate::framing::{append, check_size};
 /// ```
 #[derive(Debug, Default)]
 pub struct LineDecoder {
-    /// The beginning of an incomplete line.
+    /// The beginning of a line whose end has not arrived yet.
     line: Vec<u8>,
 }
 
@@ -52,7 +52,7 @@ impl Framing for LineDecoder {
         Ok(())
     }
 
-    /// The last line may lack its line feed.
+    /// Emits the last line, which may have no line feed.
     fn finish(
         &mut self,
         mut on_frame: impl FnMut(&[u8]) -> Result<(), ProviderError>,
@@ -61,7 +61,7 @@ impl Framing for LineDecoder {
     }
 }
 
-/// Finds the end of a line. For a few bytes, a simple loop is faster than `memchr`.
+/// Returns the position of the first line feed. For a few bytes, a simple loop is faster than `memchr`.
 #[inline]
 fn line_end(bytes: &[u8]) -> Option<usize> {
     match bytes.len() {
@@ -70,7 +70,7 @@ fn line_end(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Emits a line, unless it is empty.
+/// Calls `on_frame` with a line, without surrounding white space. An empty line is ignored.
 fn end_line(
     line: &[u8],
     on_frame: &mut impl FnMut(&[u8]) -> Result<(), ProviderError>,

@@ -1,4 +1,4 @@
-//! Error responses, and the class of each status.
+//! Converts error responses into errors, by their body or their status ([`Rejection`]).
 
 use std::time::Duration;
 
@@ -11,18 +11,19 @@ use crate::headers::request_id;
 use crate::secret::excerpt;
 use crate::{VendorError, header, retry_after};
 
-/// A response whose status is not a success.
+/// A response without a successful status.
 #[derive(Debug)]
 pub struct Rejection {
     status: u16,
     headers: HeaderMap,
     body: Vec<u8>,
-    /// The timeout of the request, for [`ProviderError::Timeout`].
+    /// Timeout of the request, which [`ProviderError::Timeout`] reports.
     limit: Duration,
 }
 
 impl Rejection {
-    /// Creates a rejection from a status, headers and the beginning of a body. `limit` is the timeout of the request.
+    /// Creates a rejection from a status, headers and the beginning of a body. `limit` is the timeout of the request,
+    /// which [`ProviderError::Timeout`] reports.
     #[must_use]
     pub fn new(status: u16, headers: HeaderMap, body: &[u8], limit: Duration) -> Self {
         Self { status, headers, body: body.to_vec(), limit }
@@ -34,51 +35,53 @@ impl Rejection {
         self.status
     }
 
-    /// Returns the text of a header. `None` if the header is missing or not visible ASCII.
+    /// Returns the value of a header. Returns `None` if the header is missing or its value is not visible ASCII.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         header(&self.headers, name)
     }
 
-    /// Deserialises the body. `None` if it has another form, such as a page of a proxy.
+    /// Deserialises the body from JSON. Returns `None` if the body is not a `T`, for example if it is an HTML page of a
+    /// proxy.
     #[must_use]
     pub fn json<T: DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_slice(&self.body).ok()
     }
 
-    /// Parses the body as an error, in any form of [`VendorError`]. A body of another form becomes the message.
+    /// Parses the body as an error in any format of [`VendorError`]. If it has no known format, the message describes
+    /// the body.
     #[must_use]
     pub fn vendor_error(&self) -> VendorError {
         VendorError::find_in(&self.body).unwrap_or_else(|| {
             let body = self.body.trim_ascii();
-            // The words of an HTML page must not decide the class.
+            // The words of an HTML page must not decide the class of the error.
             let wording = if body.starts_with(b"<") { String::new() } else { excerpt(body) };
             VendorError::foreign(self.foreign(), wording)
         })
     }
 
-    /// Returns the error of the body. Its text contains the status, the vendor's name for the error, the message and
-    /// the request id.
+    /// Converts the response into an error. The text of the error contains the status, the vendor's name for the error,
+    /// the message and the request id.
     #[must_use]
     pub fn error(&self) -> ProviderError {
         let error = self.vendor_error();
         self.error_of(&error, error.message())
     }
 
-    /// Returns a vendor's error with this message. The class is derived from its codes and its message, or else from
-    /// the [status](Self::classify).
+    /// Converts a vendor's error with another message. The class is derived from the vendor's codes and message. If
+    /// these are unknown, it is derived from the [status](Self::classify).
     #[must_use]
     pub fn error_of(&self, error: &VendorError, message: &str) -> ProviderError {
         let request_id = error.request_id().or_else(|| request_id(&self.headers));
         let text = describe(&self.status.to_string(), &error.name(), message, request_id);
         match error.fault(Some(self.status)) {
-            // With a status, these classes are derived from the status.
+            // For these classes the status decides.
             Some(Fault::RateLimit | Fault::Overloaded | Fault::Key) | None => self.classify(text),
             Some(fault) => self.with_retry_after(fault.error(text)),
         }
     }
 
-    /// Adds the delay that the server requests.
+    /// Adds the delay of [`retry_after`] to an error, if the response's headers contain one.
     #[must_use]
     pub fn with_retry_after(&self, error: ProviderError) -> ProviderError {
         match retry_after(&self.headers) {
@@ -87,7 +90,7 @@ impl Rejection {
         }
     }
 
-    /// Describes a body that is not an error of the API.
+    /// Describes a body that has no known error format.
     fn foreign(&self) -> String {
         let shown = excerpt(self.body.trim_ascii());
         match self.header("location") {
@@ -99,15 +102,21 @@ impl Rejection {
         }
     }
 
-    /// Classifies the response by its status alone, for errors that the vendor's own codes do not classify better.
+    /// Converts the response into an error with this text, by its status alone. Use it if the vendor's codes do not
+    /// give a more precise class.
     ///
-    /// 401 and 403 are [`Authentication`](ProviderError::Authentication), 402 is
-    /// [`InsufficientResources`](ProviderError::InsufficientResources), 408 and 504 without a delay are
-    /// [`Timeout`](ProviderError::Timeout), 408 with a delay is
-    /// [`ServiceUnavailable`](ProviderError::ServiceUnavailable), 429 is [`RateLimit`](ProviderError::RateLimit), other
-    /// 5xx are [`ServiceUnavailable`](ProviderError::ServiceUnavailable), and all others are
-    /// [`InvalidRequest`](ProviderError::InvalidRequest). The text of a 404 adds that the URL is probably wrong. The
-    /// error contains the delay of [`retry_after`].
+    /// | status | error |
+    /// |---|---|
+    /// | 401, 403 | [`Authentication`](ProviderError::Authentication) |
+    /// | 402 | [`InsufficientResources`](ProviderError::InsufficientResources) |
+    /// | 408, 504 without a delay | [`Timeout`](ProviderError::Timeout) |
+    /// | 408 with a delay | [`ServiceUnavailable`](ProviderError::ServiceUnavailable) |
+    /// | 429 | [`RateLimit`](ProviderError::RateLimit) |
+    /// | other 5xx | [`ServiceUnavailable`](ProviderError::ServiceUnavailable) |
+    /// | all others | [`InvalidRequest`](ProviderError::InvalidRequest) |
+    ///
+    /// The delay is that of [`retry_after`], and is added to the error. The text of a 404 adds that the base URL is
+    /// probably wrong.
     #[must_use]
     pub fn classify(&self, text: String) -> ProviderError {
         let error = match self.status {
@@ -125,7 +134,8 @@ impl Rejection {
     }
 }
 
-/// Returns the text of an error. `place` is the status, or the part of a successful response that contains the error.
+/// Formats the text of an error. `place` is the status, or the part of a successful response that contains the error.
+/// `kind` is the vendor's name for the error, and may be empty.
 pub(crate) fn describe(place: &str, kind: &str, message: &str, request_id: Option<&str>) -> String {
     let space = if kind.is_empty() { "" } else { " " };
     let id = request_id.map(|id| format!(" (request id {id})")).unwrap_or_default();

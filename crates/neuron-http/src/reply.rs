@@ -1,4 +1,4 @@
-//! A response with a successful status.
+//! A response with a successful status ([`Reply`]).
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Response, Uri};
@@ -38,16 +38,16 @@ impl Reply {
         self.response.headers()
     }
 
-    /// Reads the body and parses it with `read`. Adds the request id and the rate limits of the headers to the
+    /// Reads the body and parses it with `read`. Adds the request id and the rate limits from the headers to the
     /// message's [metadata](neuron_types::Message::metadata).
     ///
     /// # Errors
     ///
-    /// The errors of [`read`](Self::read) and of the function `read`.
+    /// Returns the errors of [`read`](Self::read) and of the function `read`.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes the connection. The response is lost.
+    /// Dropping the future closes the connection, and the response is lost.
     pub async fn answer(
         self,
         read: impl FnOnce(&[u8]) -> Result<CompletionResponse, ProviderError>,
@@ -58,23 +58,24 @@ impl Reply {
         Ok(response)
     }
 
-    /// Reads the whole body.
+    /// Reads the body completely.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Network`] or [`ProviderError::Timeout`], and [`ProviderError::Other`] if the body has more than
-    /// 256 MiB.
+    /// [`ProviderError::Network`] if the transfer fails, [`ProviderError::Timeout`] at the deadline of the call, and
+    /// [`ProviderError::Other`] if the body has more than 256 MiB.
     pub async fn read(self) -> Result<Vec<u8>, ProviderError> {
         read_body(self.response.into_body(), &self.uri, self.deadline).await
     }
 
-    /// Returns the body as a stream if it has one of these content types. A body that is `text/plain` or has no content
-    /// type is accepted too, if it begins like server-sent events or JSON lines. The beginning of any other body is
-    /// passed to `explain`, because it often contains an error.
+    /// Returns the body as a stream if its content type is one of `content_types`. A body that is `text/plain` or has
+    /// no content type is also accepted if it begins like server-sent events or JSON lines. The beginning of any other
+    /// body is passed to `explain`, because it often contains an error.
     ///
     /// # Errors
     ///
-    /// The error of `explain`, or else [`ProviderError::Other`] with the beginning of the body.
+    /// Returns the error of `explain`. If `explain` returns `None`, returns [`ProviderError::Other`] with the beginning
+    /// of the body.
     pub async fn stream(
         self,
         content_types: &[&str],
@@ -107,10 +108,12 @@ impl Reply {
     }
 }
 
+/// Content type of server-sent events.
 const EVENTS: &str = "text/event-stream";
 
-/// Returns `true` if a body begins with a comment or a field of server-sent events. `None` if more bytes are needed.
-/// <https://html.spec.whatwg.org/multipage/server-sent-events.html>
+/// Returns `true` if a body begins with a comment or a field of [server-sent
+/// events](https://html.spec.whatwg.org/multipage/server-sent-events.html). Returns `None` if more bytes are needed to
+/// decide.
 fn begins_event(bytes: &[u8]) -> Option<bool> {
     const BEGINNINGS: [&[u8]; 5] = [b":", b"data:", b"event:", b"id:", b"retry:"];
     let bytes = skip_bom_and_space(bytes);
@@ -121,12 +124,12 @@ fn begins_event(bytes: &[u8]) -> Option<bool> {
     (!may_become).then_some(false)
 }
 
-/// Returns `true` if a body begins with a JSON object. `None` if more bytes are needed.
+/// Returns `true` if a body begins with a JSON object. Returns `None` if more bytes are needed to decide.
 fn begins_object(bytes: &[u8]) -> Option<bool> {
     skip_bom_and_space(bytes).first().map(|byte| *byte == b'{')
 }
 
-/// Skips a byte order mark, which may be incomplete, and white space.
+/// Returns the bytes after a byte order mark and white space. An incomplete mark at the end is skipped too.
 fn skip_bom_and_space(bytes: &[u8]) -> &[u8] {
     const MARK: &[u8] = b"\xEF\xBB\xBF";
     let bytes = match MARK.starts_with(bytes) {

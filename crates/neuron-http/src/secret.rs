@@ -1,11 +1,11 @@
-//! API keys that are never shown.
+//! API keys, which are never shown in errors or logs ([`Secret`]).
 
 use std::fmt;
 
 use http::HeaderValue;
 use neuron_types::{BoxError, ProviderError, Unsent};
 
-/// A secret text, such as an API key. `Debug` does not show it.
+/// A secret text, such as an API key. `Debug` prints `[redacted]` instead.
 ///
 /// # Example
 ///
@@ -20,28 +20,29 @@ use neuron_types::{BoxError, ProviderError, Unsent};
 pub struct Secret(String);
 
 impl Secret {
-    /// Creates a secret.
+    /// Creates a secret from a text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// Returns the secret. Use it only to send it.
+    /// Returns the secret text. Use it only to send the secret to the server.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Returns `true` if there is no secret.
+    /// Returns `true` if the secret is the empty text.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns a header value of `prefix` and the secret, marked as sensitive so that it is not shown.
+    /// Returns a header value that consists of `prefix` and the secret. It is marked as sensitive, so that its `Debug`
+    /// output does not show it.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Authentication`] if the secret has characters that a header value must not contain.
+    /// [`ProviderError::Authentication`] if the secret contains characters that a header value must not contain.
     pub fn header(&self, prefix: &str) -> Result<HeaderValue, ProviderError> {
         let mut value = HeaderValue::from_str(&format!("{prefix}{}", self.0)).map_err(|_| {
             ProviderError::Authentication(
@@ -52,15 +53,16 @@ impl Secret {
         Ok(value)
     }
 
-    /// Returns the beginning of foreign bytes for an error, at most 300 characters, without the secret.
+    /// Returns the first 300 characters of bytes that a server sent, for an error text. The secret is redacted.
     #[must_use]
     pub fn excerpt(&self, bytes: &[u8]) -> String {
-        // Redact before cutting, because half a key is a leak too.
+        // The secret is redacted before the text is cut, because a cut secret would not be recognised.
         excerpt(self.redact(String::from_utf8_lossy(bytes).into_owned()).as_bytes())
     }
 
-    /// Replaces the secret in a text of a server, because servers echo keys in errors. Also finds a secret with the
-    /// escape `\/` of JSON for `/`, and a truncated secret at the end of the text.
+    /// Replaces the secret in a text that a server sent, because servers quote keys in errors. Also replaces a secret
+    /// with JSON's escape `\/` for `/`, and an incomplete secret at the end of the text. A secret of fewer than 8 bytes
+    /// is not replaced.
     #[must_use]
     pub fn redact(&self, text: String) -> String {
         if self.0.len() < MIN_SECRET_BYTES {
@@ -69,7 +71,7 @@ impl Secret {
         redact(redact(text, &self.0), &self.0.replace('/', "\\/"))
     }
 
-    /// Removes the secret from the texts of an error and limits them to 4,000 characters.
+    /// Redacts the secret in the texts of an error, and cuts each text to 4,000 characters.
     #[must_use]
     pub fn redact_error(&self, error: ProviderError) -> ProviderError {
         use ProviderError as E;
@@ -88,13 +90,14 @@ impl Secret {
             // The other variants have no text.
             error => error,
         };
-        // A truncated text may have lost its delay.
+        // The delay is stored in the text, so a cut text may have lost it.
         match delay.filter(|_| shown.retry_after() != delay) {
             Some(delay) => shown.with_retry_after(delay),
             None => shown,
         }
     }
 
+    /// Redacts and cuts the source of an error. An unchanged source keeps its type.
     fn redact_source(&self, source: BoxError) -> BoxError {
         let text = source.to_string();
         let shown = self.show(text.clone());
@@ -105,8 +108,9 @@ impl Secret {
         }
     }
 
+    /// Redacts the secret in a text and cuts the text.
     fn show(&self, text: String) -> String {
-        // Redact before cutting, as in `excerpt`.
+        // Redacted before the text is cut, as in `excerpt`.
         let mut text = self.redact(text);
         if let Some((end, _)) = text.char_indices().nth(MAX_ERROR_CHARS) {
             text.truncate(end);
@@ -116,6 +120,7 @@ impl Secret {
     }
 }
 
+/// Replaces a secret in a text, and an incomplete secret at its end.
 fn redact(text: String, secret: &str) -> String {
     let text = match text.contains(secret) {
         true => text.replace(secret, "[redacted]"),
@@ -127,23 +132,24 @@ fn redact(text: String, secret: &str) -> String {
     }
 }
 
-/// Returns the text before a truncated secret at its end. Fewer than four characters reveal nothing.
+/// Returns the text before an incomplete secret at its end. Returns `None` if the text does not end with the first four
+/// or more bytes of the secret. Fewer bytes reveal nothing.
 fn before_cut<'t>(text: &'t str, secret: &str) -> Option<&'t str> {
     let ends = secret.char_indices().map(|(end, _)| end).filter(|end| *end >= 4);
     ends.rev().find_map(|end| text.strip_suffix(secret.get(..end)?))
 }
 
-/// Minimum length of a secret, in bytes. For servers that need no key, users set a word, and redacting that word would
-/// garble error messages.
+/// Minimum length in bytes of a secret that is redacted. For servers that need no key, users set a short word, and
+/// redacting this word would make error messages unreadable.
 const MIN_SECRET_BYTES: usize = 8;
 
-/// Maximum length of foreign text in an error, in characters.
+/// Maximum length in characters of a server's text that an error quotes.
 const EXCERPT_CHARS: usize = 300;
 
-/// Maximum length of all text in an error, in characters.
+/// Maximum length in characters of the whole text of an error.
 const MAX_ERROR_CHARS: usize = 4_000;
 
-/// Returns the beginning of a text that contains no secret.
+/// Returns the first 300 characters of a text in which secrets were already redacted.
 pub(crate) fn excerpt(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).chars().take(EXCERPT_CHARS).collect()
 }

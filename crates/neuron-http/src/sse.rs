@@ -1,8 +1,9 @@
-//! A decoder of server-sent events.
+//! Decodes server-sent events ([`SseDecoder`]).
 //!
-//! It follows the [standard](https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream).
-//! Lines end with LF, CR or CRLF. A line that begins with a colon is a comment. One space after the colon of a field is
-//! removed. Several `data` lines are joined to one text.
+//! The decoder follows the
+//! [standard](https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream). Lines end with
+//! LF, CR or CRLF. A line that begins with a colon is a comment. One space after the colon of a field is removed.
+//! Several `data` lines of an event are joined with line feeds. All other fields are ignored.
 
 use memchr::memchr2;
 use neuron_types::ProviderError;
@@ -10,7 +11,7 @@ use neuron_types::ProviderError;
 use crate::Framing;
 use crate::framing::{append, check_size};
 
-/// A decoder of an event stream that arrives in chunks of any size.
+/// Decodes server-sent events from chunks of any size. A frame is the data of one event.
 ///
 /// # Example
 ///
@@ -30,14 +31,15 @@ use crate::framing::{append, check_size};
 /// ```
 #[derive(Debug, Default)]
 pub struct SseDecoder {
-    /// The beginning of an incomplete line.
+    /// The beginning of a line whose end has not arrived yet.
     line: Vec<u8>,
-    /// The `data` lines of the current event, joined.
+    /// The `data` lines of the current event, joined with line feeds.
     data: Vec<u8>,
+    /// Set if the current event has a `data` line, which may be empty.
     has_data: bool,
-    /// Set if the last byte was a CR. A LF that follows belongs to the same line end.
+    /// Set if the last chunk ended with CR. If the next byte is LF, it belongs to the same line end.
     after_cr: bool,
-    /// Set after the first line, which may have a byte order mark.
+    /// Set after the first line. Only the first line may start with a byte order mark.
     begun: bool,
 }
 
@@ -67,12 +69,12 @@ impl Framing for SseDecoder {
                 let mut whole = std::mem::take(&mut self.line);
                 whole.extend_from_slice(line);
                 self.end_line(&whole, &mut on_frame)?;
-                // Keeps the allocation.
+                // The buffer is put back to reuse its allocation.
                 whole.clear();
                 self.line = whole;
                 continue;
             }
-            // Fast path: nearly every event has one `data` line, complete in this chunk. It is not copied.
+            // Fast path without a copy. Nearly every event has one `data` line, which is complete in this chunk.
             let after = match bytes {
                 [b'\n', after @ ..] | [b'\r', b'\n', after @ ..] if !self.has_data => Some(after),
                 _ => None,
@@ -91,7 +93,7 @@ impl Framing for SseDecoder {
         Ok(())
     }
 
-    /// Discards an incomplete event, as the standard demands.
+    /// Discards an incomplete event at the end of the stream, as the standard requires.
     fn finish(
         &mut self,
         _on_frame: impl FnMut(&[u8]) -> Result<(), ProviderError>,
@@ -100,7 +102,7 @@ impl Framing for SseDecoder {
     }
 }
 
-/// Finds the end of a line. For a few bytes, a simple loop is faster than `memchr2`.
+/// Returns the position of the first CR or LF. For a few bytes, a simple loop is faster than `memchr2`.
 #[inline]
 fn line_end(bytes: &[u8]) -> Option<usize> {
     match bytes.len() {
@@ -110,6 +112,7 @@ fn line_end(bytes: &[u8]) -> Option<usize> {
 }
 
 impl SseDecoder {
+    /// Processes one complete line. An empty line ends the event and calls `on_frame` with its data.
     fn end_line(
         &mut self,
         line: &[u8],
@@ -133,7 +136,7 @@ impl SseDecoder {
         let value = match value {
             [] => value,
             [b':', b' ', value @ ..] | [b':', value @ ..] => value,
-            // Another field that only begins with `data`.
+            // The line is another field whose name starts with `data`.
             _ => return Ok(()),
         };
         check_size(self.data.len() + value.len())?;
@@ -218,7 +221,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_split_anywhere_give_the_same_events(
+        fn events_do_not_depend_on_chunk_boundaries(
             text in "(data|data:|: |event: |[ab\u{65e5}]|\r|\n|\r\n|\n\n){0,40}",
             cuts in prop::collection::vec(0_usize..200, 0..6),
         ) {

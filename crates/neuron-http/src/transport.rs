@@ -1,4 +1,4 @@
-//! Errors of connections and transfers.
+//! Converts errors of connections and transfers into [`ProviderError`].
 
 use std::error::Error;
 use std::fmt;
@@ -8,21 +8,22 @@ use neuron_types::{BoxError, ProviderError, Unsent};
 
 type Cause = dyn Error + 'static;
 
-/// Converts the error of a first attempt.
+/// Converts the error of the first attempt of a request. The error is [`Unsent`] if no connection was opened.
 pub(crate) fn network_error(uri: &Uri, error: &Cause) -> ProviderError {
     let described = describe(uri, error);
     let is_unsent = is_unsent(error);
     ProviderError::Network(if is_unsent { Box::new(Unsent(described)) } else { described })
 }
 
-/// Converts the error of a second attempt. It is never [`Unsent`], because the first attempt may
-/// have reached the server.
+/// Converts the error of the second attempt of a request. It is never [`Unsent`], because the first attempt may have
+/// reached the server.
 #[cfg(not(target_family = "wasm"))]
 pub(crate) fn second_attempt_error(uri: &Uri, error: &Cause) -> ProviderError {
     ProviderError::Network(describe(uri, error))
 }
 
-/// Converts the error of a broken stream. It is not retryable, because the caller may have used the beginning.
+/// Converts the transfer error of a stream. The error is not retryable, because the caller may already have used the
+/// beginning of the stream.
 pub(crate) fn broken_stream(uri: &Uri, error: &Cause) -> ProviderError {
     ProviderError::StreamError(describe(uri, error).to_string())
 }
@@ -33,11 +34,12 @@ pub(crate) fn tls_error(error: &rustls::Error) -> ProviderError {
     ProviderError::Network(Box::new(TransportError::new("TLS", error)))
 }
 
+/// Creates an error with the origin of the URL and all causes.
 fn describe(uri: &Uri, error: &Cause) -> BoxError {
     Box::new(TransportError::new(&origin(uri), error))
 }
 
-/// Returns `true` if there was no connection, so that the request was not sent.
+/// Returns `true` if no connection was opened, so the request was not sent.
 #[cfg(not(target_family = "wasm"))]
 fn is_unsent(error: &Cause) -> bool {
     causes(error).any(|cause| {
@@ -68,13 +70,14 @@ pub(crate) fn causes<'e>(
     })
 }
 
-/// Returns the URL without path, query and credentials.
+/// Returns the scheme, host and port of a URL, for errors.
 fn origin(uri: &Uri) -> String {
     let authority = uri.authority().map_or("", |authority| authority.as_str());
     format!("{}://{authority}", uri.scheme_str().unwrap_or_default())
 }
 
-/// An error with all its causes in one line, because the outermost error says little.
+/// An error whose text contains all of its causes in one line. The text of hyper's outermost error alone is too
+/// general.
 #[derive(Debug)]
 struct TransportError(String);
 

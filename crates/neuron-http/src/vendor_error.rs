@@ -1,4 +1,4 @@
-//! Errors in the formats of vendors.
+//! Parses error bodies in the formats of many vendors ([`VendorError`]).
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -12,9 +12,10 @@ use crate::Rejection;
 use crate::fault::Fault;
 use crate::rejection::describe;
 
-/// An error in the format of a vendor.
+/// An error that a vendor sent in a body or in an event.
 ///
-/// Servers that are compatible with one API send errors in several formats. All of these are parsed:
+/// Servers that are compatible with the same API send errors in different formats. All formats of this table are
+/// parsed:
 ///
 /// | format | from |
 /// |---|---|
@@ -27,8 +28,8 @@ use crate::rejection::describe;
 /// | `{"detail": …}` | Mistral (401), FastAPI |
 /// | `{"base_resp": {"status_code", "status_msg"}}`, unless the code is 0 | MiniMax |
 ///
-/// A `code` is a text, a number, or absent. OpenRouter's `metadata.raw`, the error of the upstream server, is appended
-/// to the message.
+/// A `code` is a text, a number, or absent. OpenRouter sends the error of the upstream server in `metadata.raw`. This
+/// error is appended to the message.
 ///
 /// # Example
 ///
@@ -41,13 +42,17 @@ use crate::rejection::describe;
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct VendorError {
+    /// The `type` of the error.
     kind: Option<String>,
+    /// The `code` of the error, a text or a number.
     code: Option<Value>,
-    /// Codes that are more precise than the type, or replace it.
+    /// Further codes, such as `details.error_code`, `error_code` and `status`, which are more precise than the type.
     details: Vec<String>,
+    /// The text of the error for users.
     message: Option<String>,
+    /// The request id, if the body contains one.
     request_id: Option<String>,
-    /// The text that is matched for the class, if it is not the message.
+    /// Text that decides the class of the error. `None` if it is the message.
     wording: Option<String>,
 }
 
@@ -57,12 +62,13 @@ impl VendorError {
         Self { message: Some(message.into()), ..Self::default() }
     }
 
-    /// Creates an error from a body that is not an error of the API. `wording` is matched for the class.
+    /// Creates an error from a body without a known error format. `shown` is the message, and `wording` decides the
+    /// class.
     pub(crate) fn foreign(shown: String, wording: String) -> Self {
         Self { wording: Some(wording), ..Self::new(shown) }
     }
 
-    /// Finds the error in a body or an event. `None` if there is none.
+    /// Finds the error in the JSON of a body or an event. Returns `None` if the JSON contains no error.
     #[must_use]
     pub fn find(json: Value) -> Option<Self> {
         let mut fields = match json {
@@ -85,13 +91,15 @@ impl VendorError {
         found.map(|error| Self { request_id, ..error })
     }
 
-    /// Finds the error in the bytes of a body or an event.
+    /// Finds the error in the bytes of a body or an event. Returns `None` if the bytes are not JSON or contain no
+    /// error.
     #[must_use]
     pub fn find_in(data: &[u8]) -> Option<Self> {
         Self::find(serde_json::from_slice(data).ok()?)
     }
 
-    /// Parses an event that is an error. The event's `type` is not the type of the error.
+    /// Parses an event that reports an error. Returns `None` if the event contains no error. The `type` of the event
+    /// itself is not used, because it is not the type of the error.
     #[must_use]
     pub fn of_event(data: &[u8]) -> Option<Self> {
         let mut json: Value = serde_json::from_slice(data).ok()?;
@@ -99,7 +107,8 @@ impl VendorError {
         nested.or_else(|| Some(Self { kind: None, ..Self::read(json)? }))
     }
 
-    /// Parses the value of an `error` field. `None` if the value means that there is no error.
+    /// Parses the value of an `error` field. Returns `None` if the value is null, an empty text or of another type,
+    /// which means that there is no error.
     #[must_use]
     pub fn read(json: Value) -> Option<Self> {
         let mut fields = match json {
@@ -141,7 +150,7 @@ impl VendorError {
         Some(Self { kind, code, details, message, wording, ..Self::default() })
     }
 
-    /// Takes the code and the type that are siblings of an error that is a text.
+    /// Adds `code` and `error_type` from the object around the `error` field, if the error has none.
     fn with_siblings(mut self, fields: &mut Map<String, Value>) -> Self {
         let mut take = |key: &str| fields.get_mut(key).map(Value::take);
         self.code = self.code.or_else(|| take("code").filter(|code| !code.is_null()));
@@ -149,7 +158,7 @@ impl VendorError {
         self
     }
 
-    /// Parses MiniMax's status. Successful responses have one too, with the code 0.
+    /// Parses MiniMax's `base_resp`. Returns `None` for the code 0, which successful responses have.
     fn base_resp(json: &Value) -> Option<Self> {
         let code = json.get("status_code")?.as_i64().filter(|code| *code != 0)?;
         let message = json.get("status_msg").cloned().and_then(text);
@@ -158,7 +167,7 @@ impl VendorError {
         Some(Self { code: Some(code.into()), details, message, ..Self::default() })
     }
 
-    /// Parses the error of an upstream server, which is often JSON in a text.
+    /// Parses the error of an upstream server, which is often JSON inside a string.
     fn upstream(raw: Value) -> Self {
         let parsed = raw.as_str().and_then(|raw| serde_json::from_str(raw).ok());
         let found = Self::find(parsed.unwrap_or_else(|| raw.clone()));
@@ -169,7 +178,8 @@ impl VendorError {
         })
     }
 
-    /// Returns the vendor's code, or else its type. Empty if there is neither, and for codes that are HTTP statuses.
+    /// Returns the vendor's code, or else the type of the error. Returns an empty text if there is neither. A code that
+    /// is an HTTP status is ignored.
     #[must_use]
     pub fn name(&self) -> Cow<'_, str> {
         let code = self.code.as_ref().filter(|_| self.status().is_none());
@@ -181,27 +191,27 @@ impl VendorError {
         named.or(number).or_else(detail).unwrap_or_default()
     }
 
-    /// Returns the message, or a text that there is none.
+    /// Returns the message, or a text which says that the server sent none.
     #[must_use]
     pub fn message(&self) -> &str {
         self.message.as_deref().unwrap_or("the server gives no reason")
     }
 
-    /// Returns `true` if the message contains `text`, which is in lower case. Parts of the request that the message
-    /// quotes are ignored.
+    /// Returns `true` if the message contains `text`, ignoring case. `text` must be in lower case. Parts of the message
+    /// that quote the request are ignored.
     #[must_use]
     pub fn says(&self, text: &str) -> bool {
         self.wording.as_deref().unwrap_or(self.message()).to_lowercase().contains(text)
     }
 
-    /// Returns the request id, which some vendors write into the body.
+    /// Returns the request id from the body. Returns `None` if the body contains none.
     #[must_use]
     pub fn request_id(&self) -> Option<&str> {
         self.request_id.as_deref()
     }
 
-    /// Returns the error for a response with a successful status. `place` is `the stream` or `the answer`. `other`
-    /// creates the error if the class is unknown.
+    /// Converts an error that was sent with a successful status. `place` names the location in the error text, as
+    /// `the stream` or `the answer`. `other` creates the error if its class is unknown.
     #[must_use]
     pub fn within(
         &self,
@@ -219,7 +229,8 @@ impl VendorError {
         }
     }
 
-    /// Classifies the error, given the status of the response.
+    /// Returns the class of the error. `status` is the HTTP status, or `None` if it was successful. Returns `None` if
+    /// the class is unknown.
     pub(crate) fn fault(&self, status: Option<u16>) -> Option<Fault> {
         let code = match &self.code {
             Some(Value::String(code)) => Some(code.as_str()),
@@ -231,7 +242,8 @@ impl VendorError {
         Fault::of(&words, self.wording.as_deref().unwrap_or(self.message()), status)
     }
 
-    /// Returns the HTTP status in the code. Proxies pass on the status of the upstream server there.
+    /// Returns the `code` if it is an HTTP status from 400 to 599. Proxies send the status of the upstream server
+    /// there.
     fn status(&self) -> Option<u16> {
         let code = self.code.as_ref()?;
         let number = code.as_u64().or_else(|| code.as_str()?.parse().ok())?;
@@ -239,7 +251,7 @@ impl VendorError {
     }
 }
 
-/// Parses the value of an `error` field. A value of an unknown format becomes the message.
+/// Parses the value of an `error` field. A value of an unknown format is used as the message.
 impl<'de> Deserialize<'de> for VendorError {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = Value::deserialize(deserializer)?;
@@ -248,7 +260,8 @@ impl<'de> Deserialize<'de> for VendorError {
     }
 }
 
-/// Returns a value as text. A value of another type often lists invalid fields, and is shown as JSON.
+/// Returns a value as text, or `None` for null. A value that is not a string is shown as JSON. Such a value often lists
+/// invalid fields.
 fn text(value: Value) -> Option<String> {
     match value {
         Value::Null => None,
@@ -257,7 +270,8 @@ fn text(value: Value) -> Option<String> {
     }
 }
 
-/// Joins the server's own texts in a value. FastAPI's lists of invalid fields quote the request beside their messages.
+/// Joins the texts of a value that the server wrote itself. FastAPI's lists of invalid fields also quote the request,
+/// which is left out.
 fn own_texts(value: &Value) -> String {
     let join = |texts: Vec<String>| texts.join("\n");
     match value {
@@ -272,6 +286,7 @@ fn own_texts(value: &Value) -> String {
     }
 }
 
+/// Joins a message and its cause with a colon.
 fn join(message: Option<String>, cause: Option<String>) -> Option<String> {
     match (message, cause) {
         (Some(message), Some(cause)) => Some(format!("{message}: {cause}")),

@@ -1,4 +1,4 @@
-//! Signatures on calls that wait for an approval.
+//! HMAC signatures on pending calls, which wait for an approval.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,15 +9,17 @@ use neuron_types::{ApprovalError, ApprovalSignature, ApprovalSigner, PendingCall
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-/// The key with which an agent signs the calls that wait for an approval.
+/// A key that signs the pending calls of an agent, which wait for an approval.
 ///
-/// A state that leaves the process may come back changed: another path in the arguments, a call of
-/// another run, one that was approved a year ago. With a key the agent decides only on what it asked
-/// itself: a HMAC-SHA-256 covers the run's id, the call's id, the tool's name, the arguments, the
-/// schema of the tool's arguments, the question that a person is shown, and the end of the signature's life. A wrong one
-/// is [`ApprovalError::Signature`], and nothing runs. The conversation is not covered.
+/// A pending state that leaves the process may be changed before it returns. Somebody may edit the arguments, insert a
+/// call of another run, or replay a call that was approved a year ago. With a key, the agent accepts decisions only for
+/// the calls that it signed itself.
 ///
-/// Signatures of earlier releases do not cover the question and are refused.
+/// The signature is an HMAC-SHA-256. It covers the run's id, the call's id, the tool's name, the arguments, the schema
+/// of the tool's arguments, the question for the approver, and the time at which the signature expires. It does not
+/// cover the conversation. If a signature is wrong, the agent returns [`ApprovalError::Signature`] and runs no call.
+///
+/// Earlier releases did not sign the question. Their signatures are rejected.
 ///
 /// # Example
 ///
@@ -34,24 +36,28 @@ use sha2::{Digest, Sha256};
 /// ```
 #[derive(Clone)]
 pub struct ApprovalKey {
+    /// The HMAC key.
     secret: Vec<u8>,
+    /// Time from the signature to its expiry. `None` if signatures do not expire.
     lifetime: Option<Duration>,
 }
 
 impl ApprovalKey {
-    /// Creates a key of a secret, which should be 32 random bytes. Signatures do not expire.
+    /// Creates a key from a secret, which should be 32 random bytes. Signatures do not expire unless
+    /// [`valid_for`](Self::valid_for) is set.
     pub fn new(secret: impl Into<Vec<u8>>) -> Self {
         Self { secret: secret.into(), lifetime: None }
     }
 
-    /// Lets signatures end after a time. The clock is the durable engine's, else the system's, which
-    /// a bare wasm32 does not have.
+    /// Makes signatures expire after `lifetime`. The clock is that of the durable engine, or the system's clock if the
+    /// run has no engine. `wasm32-unknown-unknown` has no system clock.
     #[must_use]
     pub fn valid_for(mut self, lifetime: Duration) -> Self {
         self.lifetime = Some(lifetime);
         self
     }
 
+    /// Returns the HMAC over the signed fields of a pending call.
     fn mac(
         &self,
         run_id: &str,
@@ -72,7 +78,7 @@ impl ApprovalKey {
             schema,
             expires_at.map(|end| end.timestamp()),
         ]);
-        // Any length of key will do: longer ones are hashed first.
+        // HMAC accepts keys of any length, so this never falls back to the default key.
         let mac = <Hmac<Sha256> as KeyInit>::new_from_slice(&self.secret);
         let mut mac = mac.unwrap_or_else(|_| KeyInit::new(&Default::default()));
         mac.update(signed.to_string().as_bytes());
@@ -88,7 +94,8 @@ impl ApprovalSigner for ApprovalKey {
         tool: Option<&ToolDefinition>,
         engine_time: Option<&dyn Fn() -> DateTime<Utc>>,
     ) -> ApprovalSignature {
-        // Whole seconds: every store keeps them. A life beyond the calendar never ends.
+        // The expiry is stored in whole seconds, because every storage preserves these. If it exceeds the range of the
+        // calendar, the signature never expires.
         let ends = |lifetime| {
             let lifetime = chrono::Duration::from_std(lifetime).ok()?;
             now(engine_time).trunc_subsecs(0).checked_add_signed(lifetime)
@@ -109,7 +116,7 @@ impl ApprovalSigner for ApprovalKey {
         let signature = pending.signature.as_ref().ok_or_else(|| wrong("is not signed"))?;
         let mac = self.mac(run_id, pending, tool, signature.expires_at);
         let code = bytes(&signature.code).unwrap_or_default();
-        // In constant time.
+        // `verify_slice` compares in constant time, so timing does not reveal a prefix of the code.
         mac.verify_slice(&code).map_err(|_| {
             wrong("has a wrong signature: it was changed, or is of another run or key")
         })?;
@@ -120,6 +127,7 @@ impl ApprovalSigner for ApprovalKey {
     }
 }
 
+/// Returns the engine's time, or the system's time if there is no engine.
 fn now(engine_time: Option<&dyn Fn() -> DateTime<Utc>>) -> DateTime<Utc> {
     engine_time.map_or_else(Utc::now, |time| time())
 }
@@ -147,6 +155,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Decodes hexadecimal digits. Returns `None` if a character is not a digit or the number of digits is odd.
 fn bytes(hexadecimal: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u32>> = hexadecimal.chars().map(|digit| digit.to_digit(16)).collect();
     let pairs = digits?;
@@ -178,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_code_is_pinned() {
+    fn signature_matches_openssl() {
         // Computed once with another implementation of the standard:
         // printf '%s' '["neuron approval 2","run-1","c0","delete",{"deep":{"a":[2,3],"b":1},"path":"/tmp/a"},"sure?",null,1060]'
         //     | openssl dgst -sha256 -hmac secret
@@ -190,10 +199,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_signed_holds_through_a_store_until_it_ends() {
+    fn signature_survives_a_storage_until_it_expires() {
         let (key, calls) = signed();
         let stored = serde_json::to_string(&calls).unwrap();
-        // A store that sorts keys.
+        // A storage may sort the keys of JSON objects.
         let value: std::collections::BTreeMap<String, Value> =
             serde_json::from_str(stored.trim_matches(['[', ']'])).unwrap();
         let calls: Vec<PendingCall> =
@@ -204,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_changed_the_signature_is_wrong() {
+    fn signature_is_wrong_after_any_change() {
         let (key, calls) = signed();
         let changes: [&dyn Fn(&mut PendingCall); 8] = [
             &|pending| pending.reason = "may I read it?".into(),

@@ -1,4 +1,5 @@
-//! The request of each call of the model in a journal, by which a replay detects a changed agent.
+//! Summaries of model requests in a journal. A replay compares them with the agent's requests to detect a changed
+//! agent.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,50 +12,51 @@ use crate::digest::{self, Hasher};
 
 mod difference;
 
-/// The request of a call of the model in short. It is kept beside the answer in the journal.
+/// Summary of a model request, which the journal stores beside the response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Asked {
-    /// Number of messages of the conversation.
+    /// Number of messages in the request.
     pub messages: usize,
-    /// Digest of the conversation.
+    /// Digest of all messages of the request.
     pub conversation: String,
-    /// Digest of all other fields.
+    /// Digest of the request's settings, which are all of its fields except the messages.
     pub settings: String,
-    /// The other fields as JSON texts. A tool's field is `tools.NAME`. Long texts are cut, and `extra` is
-    /// stored as a digest. Empty if an earlier call of the journal has the same settings, or a record had no
-    /// room for them.
+    /// The request's settings as JSON texts, by field name. A field of a tool has the name `tools.TOOL.FIELD`. Texts of
+    /// more than 4096 bytes are cut, and `extra` is stored as a digest. Empty if an earlier call in the journal has the
+    /// same settings, or if the record had no room for them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub fields: BTreeMap<String, String>,
 }
 
 impl Asked {
-    /// Returns the request without its fields.
+    /// Returns a copy with empty [`fields`](Self::fields), to shorten a record.
     pub(crate) fn without_fields(&self) -> Self {
         Self { fields: BTreeMap::new(), ..self.clone() }
     }
 }
 
-/// The reaction of a run whose agent sends another request than the journal has, because the prompt, a tool or the
-/// model changed.
+/// Decides how a replayed run handles a model request that differs from the journal. This happens if the agent's
+/// prompt, tools or model changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ChangedAgent {
-    /// The run stops with [`DurableError::NonDeterminism`], which names each field that changed, with the beginning of its old
-    /// and its new value. The default model of a provider is no field. It goes on once the
-    /// agent is as it was, or is allowed to [go on](Self::GoOn).
+    /// The run stops with [`DurableError::NonDeterminism`]. The error names each changed field with the beginning of
+    /// its old and new value. The run continues once the agent is changed back, or [`GoOn`](Self::GoOn) is set. The
+    /// default model of a provider is not part of the request, so its change is not detected.
     #[default]
     Refuse,
-    /// The answers in the journal hold, also for other questions. From the end of the journal on the agent asks as it
-    /// is now. A log line at level `WARN` says what changed. The agent must still ask for the same steps in the same
-    /// order.
+    /// The run continues. Responses in the journal are used, even if they answer a different request. New calls after
+    /// the end of the journal use the changed agent. A log line at level `WARN` names the changed fields. The agent
+    /// must still make the same calls in the same order.
     GoOn,
 }
 
-/// The requests of one run so far. It creates the [`Asked`] of each call and compares it with the journal.
+/// Model requests of one run. The log creates the [`Asked`] of each call and compares it with the journal.
 ///
-/// The work for a call depends on the messages that are new, and not on the length of the conversation. This needs the
-/// [name](RequestRef::history_key) of the conversation, which an agent loop gives.
+/// Only messages that are new since the previous call are hashed, so a call's cost does not depend on the length of the
+/// conversation. This requires the [key](RequestRef::history_key) of the conversation, which the agent loop sets.
+/// Without the key all messages are hashed.
 #[derive(Debug, Default)]
 pub struct RequestLog {
     changed_agent: ChangedAgent,
@@ -63,14 +65,15 @@ pub struct RequestLog {
 
 #[derive(Default)]
 struct State {
+    /// Hash state of the conversation after the previous call. `None` before the first call.
     conversation: Option<Conversation>,
-    /// The fields of the settings that the journal has, by their digests.
+    /// The fields of all settings in the journal, by the digest of the settings.
     known: BTreeMap<String, BTreeMap<String, String>>,
-    /// The settings of the last warning, of the journal and of the agent.
+    /// Digests of the settings in the last warning, of the journal and of the agent. They prevent repeated warnings.
     warned: Option<(String, String)>,
 }
 
-/// The part of a conversation that was read.
+/// The messages of a conversation that were already hashed.
 struct Conversation {
     key: HistoryKey,
     messages: usize,
@@ -78,22 +81,23 @@ struct Conversation {
 }
 
 impl RequestLog {
-    /// Creates the log of a run at its beginning.
+    /// Creates the log of a run that starts at the beginning of its journal.
     #[must_use]
     pub fn new(changed_agent: ChangedAgent) -> Self {
         Self { changed_agent, state: Mutex::default() }
     }
 
-    /// Drops all calls, because the journal is read again from its start, or a new one starts.
+    /// Removes all requests from the log. Call it before the journal is replayed from its start or a new journal
+    /// begins.
     pub fn restart(&self) {
         *self.state() = State::default();
     }
 
-    /// Reads the request of the next call.
+    /// Summarises the request of the next call. The settings are left out if the journal already contains them.
     ///
     /// # Errors
     ///
-    /// [`DurableError::Other`] if the request cannot be written as JSON.
+    /// [`DurableError::Other`] if the request cannot be serialised as JSON.
     pub fn ask(&self, request: RequestRef<'_>) -> Result<Asked, DurableError> {
         let settings = RequestRef { messages: &[], ..request };
         let mut state = self.state();
@@ -107,16 +111,17 @@ impl RequestLog {
         Ok(Asked { messages, conversation, settings: digest, fields })
     }
 
-    /// Notes that the journal has the call.
+    /// Remembers the settings of a call that was stored in the journal, so that later calls can leave them out.
     pub fn keep(&self, asked: &Asked) {
         self.state().keep(asked);
     }
 
-    /// Compares a call with the call in its place in the journal, and [keeps](Self::keep) the latter.
+    /// Compares a request with the recorded request in its place in the journal, and [keeps](Self::keep) the recorded
+    /// request. `key` is the name of the step in errors.
     ///
     /// # Errors
     ///
-    /// [`DurableError::NonDeterminism`] if they differ and the agent may not change.
+    /// [`DurableError::NonDeterminism`] if the requests differ and [`ChangedAgent::Refuse`] is set.
     pub fn replay(&self, key: &str, asked: &Asked, recorded: &Asked) -> Result<(), DurableError> {
         let mut state = self.state();
         let is_same = |a: &Asked, b: &Asked| {
@@ -135,11 +140,13 @@ impl RequestLog {
         self.differs(&mut state, settings, format!("{key} with {expected}"), got)
     }
 
-    /// Compares a call with the [digest](crate::llm_digest) that older releases kept of it.
+    /// Compares a request with a recorded [digest](crate::llm_digest). Journals of older releases contain the digest
+    /// instead of an [`Asked`].
     ///
     /// # Errors
     ///
-    /// As [`replay`](Self::replay).
+    /// [`DurableError::NonDeterminism`] if the digests differ and [`ChangedAgent::Refuse`] is set.
+    /// [`DurableError::Other`] if the request cannot be serialised as JSON.
     pub fn replay_digest(
         &self,
         key: &str,
@@ -189,7 +196,8 @@ impl State {
         }
     }
 
-    /// The digest of a conversation. Of one that was read before, only the new messages are read.
+    /// Returns the digest of a request's messages. If the previous request had the same conversation, only the messages
+    /// after it are hashed.
     fn conversation_digest(&mut self, request: RequestRef<'_>) -> Result<String, DurableError> {
         let Some(key) = request.history_key() else {
             return Ok(digest::text(read(Sha256::new(), request.messages)?));
@@ -205,6 +213,7 @@ impl State {
     }
 }
 
+/// Adds messages to a hash.
 fn read(hash: Sha256, messages: &[Message]) -> Result<Sha256, DurableError> {
     let mut hasher = Hasher(hash);
     for message in messages {

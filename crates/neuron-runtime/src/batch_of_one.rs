@@ -1,18 +1,19 @@
-//! A tool call as a batch, for adapters that journal batches.
+//! Runs a single tool call as a batch, for adapters whose journal stores batches.
 
 use neuron_types::{
     ActivityOptions, DurableContext, DurableError, ToolCall, ToolContext, ToolInvocation,
     ToolOutput, ToolSet,
 };
 
-/// Runs one tool call with [`DurableContext::execute_tools`], for implementations of
-/// [`DurableContext::execute_tool`].
+/// Runs one tool call with [`DurableContext::execute_tools`]. Implementations of [`DurableContext::execute_tool`] can
+/// call it.
 ///
-/// The call has the effect that its tool in `tools` declares, and the default effect if there is no such tool.
+/// The call gets the [`ToolEffect`](neuron_types::ToolEffect) that its tool in `tools` declares. Without such a tool it
+/// gets the default.
 ///
 /// # Errors
 ///
-/// The error of the call. [`DurableError::ActivityFailed`] if the context returns no result.
+/// Returns the error of the call, or [`DurableError::ActivityFailed`] if the context returned no result.
 pub async fn execute_as_batch(
     context: &impl DurableContext,
     tools: &dyn ToolSet,

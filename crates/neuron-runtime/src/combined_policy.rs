@@ -1,4 +1,4 @@
-//! A policy of several policies that must agree ([`CombinedPolicy`]).
+//! A permission policy that requires several policies to agree ([`CombinedPolicy`]).
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,10 +6,11 @@ use std::sync::Arc;
 use neuron_types::{PermissionDecision, PermissionPolicy, ToolCall, ToolDefinition};
 use serde_json::Value;
 
-/// Several policies as one. A call runs if all of them allow it.
+/// Combines several permission policies. A call runs if all of them allow it.
 ///
-/// One that denies decides, the first with its reason. Else all that ask are asked about, in one
-/// question. Without a policy every call is asked about.
+/// If a policy denies a call, the call is denied with the reason of the first such policy. Otherwise, if some policies
+/// require an approval, their questions are joined into one question. Without any policy every call requires an
+/// approval.
 ///
 /// # Example
 ///
@@ -37,7 +38,7 @@ pub struct CombinedPolicy {
 }
 
 impl CombinedPolicy {
-    /// Begins without a policy.
+    /// Creates a combination without policies, so every call requires an approval.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -1,4 +1,4 @@
-//! Digests of the inputs of steps.
+//! Digests of requests and tool calls, by which a replay detects a changed agent.
 
 use std::io;
 
@@ -6,12 +6,12 @@ use neuron_types::{DurableError, RequestRef, ToolCall, ToolInvocation};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-/// Returns the digest of a call of the model, which a replay compares with the journal. It depends only on the
-/// request, and not on the release of Rust.
+/// Returns the digest of a model request, which a replay compares with the journal. The digest depends only on the
+/// request's JSON, so every build of a program computes the same digest.
 ///
 /// # Errors
 ///
-/// [`DurableError::Other`] when the request cannot be JSON.
+/// [`DurableError::Other`] if the request cannot be serialised as JSON.
 pub fn llm_digest(request: RequestRef<'_>) -> Result<String, DurableError> {
     of(&request)
 }
@@ -20,22 +20,23 @@ pub fn llm_digest(request: RequestRef<'_>) -> Result<String, DurableError> {
 ///
 /// # Errors
 ///
-/// [`DurableError::Other`] when the arguments cannot be JSON.
+/// [`DurableError::Other`] if the arguments cannot be serialised as JSON.
 pub fn tool_digest(call: &ToolCall) -> Result<String, DurableError> {
     of(&(&call.name, &call.input))
 }
 
-/// The longest effect key that stands in a record as it is, in bytes.
+/// Maximum length in bytes of an effect key that is recorded unchanged. A longer key is replaced by its digest.
 const LONGEST_KEY: usize = 100;
 
-/// The text between a digest and an effect key.
+/// Separator between the digest and the effect key of a recorded call.
 const EFFECT_KEY: &str = "/effect_key=";
 
-/// The [digest](tool_digest) of a call with its [effect key](neuron_types::Tool::effect_key), as engines record it.
+/// Returns the [digest](tool_digest) of a call, followed by its [effect key](neuron_types::Tool::effect_key) if it has
+/// one. Engines record this text.
 ///
 /// # Errors
 ///
-/// [`DurableError::Other`] if the arguments cannot be JSON.
+/// [`DurableError::Other`] if the arguments cannot be serialised as JSON.
 pub fn recorded_digest(invocation: &ToolInvocation) -> Result<String, DurableError> {
     let digest = tool_digest(&invocation.call)?;
     Ok(match recorded_key(invocation)? {
@@ -44,7 +45,8 @@ pub fn recorded_digest(invocation: &ToolInvocation) -> Result<String, DurableErr
     })
 }
 
-/// Returns the effect key of a call for a record, which is the key or the digest of a long key.
+/// Returns the effect key of a call as it is recorded. A long key is replaced by its digest. Returns `None` if the call
+/// has no key.
 pub(crate) fn recorded_key(invocation: &ToolInvocation) -> Result<Option<String>, DurableError> {
     match &invocation.effect_key {
         Some(key) if key.len() > LONGEST_KEY => of(key).map(Some),
@@ -60,12 +62,13 @@ pub(crate) fn named_key(tool: &str, key: Option<&str>) -> String {
     }
 }
 
-/// Compares a tool call with the name and the [digest](recorded_digest) of the call in its place in the journal.
+/// Compares a tool call with the recorded tool name and [digest](recorded_digest) in its place in the journal. `key` is
+/// the name of the step in errors.
 ///
 /// # Errors
 ///
-/// [`DurableError::NonDeterminism`] if they differ, which names the field. [`DurableError::Other`] if the arguments cannot
-/// be JSON.
+/// [`DurableError::NonDeterminism`] if the calls differ. The error names the changed part, which is the tool name, the
+/// arguments or the effect key. [`DurableError::Other`] if the arguments cannot be serialised as JSON.
 pub fn check_tool_call(
     key: &str,
     (name, recorded): (&str, &str),
@@ -91,7 +94,7 @@ pub fn check_tool_call(
     Err(DurableError::NonDeterminism { expected: format!("{key} with {expected}"), got })
 }
 
-/// SHA-256 as a writer.
+/// An [`io::Write`] that adds all written bytes to a SHA-256 hash.
 pub(crate) struct Hasher(pub(crate) Sha256);
 
 impl io::Write for Hasher {
@@ -105,14 +108,14 @@ impl io::Write for Hasher {
     }
 }
 
-/// The digest of a value's JSON.
+/// Returns the digest of a value's JSON.
 pub(crate) fn of(value: &impl Serialize) -> Result<String, DurableError> {
     let mut hasher = Hasher(Sha256::new());
     write(&mut hasher, value)?;
     Ok(text(hasher.0))
 }
 
-/// Adds a value's JSON.
+/// Adds the JSON of a value to a hash.
 pub(crate) fn write(hasher: &mut Hasher, value: &impl Serialize) -> Result<(), DurableError> {
     let mut buffered = io::BufWriter::new(hasher);
     serde_json::to_writer(&mut buffered, value)
@@ -121,7 +124,7 @@ pub(crate) fn write(hasher: &mut Hasher, value: &impl Serialize) -> Result<(), D
         .map_err(|error| DurableError::Other(error.into()))
 }
 
-/// The first 128 bits in hexadecimal digits.
+/// Finishes a hash and returns its first 128 bits as hexadecimal digits.
 pub(crate) fn text(hash: Sha256) -> String {
     hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }

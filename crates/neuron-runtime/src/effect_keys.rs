@@ -1,4 +1,4 @@
-//! Calls with one effect, because their tool gives them the same key ([`EffectKeys`]).
+//! Prevents a second run of a tool call with the same effect key ([`EffectKeys`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -15,36 +15,39 @@ use neuron_tool::panic_output;
 use crate::digest::{named_key, recorded_key};
 use crate::outcome_unknown;
 
-/// The most bytes of a result that later calls get whole.
+/// Maximum size in bytes of a result that is stored for later calls. A longer result is replaced by a short text.
 const LONGEST_OUTPUT: usize = 4096;
 
-/// The effects of a run whose tools give them keys with [`Tool::effect_key`](neuron_types::Tool::effect_key). For
-/// implementations of [`DurableContext::execute_tools`](neuron_types::DurableContext::execute_tools).
+/// Stores the results of a run's tool calls by their [effect keys](neuron_types::Tool::effect_key). Implementations of
+/// [`DurableContext::execute_tools`](neuron_types::DurableContext::execute_tools) use it to skip a call whose effect
+/// has already happened.
 ///
-/// It follows from the results of the run's calls, so that a replay builds it again.
+/// The stored results depend only on the results of the run's calls, so a replay restores them.
 #[derive(Debug, Default)]
 pub struct EffectKeys(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    /// The result of each effect, by tool and key. `None` if nobody knows it.
+    /// Result of each effect, by tool name and effect key. `None` if the outcome of the effect is unknown.
     results: BTreeMap<(String, String), Option<ToolOutput>>,
-    /// The tools with effects of an earlier execution.
+    /// Names of the tools whose effects come from an earlier execution of the run.
     earlier: BTreeSet<String>,
 }
 
-/// The source of a call's result.
+/// The source of the result of a call in a batch.
 enum Source {
-    /// The call runs.
+    /// The call runs and returns its own result.
     Runs,
-    /// An earlier call has had the effect.
+    /// An earlier call had the effect. The call does not run and returns this result.
     Known(ToolOutput),
-    /// The result of the running call with this index.
+    /// Another call of the batch has the same key. The call does not run and returns the result of this index among the
+    /// running calls.
     Same(usize),
 }
 
 impl EffectKeys {
-    /// Drops all effects, and takes over the effects in the state of an earlier execution.
+    /// Replaces all effects with the effects in the state of the run's start. Call it when a run begins, resumes or
+    /// continues as new.
     pub fn restart(&self, start: &Start) {
         self.replace(match start {
             Start::Snapshot(snapshot) => &snapshot.effects,
@@ -53,7 +56,8 @@ impl EffectKeys {
         });
     }
 
-    /// Forgets all, and takes over the effects of an agent inside a call that goes on after an approval.
+    /// Replaces all effects with the effects of the agent inside a call that resumes after an approval. Without such an
+    /// approval in `ctx`, the new set is empty.
     pub fn restart_call(&self, ctx: &ToolContext) {
         let resumed = ctx.extensions.get::<ResumedApproval>();
         self.replace(resumed.map_or(&[], |resumed| &resumed.pending.effects));
@@ -69,7 +73,8 @@ impl EffectKeys {
         };
     }
 
-    /// Returns the effects, for [`DurableContext::known_effects`](neuron_types::DurableContext::known_effects).
+    /// Returns all effects in their stored form, for
+    /// [`DurableContext::known_effects`](neuron_types::DurableContext::known_effects).
     #[must_use]
     pub fn to_stored(&self) -> Vec<KnownEffect> {
         let known = self.lock();
@@ -81,17 +86,18 @@ impl EffectKeys {
         stored.collect()
     }
 
-    /// Compares the keys of a batch with the journal, for the tools with effects of an earlier execution. Engines call it
-    /// before [`run`](Self::run). A call whose effect is known leaves no step, so the journal has its key in a
-    /// [value](DurableContext::record).
+    /// Compares the effect keys of a batch with the journal, for tools whose effects come from an earlier execution.
+    /// Engines must call it before [`run`](Self::run). A call with a known effect does not run, so it has no step in
+    /// the journal that a replay could compare. Its key is therefore stored with [`DurableContext::record`].
     ///
     /// # Errors
     ///
-    /// [`DurableError::NonDeterminism`] that names a key that changed. The errors of [`DurableContext::record`].
+    /// [`DurableError::NonDeterminism`] if a key differs from the journal, with the first such key. Errors of
+    /// [`DurableContext::record`] are passed on.
     ///
     /// # Cancel safety
     ///
-    /// That of [`DurableContext::record`].
+    /// As cancel safe as [`DurableContext::record`] of `ctx`.
     pub async fn check(
         &self,
         batch: &[ToolInvocation],
@@ -118,15 +124,17 @@ impl EffectKeys {
         })
     }
 
-    /// Runs the calls of a batch whose effect is new, with `run`. The others have the results of the calls that had the
-    /// effect, or a short text in the place of a long result. A call whose earlier result is an error runs.
+    /// Runs the calls of a batch whose effect has not happened yet, by passing them to `run`. The other calls return
+    /// the result of the call that had the effect, or a short text if that result is long. If the earlier result is an
+    /// error, the call runs again.
     ///
-    /// If nobody knows what came of the earlier call, a call that must not run twice does not run. This holds after a
-    /// panic, a time limit, a result that was too long for its record, and a process that ended.
+    /// The outcome of an earlier call is unknown after a panic, a timeout, a result that was too long for its record,
+    /// or the end of the process. A later call with its key then does not run if its tool must not run twice
+    /// ([`ToolEffect::AtMostOnce`]).
     ///
     /// # Cancel safety
     ///
-    /// That of `run`.
+    /// As cancel safe as `run`.
     pub async fn run<F>(
         &self,
         batch: Vec<ToolInvocation>,
@@ -175,6 +183,8 @@ impl EffectKeys {
         copies.into_iter().map(of).collect()
     }
 
+    /// Finds the result of a call's effect among the earlier calls of the batch (`before`) and the stored results.
+    /// Returns `None` if the call must run.
     fn known(
         &self,
         key: &(String, String),
@@ -192,6 +202,7 @@ impl EffectKeys {
         }
     }
 
+    /// Stores the outcome of a call. The error of a call that had no effect is not stored, so that a later call runs.
     fn note(&self, key: (String, String), result: &Result<ToolOutput, DurableError>) {
         let known = match result {
             Ok(output) if !output.is_error => Some(brief(output)),
@@ -207,12 +218,14 @@ impl EffectKeys {
     }
 }
 
-/// Returns `true` for the error results of calls that may have had their effect.
+/// Returns `true` if an error result leaves open whether the call had its effect. Such results report an unknown
+/// outcome or a panic.
 fn is_uncertain(tool: &str, output: &ToolOutput) -> bool {
     [outcome_unknown(tool), panic_output(tool)].iter().any(|known| known.content == output.content)
 }
 
-/// The result for later calls. A long one would be in the state of each new execution.
+/// Returns a result in the form that later calls receive. A long result is replaced by a short text, because the state
+/// of every new execution contains it.
 fn brief(output: &ToolOutput) -> ToolOutput {
     let bytes = serde_json::to_vec(output).map_or(usize::MAX, |json| json.len());
     match bytes <= LONGEST_OUTPUT {

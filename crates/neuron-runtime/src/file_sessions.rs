@@ -1,4 +1,4 @@
-//! Sessions in files, one each.
+//! Stores sessions in files, one file for each session ([`FileSessionStorage`]).
 
 mod batches;
 mod blocking;
@@ -25,51 +25,58 @@ use locks::Lock;
 
 /// Stores each session as a JSON file, `{directory}/{id}.json`.
 ///
-/// [`append`](VersionedSessionStorage::append) adds the new messages at the end of the file and syncs it once. Its
-/// cost does not depend on the length of the session. Every other write replaces the file as a whole: the new file is
-/// written beside the old one, synced to the disk, and then takes its name. Whatever ends the process or the machine,
-/// the old or the new session is there.
+/// [`append`](VersionedSessionStorage::append) writes the new messages to the end of the file and syncs the file once.
+/// Its cost does not depend on the length of the session. Every other write replaces the whole file. The new content is
+/// written to a second file, synced to the disk, and renamed to the session's file. If the process or the machine stops
+/// during a write, the file contains either the old or the new session.
 ///
-/// Several processes may share a directory. Writers wait for each other: locks of the operating system
-/// make [`update`](VersionedSessionStorage::update) and [`append`](VersionedSessionStorage::append)
-/// exact between processes too; where the file system has no such locks, every write is an error. They
-/// are in a hidden folder, `.neuron`, beside the sessions, and so is what is being written.
+/// Several processes may share a directory. Writers use locks of the operating system, so the revision checks of
+/// [`update`](VersionedSessionStorage::update) and [`append`](VersionedSessionStorage::append) also work between
+/// processes. If the file system has no such locks, every write returns an error. The locks and unfinished files are in
+/// the hidden folder `.neuron` beside the sessions.
 ///
-/// An append replaces the whole file too if an interrupted append left an incomplete end, if the file is of an earlier
-/// version, is a link or has several hard links, or if outdated states fill more than 64 KiB and half of the file. On
-/// other systems than Unix hard links cannot be counted, and every append replaces the file.
+/// An append replaces the whole file in these cases:
 ///
-/// # What is refused
+/// - An interrupted append left an incomplete end.
+/// - The file has an earlier version.
+/// - The file is a link, or has several hard links. On other systems than Unix hard links cannot be counted, so every
+///   append replaces the file.
+/// - Outdated states fill more than 64 KiB and more than half of the file.
 ///
-/// A file has checksums. A changed bit, a cut, or bytes after the end are [`StorageError::Corrupt`] with the name
-/// of the file. So is an edit by hand: set `"version"` to 1 and remove both checksums and everything after the first
-/// JSON object to keep an edit. Files of versions 1 and 2, which earlier releases wrote, are read. Version 1 has no
-/// checksum. Both become version 3 with the next write.
+/// # Damaged files
 ///
-/// An append that was interrupted leaves an incomplete end, which is left out. An append reads the beginning and the
-/// end of the file alone, so damage between them is found by the next load.
+/// Every file contains checksums. A changed bit, a missing part, or additional bytes at the end are reported as
+/// [`StorageError::Corrupt`] with the name of the file. An edit by hand is reported in the same way. To keep an edit,
+/// set `"version"` to 1 and remove both checksums and everything after the first JSON object.
 ///
-/// A file that is no session or holds the session of another id is [`StorageError::Corrupt`] too. A file of a newer
-/// version is [`StorageError::UnsupportedVersion`]. Neither is overwritten: every write first reads the file that it
-/// replaces. [`delete`](SessionStorage::delete) deletes a damaged session, but no session of a newer version.
+/// Files of versions 1 and 2, which earlier releases wrote, can be read. Version 1 has no checksums. The next write
+/// converts the file to version 3.
 ///
-/// [`list`](SessionStorage::list) reads the beginning and the end of a file alone. It lists a session that it cannot
-/// read with its [damage](SessionSummary::damage). Files whose names are not those of sessions are left alone. A
-/// session whose JSON is nested more than 256 deep is not taken.
+/// The incomplete end of an interrupted append is ignored. An append reads only the beginning and the end of the file,
+/// so damage between them is reported by the next load.
 ///
-/// # Where the work happens
+/// A file that is not a session, or contains a session with another id, is reported as [`StorageError::Corrupt`]. A
+/// file of a newer version is reported as [`StorageError::UnsupportedVersion`]. Neither file is overwritten, because
+/// every write first reads the file that it replaces. [`delete`](SessionStorage::delete) deletes a damaged session, but
+/// does not delete a session of a newer version.
 ///
-/// On tokio's threads for blocking work, if there is a tokio runtime; else on the thread that polls. Only
-/// the JSON of a whole session is made where the future is polled: the session is borrowed.
+/// [`list`](SessionStorage::list) reads only the beginning and the end of each file. An unreadable session is listed
+/// with its [damage](SessionSummary::damage). Files whose names are not those of sessions are ignored. A session whose
+/// JSON is nested more than 256 levels deep cannot be stored.
 ///
-/// Nobody waits there for the lock of another process: a process that stands still while it writes keeps
-/// others from writing that session and the few that share its lock, but not from reading, and a write
-/// that waits for it can be dropped, and its runtime shut down.
+/// # Blocking work
+///
+/// File operations run on tokio's blocking threads if there is a tokio runtime, and otherwise on the thread that polls
+/// the future. Only the JSON of a whole session is serialised on the polling thread, because the session is borrowed.
+///
+/// A blocking thread never waits for the lock of another process. A process that is stopped during a write prevents
+/// other writes to its session, and to the few sessions that share the lock. It does not prevent reads. A write that
+/// waits for the lock can be dropped, and its runtime can be shut down.
 ///
 /// # Cancel safety
 ///
-/// A write whose future is dropped happens whole or not at all, and never after a write that the same
-/// caller began later.
+/// A write whose future is dropped happens completely or not at all. It never happens after a write that the same
+/// caller started later.
 ///
 /// # Example
 ///
@@ -130,8 +137,8 @@ pub struct FileSessionStorage {
 }
 
 impl FileSessionStorage {
-    /// Names the directory of the sessions. Nothing is read or written yet: the directory is made with
-    /// the first session.
+    /// Creates a storage for the sessions in `directory`. The directory is not read yet. It is created with the first
+    /// session.
     #[must_use]
     pub fn new(directory: PathBuf) -> Self {
         Self { directory: Directory::new(directory) }
@@ -143,7 +150,7 @@ impl FileSessionStorage {
         self.directory.path()
     }
 
-    /// Reads, away from the executor.
+    /// Runs a read with [`blocking`].
     async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Directory) -> Result<T, StorageError> + Send + 'static,
@@ -152,7 +159,7 @@ impl FileSessionStorage {
         blocking(move |_| work(&directory)).await
     }
 
-    /// Writes, away from the executor, once nobody else writes the session. `open` opens its lock.
+    /// Runs a write with [`blocking`] while it holds the session's lock. `open` opens the lock.
     async fn write<T: Send + 'static>(
         &self,
         id: &str,
@@ -165,6 +172,7 @@ impl FileSessionStorage {
             let opening = blocking(move |_| Ok((open(&directory, &id)?, directory, id, turn)));
             let (lock, directory, id, taken) = opening.await?;
             let (lock, taken) = lock.wait(taken).await?;
+            // A lock whose file was deleted during the wait is not held. The next attempt opens the new file.
             if lock.is_held() {
                 break LockedFile::new(id, directory, lock, taken);
             }
@@ -178,7 +186,7 @@ impl FileSessionStorage {
     }
 }
 
-/// A revision that no other write has, whoever makes it.
+/// Returns a new random revision, which is unique across processes.
 fn new_revision() -> SessionRevision {
     SessionRevision::new(Uuid::new_v4().simple().to_string())
 }
@@ -188,7 +196,7 @@ impl SessionStorage for FileSessionStorage {
         check_session_id(&session.id)?;
         let json = document::write(session, &new_revision())?;
         self.write(&session.id, Directory::lock_or_make, move |file, caller| {
-            // Nobody's work is overwritten that could not be read.
+            // A session that cannot be read is not overwritten, because `load` returns its error.
             file.load()?;
             file.replace(&json, caller)
         })

@@ -1,4 +1,4 @@
-//! Guardrails, which check the input and the output of a model.
+//! Traits and functions for guardrails, which check the input and the output of a model.
 
 use std::any::type_name;
 use std::fmt;
@@ -16,12 +16,12 @@ pub enum GuardrailResult {
     Pass,
     /// The text must not be passed on.
     Tripwire(
-        /// The reason. It may reach the user, so it should not quote the text.
+        /// The reason of the rejection. It may be shown to the user, so it should not quote the text.
         String,
     ),
     /// The text is passed on, and a warning is logged.
     Warn(
-        /// The reason.
+        /// The reason of the warning.
         String,
     ),
 }
@@ -45,7 +45,7 @@ impl GuardrailResult {
         matches!(self, Self::Warn(_))
     }
 
-    /// Returns why the text is not simply acceptable.
+    /// Returns the reason of a tripwire or a warning. Returns `None` if the text is acceptable.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
@@ -55,14 +55,14 @@ impl GuardrailResult {
     }
 }
 
-/// Checks what goes into a model. Put it into a [`GuardrailHook`](crate::GuardrailHook), or run
-/// several with [`run_input_guardrails`].
+/// Checks the input of a model. Add the guardrail to a [`GuardrailHook`](crate::GuardrailHook), or run several
+/// guardrails with [`run_input_guardrails`].
 ///
 /// # Contract
 ///
-/// - A guardrail accepts, rejects or warns; it changes nothing.
-/// - It may take its time (it may ask a model): the call of the model waits.
-/// - A panic counts as a tripwire.
+/// - A guardrail accepts, rejects or warns. It cannot change the text.
+/// - A check may take long, for example because it asks a model. The agent's model call waits for the check.
+/// - A panic of a check counts as a tripwire.
 ///
 /// # Example
 ///
@@ -94,16 +94,16 @@ impl GuardrailResult {
     note = "implement `InputGuardrail`; a `dyn` guardrail is `Arc<dyn ErasedInputGuardrail>`"
 )]
 pub trait InputGuardrail: WasmCompatSend + WasmCompatSync {
-    /// Checks a text.
+    /// Checks the new input of a model before the model receives it.
     fn check(&self, input: &str) -> impl Future<Output = GuardrailResult> + WasmCompatSend;
 
-    /// Names the guardrail in errors and logs. Provided: the type's name.
+    /// Returns the name of the guardrail for errors and logs. Default: the name of the type.
     fn name(&self) -> &str {
         short_name(type_name::<Self>())
     }
 }
 
-/// Checks what comes out of a model. The contract is that of [`InputGuardrail`].
+/// Checks the output of a model. The contract is the same as for [`InputGuardrail`].
 ///
 /// # Example
 ///
@@ -137,22 +137,22 @@ pub trait InputGuardrail: WasmCompatSend + WasmCompatSync {
     note = "implement `OutputGuardrail`; a `dyn` guardrail is `Arc<dyn ErasedOutputGuardrail>`"
 )]
 pub trait OutputGuardrail: WasmCompatSend + WasmCompatSync {
-    /// Checks a text.
+    /// Checks the text of a response before the agent uses the response.
     fn check(&self, output: &str) -> impl Future<Output = GuardrailResult> + WasmCompatSend;
 
-    /// Names the guardrail in errors and logs. Provided: the type's name.
+    /// Returns the name of the guardrail for errors and logs. Default: the name of the type.
     fn name(&self) -> &str {
         short_name(type_name::<Self>())
     }
 }
 
-/// Any [`InputGuardrail`], behind a pointer. Implemented for all of them; its methods have names of
-/// their own, so that `check` stays unambiguous.
+/// Object-safe form of [`InputGuardrail`], implemented for every input guardrail. Its methods have other names than
+/// those of [`InputGuardrail`], so a call of `check` is never ambiguous.
 pub trait ErasedInputGuardrail: WasmCompatSend + WasmCompatSync {
-    /// [`InputGuardrail::check`].
+    /// Calls [`InputGuardrail::check`] and boxes its future.
     fn check_input_dyn<'a>(&'a self, input: &'a str) -> WasmBoxedFuture<'a, GuardrailResult>;
 
-    /// [`InputGuardrail::name`].
+    /// Calls [`InputGuardrail::name`].
     fn input_name_dyn(&self) -> &str;
 }
 
@@ -182,12 +182,13 @@ impl fmt::Debug for dyn ErasedInputGuardrail {
     }
 }
 
-/// Any [`OutputGuardrail`], behind a pointer, as [`ErasedInputGuardrail`] is any input guardrail.
+/// Object-safe form of [`OutputGuardrail`], implemented for every output guardrail. Its methods have other names than
+/// those of [`OutputGuardrail`], so a call of `check` is never ambiguous.
 pub trait ErasedOutputGuardrail: WasmCompatSend + WasmCompatSync {
-    /// [`OutputGuardrail::check`].
+    /// Calls [`OutputGuardrail::check`] and boxes its future.
     fn check_output_dyn<'a>(&'a self, output: &'a str) -> WasmBoxedFuture<'a, GuardrailResult>;
 
-    /// [`OutputGuardrail::name`].
+    /// Calls [`OutputGuardrail::name`].
     fn output_name_dyn(&self) -> &str;
 }
 
@@ -217,12 +218,12 @@ impl fmt::Debug for dyn ErasedOutputGuardrail {
     }
 }
 
-/// Runs guardrails on an input, one after another in their order, all of them whatever the others say.
-/// The first tripwire is the result; without one the first warning; else it passes.
+/// Runs all guardrails on an input, one after another, even after a tripwire. Returns the first tripwire. Without a
+/// tripwire it returns the first warning, and otherwise [`GuardrailResult::Pass`].
 ///
 /// # Cancel safety
 ///
-/// Dropping the future stops the guardrail that runs; those after it do not begin.
+/// Dropping the future drops the running check. The later guardrails do not run.
 ///
 /// # Example
 ///
@@ -269,11 +270,12 @@ pub fn run_input_guardrails(
     }
 }
 
-/// Runs guardrails on an output, as [`run_input_guardrails`] does on an input.
+/// Runs all guardrails on an output, one after another, even after a tripwire. Returns the first tripwire. Without a
+/// tripwire it returns the first warning, and otherwise [`GuardrailResult::Pass`].
 ///
 /// # Cancel safety
 ///
-/// As [`run_input_guardrails`].
+/// Dropping the future drops the running check. The later guardrails do not run.
 pub fn run_output_guardrails(
     guardrails: &[&dyn ErasedOutputGuardrail],
     output: &str,
@@ -287,7 +289,7 @@ pub fn run_output_guardrails(
     }
 }
 
-/// The results of several guardrails for a text, in their order and with their names.
+/// The results of several guardrails for one text, with the names of the guardrails, in the order of the checks.
 #[derive(Debug, Default)]
 pub(crate) struct Findings(Vec<(String, GuardrailResult)>);
 
@@ -304,7 +306,7 @@ impl Findings {
         self.0.push((name.to_owned(), result));
     }
 
-    /// The first tripwire, and the name of the guardrail.
+    /// Returns the name and the reason of the first guardrail that tripped. Returns `None` if there is no tripwire.
     pub(crate) fn tripwire(&self) -> Option<(&str, &str)> {
         self.0.iter().find_map(|(name, result)| match result {
             GuardrailResult::Tripwire(reason) => Some((&**name, &**reason)),
@@ -312,7 +314,7 @@ impl Findings {
         })
     }
 
-    /// All warnings, and the names of the guardrails.
+    /// Returns the names and the reasons of all guardrails that warned.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().filter_map(|(name, result)| match result {
             GuardrailResult::Warn(reason) => Some((&**name, &**reason)),
@@ -320,6 +322,7 @@ impl Findings {
         })
     }
 
+    /// Returns the first tripwire, else the first warning, else a pass.
     fn strongest(&self) -> GuardrailResult {
         if let Some((_, reason)) = self.tripwire() {
             return GuardrailResult::Tripwire(reason.to_owned());
@@ -331,16 +334,16 @@ impl Findings {
     }
 }
 
-/// Runs a check. A panic is a tripwire, because an unchecked text must not pass.
+/// Runs a check of the guardrail `name`. A panic is converted to a tripwire, because an unchecked text must not pass.
 async fn caught(name: &str, check: impl Future<Output = GuardrailResult>) -> GuardrailResult {
-    // What is inside is dropped after a panic and never used again.
+    // Unwind safe, because the future is dropped after a panic and never polled again.
     AssertUnwindSafe(check).catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!(guardrail = name, "a guardrail panicked");
         GuardrailResult::Tripwire("the guardrail panicked".into())
     })
 }
 
-/// A type's name without the path to it.
+/// Returns a type's name without its module path and its type parameters.
 fn short_name(name: &str) -> &str {
     let path = name.split('<').next().unwrap_or(name);
     let start = path.rfind("::").map_or(0, |index| index + 2);

@@ -1,4 +1,4 @@
-//! The hook that puts guardrails around the calls of an agent's model.
+//! A hook that runs guardrails before and after each model call of an agent ([`GuardrailHook`]).
 
 use std::sync::Arc;
 
@@ -11,43 +11,41 @@ use crate::guardrail::Findings;
 use crate::guardrail_text::{input_text, output_text};
 use crate::{ErasedInputGuardrail, ErasedOutputGuardrail, InputGuardrail, OutputGuardrail};
 
-/// Puts guardrails around the calls of an agent's model. Add it to the agent as a hook.
+/// Runs guardrails before and after each model call of an agent. Add it to the agent as a hook.
 ///
-/// # What is checked
+/// # Checked texts
 ///
-/// - Before a call of the model, the input: what the user said since the model's last answer, in one
-///   text, with all texts of a `ContentBlock::Raw` that has no portable form. What passed is not checked
-///   again for a later call. [Results of tools](Self::check_tool_results) only if that is asked for.
-/// - After a call, the output: the text of the answer. The output of a typed run counts as text, as
-///   JSON, also where the model gives it by a tool; arguments of other tools do not, nor does the
-///   model's reasoning. JSON in which characters are escaped (`\u0040`, `\n`) is followed by the same
-///   with the characters themselves. An answer that the provider paused and continued is checked as one.
+/// - Before a model call, the input guardrails check the user's text since the last response, as one text. It includes
+///   all strings of a `ContentBlock::Raw` that has no portable form. Text that has passed is not checked again.
+///   [Results of tools](Self::check_tool_results) are checked only if this is enabled.
+/// - After a model call, the output guardrails check the text of the response. The output of a typed run is checked as
+///   JSON, even if the model returns it as a tool call. Arguments of other tools and the model's reasoning are not
+///   checked. If JSON contains escaped characters (`\u0040`, `\n`), an unescaped copy is appended to the text. A
+///   response that the provider paused and continued is checked as one text.
 ///
-/// Without a text there is nothing to check. All guardrails run, one after another.
+/// An empty text is not checked. All guardrails run, one after another.
 ///
-/// # What follows
+/// # Results
 ///
-/// - A tripwire ends the run with `LoopError::HookTerminated`, which names the guardrail. The rejected
-///   text does not stay: rejected input leaves the conversation with the reminders behind it, a
-///   rejected answer does not come into it, and no tool of that answer runs, but those that were
-///   started early. What completed in earlier turns stays, and the error says so. The agent can go on
-///   with another message.
-/// - A warning is logged (`tracing::warn!`), and the run goes on.
-/// - A guardrail that panics trips.
+/// - A tripwire ends the run with `LoopError::HookTerminated`, which names the guardrail. Rejected input is removed
+///   from the conversation, with the reminders after it. A rejected response is not added to the conversation, and its
+///   tool calls do not run, except those that were started early. Messages of earlier turns remain, and the error says
+///   so. The agent can continue with another message.
+/// - A warning is logged with `tracing::warn!`, and the run continues.
+/// - A panic of a guardrail is a tripwire.
 ///
 /// # Streams
 ///
-/// What a stream shows of an answer before its end has not been checked.
-/// [`hold_back_text`](Self::hold_back_text) lets it wait for the check.
+/// A stream shows the deltas of a response before the response is checked. [`hold_back_text`](Self::hold_back_text)
+/// delays them until the check has passed.
 ///
 /// # Limits
 ///
-/// - Other hooks see what is rejected, and so does the journal of a durable engine. At a replay
-///   guardrails are asked again and must say the same.
-/// - A context strategy works before the check: one that asks a model may send it what is not checked
-///   yet.
-/// - Results of tools have been shown to a stream's reader when they are checked: the check keeps them
-///   from the model.
+/// - Rejected text is visible to other hooks and to the journal of a durable engine. A replay runs the guardrails
+///   again, and they must return the same results.
+/// - A context strategy runs before the check. A strategy that calls a model may send unchecked text to this model.
+/// - Results of tools are shown to a stream's reader before they are checked. The check only prevents their use by the
+///   model.
 ///
 /// # Example
 ///
@@ -87,7 +85,9 @@ use crate::{ErasedInputGuardrail, ErasedOutputGuardrail, InputGuardrail, OutputG
 pub struct GuardrailHook {
     input: Vec<Arc<dyn ErasedInputGuardrail>>,
     output: Vec<Arc<dyn ErasedOutputGuardrail>>,
+    /// Set by [`check_tool_results`](Self::check_tool_results).
     checks_tool_results: bool,
+    /// Set by [`hold_back_text`](Self::hold_back_text).
     holds_back_text: bool,
 }
 
@@ -98,36 +98,37 @@ impl GuardrailHook {
         Self::default()
     }
 
-    /// Starts building a hook. The same as [`new`](Self::new) with a `build` at the end.
+    /// Creates a builder for a hook without guardrails. Its `build` method returns the hook.
     pub fn builder() -> GuardrailHookBuilder {
         GuardrailHookBuilder::default()
     }
 
-    /// Adds a guardrail for the input, after those added before.
+    /// Adds a guardrail for the input. Guardrails run in the order in which they were added.
     #[must_use]
     pub fn input_guardrail(mut self, guardrail: impl InputGuardrail + 'static) -> Self {
         self.input.push(Arc::new(guardrail));
         self
     }
 
-    /// Adds a guardrail for the output, after those added before.
+    /// Adds a guardrail for the output. Guardrails run in the order in which they were added.
     #[must_use]
     pub fn output_guardrail(mut self, guardrail: impl OutputGuardrail + 'static) -> Self {
         self.output.push(Arc::new(guardrail));
         self
     }
 
-    /// Makes the input guardrails also check the text of tool results, including resources and links to them,
-    /// before the model sees them. The results and the input of the user are one text. After a tripwire a
-    /// notice replaces each of the latest results. By default results are not checked.
+    /// Makes the input guardrails also check tool results before the model receives them, including resources and
+    /// links. The results and the user's input are checked as one text. After a tripwire a notice replaces each of the
+    /// latest results. By default results are not checked.
     #[must_use]
     pub fn check_tool_results(mut self) -> Self {
         self.checks_tool_results = true;
         self
     }
 
-    /// Delays a stream until the whole response has passed the output guardrails. After a tripwire nothing of
-    /// it is shown. It takes memory for one response. By default a stream shows everything at once.
+    /// Delays the deltas of a response until the whole response has passed the output guardrails. After a tripwire no
+    /// delta of the response is shown. The hook buffers one response in memory. By default deltas are shown
+    /// immediately.
     #[must_use]
     pub fn hold_back_text(mut self) -> Self {
         self.holds_back_text = true;
@@ -135,7 +136,7 @@ impl GuardrailHook {
     }
 }
 
-/// Judges as a [layer](ModelLayer) around the calls of an agent's model. As a hook it only brings that layer.
+/// Adds the guardrails as a [layer](ModelLayer) around the agent's model calls. Events of the run are ignored.
 impl ObservabilityHook for GuardrailHook {
     async fn on_event(&self, _event: HookEvent<'_>) -> Result<HookAction, HookError> {
         Ok(HookAction::Continue)
@@ -176,6 +177,7 @@ impl ModelLayer for GuardrailHook {
 }
 
 impl GuardrailHook {
+    /// Runs the input guardrails on a text. Returns the reason if the text is rejected.
     async fn judge_input(&self, text: &str) -> Option<String> {
         let mut findings = Findings::default();
         if !text.is_empty() {
@@ -186,6 +188,7 @@ impl GuardrailHook {
         rejection("input", &findings)
     }
 
+    /// Runs the output guardrails on a text. Returns the reason if the text is rejected.
     async fn judge_output(&self, text: &str) -> Option<String> {
         let mut findings = Findings::default();
         if !text.is_empty() {
@@ -197,10 +200,11 @@ impl GuardrailHook {
     }
 }
 
-/// Logs the warnings, and returns the reason for a rejection.
+/// Logs all warnings. Returns the reason of the rejection, or `None` if there is no tripwire.
 fn rejection(side: &str, findings: &Findings) -> Option<String> {
     for (guardrail, reason) in findings.warnings() {
-        // Outside of any span: exporters of spans export what is logged within them.
+        // The event has no parent span, because span exporters export all events within a span, and the reason may
+        // quote a conversation.
         tracing::warn!(parent: None, guardrail, reason, "a guardrail warns of the {side}");
     }
     let (name, reason) = findings.tripwire()?;
@@ -215,22 +219,22 @@ pub struct GuardrailHookBuilder {
 }
 
 impl GuardrailHookBuilder {
-    /// [`GuardrailHook::input_guardrail`].
+    /// Adds a guardrail for the input, see [`GuardrailHook::input_guardrail`].
     pub fn input_guardrail(self, guardrail: impl InputGuardrail + 'static) -> Self {
         Self { hook: self.hook.input_guardrail(guardrail) }
     }
 
-    /// [`GuardrailHook::output_guardrail`].
+    /// Adds a guardrail for the output, see [`GuardrailHook::output_guardrail`].
     pub fn output_guardrail(self, guardrail: impl OutputGuardrail + 'static) -> Self {
         Self { hook: self.hook.output_guardrail(guardrail) }
     }
 
-    /// [`GuardrailHook::check_tool_results`].
+    /// Makes the input guardrails check tool results, see [`GuardrailHook::check_tool_results`].
     pub fn check_tool_results(self) -> Self {
         Self { hook: self.hook.check_tool_results() }
     }
 
-    /// [`GuardrailHook::hold_back_text`].
+    /// Delays deltas until the response is checked, see [`GuardrailHook::hold_back_text`].
     pub fn hold_back_text(self) -> Self {
         Self { hook: self.hook.hold_back_text() }
     }

@@ -1,4 +1,4 @@
-//! The texts that guardrails check, which are the new messages of a conversation and a response.
+//! Extracts the texts that guardrails check from new messages and from a response.
 
 use neuron_types::{
     CompletionResponse, ContentBlock, ContentItem, DocumentSource, Message, ModelCall, Role,
@@ -7,9 +7,9 @@ use neuron_types::{
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-/// Returns the text of the user in messages, including plain-text documents. Each message, document and result
-/// starts a line. All texts of a block that only its vendor understands are included, because the vendor's model
-/// sees them.
+/// Returns the user's text in new messages, including plain-text documents, and the tool results if `with_tool_results`
+/// is set. Each message, document and result starts a new line. A vendor-specific block without a portable form
+/// contributes all of its strings, because the vendor's model reads them.
 pub(crate) fn input_text(messages: &[Message], with_tool_results: bool) -> String {
     let mut lines: Vec<String> = Vec::new();
     for message in messages.iter().filter(|message| message.role == Role::User) {
@@ -35,16 +35,16 @@ pub(crate) fn input_text(messages: &[Message], with_tool_results: bool) -> Strin
     joined(lines)
 }
 
-/// Returns the text of a response with the earlier text of the same turn, and the output of a typed run as JSON.
-/// Empty if the response itself has no text.
+/// Returns the text of a response, after the text of earlier responses in the same turn. The output of a typed run is
+/// included as JSON. Returns an empty text if the response itself has no text.
 ///
-/// JSON may write a character otherwise (`\u0040`, `\n`), and whoever reads it gets the character: so
-/// JSON counts a second time, as it is read, if that is something else.
+/// JSON may escape characters (`\u0040`, `\n`), and a reader of the parsed JSON gets the characters themselves. If the
+/// text contains JSON with escapes, an unescaped copy is appended, so that guardrails also check the parsed form.
 pub(crate) fn output_text(response: &CompletionResponse, asked: &ModelCall<'_>) -> String {
     let mut lines = vec![response.message.text()];
     for call in response.message.tool_uses() {
         if asked.output_tool == Some(call.name) {
-            // Arguments that were cut off are shown as they came.
+            // Incomplete JSON of a cut-off response is used unchanged.
             let raw = ToolCall::invalid_json(call.input).map(str::to_owned);
             lines.push(raw.unwrap_or_else(|| call.input.to_string()));
         }
@@ -54,7 +54,7 @@ pub(crate) fn output_text(response: &CompletionResponse, asked: &ModelCall<'_>) 
     if text.is_empty() {
         return text;
     }
-    // A text may be split over the parts of an answer, so that neither part shows what it says.
+    // A provider may pause a response and continue it. A forbidden text may be split between the two parts.
     let text = format!("{}{text}", asked.said_before);
     let as_read = if has_output || has_json(&text) { unescaped(&text) } else { text.clone() };
     if as_read == text { text } else { format!("{text}\n{as_read}") }
@@ -79,7 +79,7 @@ fn unescaped(text: &str) -> String {
             plain.push(character);
             rest = after;
         } else {
-            // What it escapes is no escape itself.
+            // The character after the backslash is copied too, because it does not start another escape.
             let mut characters = behind.chars();
             plain.push('\\');
             plain.extend(characters.next());
@@ -89,7 +89,8 @@ fn unescaped(text: &str) -> String {
     plain + rest
 }
 
-/// The character that stands behind a backslash, and what follows it.
+/// Returns the character of the escape after a backslash, and the text after the escape. Returns `None` for an escaped
+/// quote or backslash, and for an invalid escape.
 fn escaped_character(text: &str) -> Option<(char, &str)> {
     let mut characters = text.chars();
     let plain = match characters.next()? {
@@ -105,7 +106,8 @@ fn escaped_character(text: &str) -> Option<(char, &str)> {
     Some((plain, characters.as_str()))
 }
 
-/// The character of one or two escapes in UTF-16, without the first `\u`.
+/// Returns the character of a `\u` escape or of a surrogate pair, and the text after it. `text` starts after the first
+/// `\u`. Returns `None` for an invalid escape.
 fn escaped_unicode(text: &str) -> Option<(char, &str)> {
     let unit = |text: &str| -> Option<u16> {
         let digits =
@@ -121,7 +123,7 @@ fn escaped_unicode(text: &str) -> Option<(char, &str)> {
     Some((character, second.get(4..)?))
 }
 
-/// Adds every string of a value, not the names of its fields.
+/// Adds all strings in a JSON value to `lines`, without the names of fields.
 fn add_texts(json: &Value, lines: &mut Vec<String>) {
     match json {
         Value::String(text) => lines.push(text.clone()),
@@ -131,8 +133,8 @@ fn add_texts(json: &Value, lines: &mut Vec<String>) {
     }
 }
 
-/// Returns the text that the model reads of an item of a result, or the words that describe the item to the model.
-/// A resource is included with its URI, even if its bytes are sent.
+/// Returns the text of an item of a tool result as the model reads it. Returns `None` for an image. Other media are
+/// described in a few words, and a resource is included with its URI.
 fn text_of_item(item: &ContentItem) -> Option<String> {
     match item {
         ContentItem::Image { .. } => None,
@@ -140,6 +142,7 @@ fn text_of_item(item: &ContentItem) -> Option<String> {
     }
 }
 
+/// Joins the lines that are not empty.
 fn joined(mut lines: Vec<String>) -> String {
     lines.retain(|line| !line.is_empty());
     lines.join("\n")
@@ -152,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_results_all_counts_that_the_model_reads() {
+    fn text_of_tool_results_includes_all_that_the_model_reads() {
         let content = vec![
             ContentItem::Text("a".into()),
             ContentItem::Image { source: ImageSource::Url { url: "https://b".into() } },

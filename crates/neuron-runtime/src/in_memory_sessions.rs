@@ -1,4 +1,4 @@
-//! Sessions in memory.
+//! Stores sessions in memory ([`InMemorySessionStorage`]).
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -8,9 +8,10 @@ use neuron_types::{
     VersionedSessionStorage, check_session_id,
 };
 
-/// Stores sessions in memory, for tests and for processes without a persistent state.
+/// Stores sessions in memory, for tests and for processes that need no persistence. The sessions are lost when the
+/// process ends.
 ///
-/// A clone shares the sessions.
+/// A clone shares the sessions of the original.
 ///
 /// # Example
 ///
@@ -34,13 +35,13 @@ pub struct InMemorySessionStorage {
 #[derive(Debug, Default)]
 struct Sessions {
     by_id: HashMap<String, Stored>,
-    /// Number of writes so far, which is the revision of the last write.
+    /// Number of writes so far. It is also the revision of the session that was written last.
     writes: u64,
 }
 
 #[derive(Debug)]
 struct Stored {
-    /// Shared, so that nobody waits while somebody copies a long session.
+    /// The session, in an `Arc` so that a long session is copied without holding the lock.
     session: Arc<Session>,
     revision: u64,
 }
@@ -52,7 +53,7 @@ impl InMemorySessionStorage {
         Self::default()
     }
 
-    /// No panic can leave a session half changed, so a poisoned lock is as good as any.
+    /// Locks the sessions for reading. Poisoning is ignored, because a panic cannot leave a session half changed.
     fn read(&self) -> RwLockReadGuard<'_, Sessions> {
         self.sessions.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -68,7 +69,7 @@ impl Sessions {
         self.by_id.get(id).ok_or_else(|| StorageError::NotFound(id.to_owned()))
     }
 
-    /// Puts a session in place of whatever is there.
+    /// Inserts a session, or replaces the session with its id. Returns the new revision.
     fn put(&mut self, session: Arc<Session>) -> SessionRevision {
         self.writes += 1;
         let stored = Stored { session, revision: self.writes };
@@ -77,7 +78,8 @@ impl Sessions {
         revision
     }
 
-    /// Returns a session to change, which thereby gets another revision.
+    /// Returns a session for a change, and gives it a new revision. Returns an error if the session does not exist or
+    /// does not have the expected revision.
     fn change(
         &mut self,
         id: &str,
@@ -172,7 +174,7 @@ impl VersionedSessionStorage for InMemorySessionStorage {
     ) -> Result<SessionRevision, StorageError> {
         let mut sessions = self.write();
         let stored = sessions.change(id, expected)?;
-        // Copies the session only while somebody reads it.
+        // Copies the session only if a reader still holds it.
         let session = Arc::make_mut(&mut stored.session);
         session.messages.extend_from_slice(messages);
         if let Some(state) = state {

@@ -1,4 +1,4 @@
-//! Work that runs only while this process holds its run ([`while_held`]).
+//! Runs work only while this process holds the lease of its run ([`while_held`]).
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -7,25 +7,26 @@ use std::time::{Duration, Instant, SystemTime};
 
 use neuron_types::{DurableError, WasmCompatSend, clock};
 
-/// Polls `work` only while this process holds its run. For durable contexts whose runs another process takes over
-/// after a lease.
+/// Polls `work` only while this process holds the lease of its run. Use it in durable contexts of engines where another
+/// process takes over a run after its lease expired.
 ///
-/// `prove` proves to the engine that the run is still held, and renews the lease. It is called before the first poll of
-/// `work`, then at every third of the lease, and before the first poll after a pause of more than half of the lease. So
-/// a process that was stopped or hung, or whose machine slept, begins nothing once it goes on, if another one holds the
-/// run by then.
+/// `prove` asks the engine to confirm that the run is still held, and to renew the lease. It is called before the first
+/// poll of `work`, and then after each third of the lease. It is also called before the first poll after a pause of
+/// more than half of the lease. Such a pause happens if the process was stopped or the machine slept. If another
+/// process took over the run meanwhile, `work` is not polled again.
 ///
-/// `prove` must not wait for `work`, which is not polled meanwhile.
+/// `prove` must not wait for `work`, because `work` is not polled while `prove` runs.
 ///
-/// Outside of a tokio runtime there is no clock: the lease is renewed when `work` is polled.
+/// Outside of a tokio runtime there is no timer. The lease is then renewed only when `work` is polled.
 ///
 /// # Errors
 ///
-/// The error of `prove`, and [`DurableError::Other`] if it takes longer than the lease. `work` is dropped then.
+/// Returns the error of `prove`, or [`DurableError::Other`] if `prove` takes longer than the lease. `work` is dropped
+/// in both cases.
 ///
 /// # Cancel safety
 ///
-/// That of `work`.
+/// As cancel safe as `work`.
 pub async fn while_held<T, F>(
     lease: Duration,
     prove: impl Fn() -> F + WasmCompatSend,
@@ -41,7 +42,7 @@ where
         let mut beat = pin!(clock::sleep(lease / 3));
         let (mut is_first, mut has_clock) = (true, true);
         let done = poll_fn(|cx| {
-            // However slow the proof was, it lets the work go on.
+            // The first poll follows the proof directly. Without this exception a slow proof would prevent every poll.
             if !std::mem::take(&mut is_first) && proven.age() > lease / 2 {
                 return Poll::Ready(None);
             }
@@ -62,10 +63,11 @@ where
     }
 }
 
-/// The shortest lease that can be proven.
+/// Minimum length of a lease. Shorter leases are raised to it.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Proves that the run is held. Returns the moment before the proof, from which the engine may count.
+/// Calls `prove` until it succeeds within one lease. Returns the time before that call, because the engine may start
+/// the lease then.
 async fn proven<F>(lease: Duration, prove: &impl Fn() -> F) -> Result<Moment, DurableError>
 where
     F: Future<Output = Result<(), DurableError>>,
@@ -78,25 +80,27 @@ where
             return Err(DurableError::Other(text.into()));
         };
         proof?;
-        // Otherwise the process was stopped meanwhile.
+        // An older proof means that the process was stopped during the proof, so the lease may have expired.
         if moment.age() < lease {
             return Ok(moment);
         }
     }
 }
 
-/// A moment by two clocks, for leases. One clock stands still while the machine sleeps, and the other may be set.
+/// A point in time on two clocks, for leases. The monotonic clock may stop while the machine sleeps, and the system
+/// clock may be changed.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment(Instant, SystemTime);
 
 impl Moment {
-    /// Returns the current moment.
+    /// Returns the current time of both clocks.
     #[must_use]
     pub fn now() -> Self {
         Self(Instant::now(), SystemTime::now())
     }
 
-    /// Returns the time since then, by the clock that says more. After a clock was set back it is [`Duration::MAX`].
+    /// Returns the time since this moment, by the clock that advanced more. Returns [`Duration::MAX`] if the system
+    /// clock was set back to before the moment.
     #[must_use]
     pub fn age(&self) -> Duration {
         self.0.elapsed().max(self.1.elapsed().unwrap_or(Duration::MAX))
@@ -116,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_takes_long_renews_the_lease() {
+    async fn long_work_renews_the_lease() {
         let proofs = AtomicUsize::new(0);
         let prove = || async {
             proofs.fetch_add(1, SeqCst);
@@ -127,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_begins_after_a_pause_in_which_the_run_was_lost() {
+    async fn work_is_not_polled_after_a_pause_that_lost_the_lease() {
         let (proofs, polls) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let prove = || async {
             match proofs.fetch_add(1, SeqCst) {
@@ -138,7 +142,7 @@ mod tests {
         let work = poll_fn(|cx| {
             polls.fetch_add(1, SeqCst);
             cx.waker().wake_by_ref();
-            // As long as a process that was stopped.
+            // Blocks as if the process had been stopped.
             std::thread::sleep(LEASE);
             Poll::<()>::Pending
         });
@@ -147,7 +151,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_begins_without_a_proof() {
+    async fn work_is_not_polled_without_a_proof() {
         let polls = AtomicUsize::new(0);
         let work = async { polls.fetch_add(1, SeqCst) };
         while_held(LEASE, || async { Err(lost()) }, work).await.unwrap_err();
@@ -155,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn slow_proof_lets_the_work_go_on() {
+    async fn work_continues_after_a_slow_proof() {
         let polls = AtomicUsize::new(0);
         let prove = || async {
             clock::sleep(LEASE * 2 / 3).await;
@@ -180,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn moment_of_a_clock_that_was_set_is_old() {
+    fn moment_is_old_after_a_clock_change() {
         let day = Duration::from_secs(24 * 3600);
         let slept = Moment(Instant::now(), SystemTime::now() - day);
         let set_back = Moment(Instant::now(), SystemTime::now() + day);

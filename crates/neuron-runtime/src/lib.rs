@@ -5,15 +5,15 @@
 //! | for | see |
 //! |---|---|
 //! | conversations that outlive the process | [`Session`], [`SessionStorage`], [`VersionedSessionStorage`] |
-//! | where they are kept: in memory, or in files | [`InMemorySessionStorage`], [`FileSessionStorage`] |
-//! | checks of what the model is told, and of what it says | [`InputGuardrail`], [`OutputGuardrail`], [`GuardrailHook`] |
-//! | a log and traces of what an agent does | [`TracingHook`] |
-//! | which tool calls may run | [`PermissionRules`], [`CombinedPolicy`] |
+//! | storages for sessions, in memory or in files | [`InMemorySessionStorage`], [`FileSessionStorage`] |
+//! | checks of a model's input and output | [`InputGuardrail`], [`OutputGuardrail`], [`GuardrailHook`] |
+//! | logs and traces of an agent's runs | [`TracingHook`] |
+//! | rules that allow or deny tool calls | [`PermissionRules`], [`CombinedPolicy`] |
 //! | signatures on calls that wait for an approval | `ApprovalKey` (feature `signed-approvals`) |
-//! | code for a durable engine, on one machine | [`LocalDurableContext`], [`LocalSignals`] |
+//! | a durable context for development on one machine, without an engine | [`LocalDurableContext`], [`LocalSignals`] |
 //! | listing, inspecting, cancelling and signalling the runs of a durable engine | [`DurableRuns`] |
 //! | adapters for durable engines | [`StepRecord`], [`RequestLog`], [`EffectKeys`], [`ToolRequest`], [`llm_digest`], [`tool_digest`], [`execute_as_batch`], `while_held` |
-//! | tools that run programs, and where they run | [`Sandbox`], [`CommandTool`], [`NoOpSandbox`], `ProcessSandbox` (feature `process-sandbox`) |
+//! | tools that run programs, and sandboxes for these programs | [`Sandbox`], [`CommandTool`], [`NoOpSandbox`], `ProcessSandbox` (feature `process-sandbox`) |
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

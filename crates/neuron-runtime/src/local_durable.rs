@@ -1,4 +1,4 @@
-//! A durable context without a journal, [`LocalDurableContext`].
+//! A durable context without an engine and a journal ([`LocalDurableContext`]).
 
 mod attempts;
 mod signals;
@@ -24,29 +24,27 @@ pub use signals::LocalSignals;
 /// A [`DurableContext`] for development and tests. It calls the provider and the tools directly and keeps no
 /// journal, so a run does not survive its process.
 ///
-/// An agent with it behaves as one without, so that code for a durable engine can be written and
-/// tried on one machine: deltas stream through, the calls of a parallel batch run at the same time,
-/// and cancelling the run drops what it does. As with every durable context, hooks hear of the results of
-/// a parallel batch once all are there.
+/// An agent with this context behaves like an agent without a durable context, so code for a durable engine can be
+/// written and tested on one machine. Deltas are streamed, the calls of a parallel batch run concurrently, and
+/// cancelling the run drops its pending work. As with every durable context, hooks receive the results of a parallel
+/// batch only after all of its calls have ended.
 ///
-/// # What of the options holds
+/// # Supported options
 ///
-/// - [`start_to_close_timeout`](ActivityOptions::start_to_close_timeout) holds for each attempt. A
-///   call of the model fails with [`ProviderError::Timeout`]; while the reader of a stream is waited
-///   for, its time stands still. A tool fails with [`ToolError::ExecutionFailed`], and its
-///   [`cancellation_token`](ToolContext::cancellation_token) is cancelled.
-/// - [`retry_policy`](ActivityOptions::retry_policy) holds as far as a repetition makes sense. A call
-///   of the model is made again after an error that [may pass](ProviderError::is_retryable) or a
-///   broken stream; the reader gets [`StreamEvent::Reset`]. A wait that the provider asks for is kept,
-///   unless it is longer than `maximum_interval`: then the error stands. A tool is run again after
-///   [`ToolError::ExecutionFailed`] if it declares [`ToolEffect::Pure`] or
-///   [`ToolEffect::Idempotent`]. Without a policy nothing is tried again.
-/// - [`heartbeat_timeout`](ActivityOptions::heartbeat_timeout) does not hold: nothing here beats.
+/// - [`start_to_close_timeout`](ActivityOptions::start_to_close_timeout) limits each attempt. A model call fails with
+///   [`ProviderError::Timeout`]. The time in which a stream waits for its reader does not count. A tool fails with
+///   [`ToolError::ExecutionFailed`], and its [`cancellation_token`](ToolContext::cancellation_token) is cancelled.
+/// - [`retry_policy`](ActivityOptions::retry_policy) sets the retries. Without a policy there are none. A model call is
+///   retried after a [retryable](ProviderError::is_retryable) error or a broken stream, and the reader of the stream
+///   receives [`StreamEvent::Reset`]. The delay that a provider asks for is respected. If it exceeds
+///   `maximum_interval`, the call is not retried. A tool is retried after [`ToolError::ExecutionFailed`] if it declares
+///   [`ToolEffect::Pure`] or [`ToolEffect::Idempotent`].
+/// - [`heartbeat_timeout`](ActivityOptions::heartbeat_timeout) is ignored, because there are no heartbeats.
 ///
-/// What a failed attempt at a call of the model took does not count in the run's usage: a durable context
-/// gives back an answer or an error, and no tokens beside it.
+/// Tokens of a failed attempt of a model call are not counted in the run's usage. A durable context returns a response
+/// or an error, and an error has no token counts.
 ///
-/// Time is tokio's. Outside of a tokio runtime no limit holds, and retries come without a wait.
+/// All timers are tokio's. Outside of a tokio runtime there are no timeouts, and retries follow without a delay.
 ///
 /// # Example
 ///
@@ -80,7 +78,7 @@ pub struct LocalDurableContext<P> {
 }
 
 impl<P: Provider> LocalDurableContext<P> {
-    /// Calls this provider and these tools.
+    /// Creates a context that calls this provider and these tools directly.
     #[must_use]
     pub fn new(provider: Arc<P>, tools: Arc<dyn ToolSet>) -> Self {
         Self { provider, tools, signals: LocalSignals::default() }
@@ -92,7 +90,7 @@ impl<P: Provider> LocalDurableContext<P> {
         self.signals.clone()
     }
 
-    /// Makes one attempt to stream a response.
+    /// Makes one attempt to stream a response, with a timeout of `limit`. Deltas are sent to `sink`.
     async fn stream_once(
         &self,
         request: RequestRef<'_>,
@@ -154,8 +152,8 @@ impl<P: Provider> LocalDurableContext<P> {
         options: &ActivityOptions,
     ) -> Result<ToolOutput, ToolError> {
         let token = ctx.cancellation_token.child_token();
-        // Cancelled at the limit, and when the call is dropped halfway: that reaches what the tool
-        // started elsewhere.
+        // The guard cancels the token after a timeout, and if the call is dropped. This also stops work that the tool
+        // started on other tasks.
         let guard = token.clone().drop_guard();
         let ctx = ToolContext { cancellation_token: token, ..ctx.clone() };
         let mut limit = TimeLimit::new(options.start_to_close_timeout);
@@ -190,10 +188,11 @@ impl<P: Provider> DurableContext for LocalDurableContext<P> {
         self.run_tool(&call, ctx, &options).await
     }
 
-    /// Waits for a signal of [`LocalSignals`]. One that came before counts. Each goes to one waiter,
-    /// the oldest first; one that is not a `T` is used up.
+    /// Waits for a signal that was sent with [`LocalSignals`], before or after this call. Returns `None` at the
+    /// timeout. Each signal is received once, in the order of sending. A signal that cannot be parsed as `T` is lost,
+    /// and its error is returned.
     ///
-    /// Cancel safe: a signal is not lost when the future is dropped.
+    /// Cancel safe, because no signal is lost if the future is dropped.
     async fn wait_for_signal<T: DeserializeOwned + WasmCompatSend>(
         &self,
         signal_name: &str,
@@ -202,12 +201,12 @@ impl<P: Provider> DurableContext for LocalDurableContext<P> {
         parse_signal(self.signals.receive(signal_name, timeout).await?)
     }
 
-    /// Returns `false`, because there is no journal that could grow.
+    /// Returns `false`, because there is no journal that could grow too long.
     fn should_continue_as_new(&self) -> bool {
         false
     }
 
-    /// Returns an error, because there is no engine that could start a new execution.
+    /// Returns an error, because there is no engine that could start a new execution of the run.
     async fn continue_as_new(&self, _state: Value) -> Result<(), DurableError> {
         let text = "a LocalDurableContext cannot continue as new: no engine would start the new \
                     execution; use a durable engine's context";
@@ -267,7 +266,7 @@ impl<P: Provider> DurableContext for LocalDurableContext<P> {
         }
     }
 
-    /// Runs all calls at the same time. One that fails does not stop the others.
+    /// Runs all calls of the batch concurrently. A failed call does not stop the other calls.
     async fn execute_tools(
         &self,
         batch: Vec<ToolInvocation>,
@@ -284,7 +283,7 @@ impl<P: Provider> DurableContext for LocalDurableContext<P> {
     }
 }
 
-/// Clones share provider, tools and signals.
+/// A clone shares the provider, the tools and the signals of the original.
 impl<P> Clone for LocalDurableContext<P> {
     fn clone(&self) -> Self {
         Self {
@@ -301,10 +300,10 @@ impl<P> fmt::Debug for LocalDurableContext<P> {
     }
 }
 
-/// A call of the model that failed.
+/// A failed attempt of a model call.
 struct Broken {
     error: ProviderError,
-    /// True if the same call may succeed later.
+    /// Set if a retry may succeed.
     may_pass: bool,
 }
 
@@ -316,7 +315,7 @@ impl From<ProviderError> for Broken {
 }
 
 impl Broken {
-    /// Returns the wait before another attempt. `None` if the error is final.
+    /// Returns the delay before the next attempt. Returns `None` if the error is final or no attempt is left.
     fn wait(&self, attempts: &mut Attempts) -> Option<Duration> {
         self.may_pass.then(|| attempts.next(self.error.kind(), self.error.retry_after())).flatten()
     }

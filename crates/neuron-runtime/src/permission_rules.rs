@@ -1,4 +1,4 @@
-//! A policy made of rules about tools, arguments and annotations, [`PermissionRules`].
+//! A permission policy made of rules about tools, arguments and annotations ([`PermissionRules`]).
 
 mod argument;
 mod command_pattern;
@@ -23,31 +23,34 @@ pub use rule::{AnnotationCondition, PermissionEffect, PermissionRule};
 
 /// A [`PermissionPolicy`] made of rules about the names of tools, their arguments and their annotations.
 ///
-/// Of all rules that match a call the strongest decides: deny, then ask, then allow. Their order does
-/// not matter (of two that say the same the first is named), and another deny rule never allows more. What no rule matches follows the default, which
-/// is to ask. `AgentBuilder::permission_policy` takes it, and so does the middleware
-/// [`PermissionChecker`](neuron_tool::builtin::PermissionChecker), where a question is a denial;
-/// [`CombinedPolicy`](crate::CombinedPolicy) puts it together with others.
+/// If several rules match a call, the strongest effect decides: deny, then ask, then allow. The order of the rules does
+/// not matter, except that the first of several rules with the same effect is named in the decision. A call that
+/// matches no rule gets the [default](Self::with_default), which is to ask.
 ///
-/// # When it cannot be told
+/// Set the policy with `AgentBuilder::permission_policy`, or use it in the middleware
+/// [`PermissionChecker`](neuron_tool::builtin::PermissionChecker), which denies calls that would need an approval.
+/// [`CombinedPolicy`](crate::CombinedPolicy) combines it with other policies.
 ///
-/// A condition may not be decidable: the argument is missing or of another type, a path goes up by `..`,
-/// a tool says nothing about itself. Then a rule that allows does not match, and one that denies or asks
-/// does. Only where the tool's schema lists its arguments and that one is not among them, no rule about
-/// it matches.
+/// # Undecidable conditions
 ///
-/// # What a pattern can promise
+/// Some conditions cannot be decided. Examples are a missing argument, an argument of another type, a path with `..`,
+/// or a tool without the annotation. A rule that allows does then not match, and a rule that denies or asks does match.
+/// There is one exception. If the tool's schema lists all arguments and the argument is not among them, no rule about
+/// the argument matches.
 ///
-/// Rules see the name and the arguments that the model wrote, before the tool reads them.
+/// # Limits of patterns
 ///
-/// - To allow is safer than to deny: what a deny rule does not foresee (another spelling, another tool
-///   with the same effect) gets through. Allow what is known, and let the rest be asked about.
-/// - A path is compared by its text. Symbolic links, other spellings of a letter (`é` in two forms) and
-///   what a tool itself expands (`$HOME`, `%2e%2e`) are not seen through. Only a sandbox confines a tool.
-/// - A shell command can do anything with other words: `sudo`, `env`, `xargs`, `git -c`, a script. See
+/// Rules are applied to the tool name and the arguments that the model wrote, before the tool parses them.
+///
+/// - Allow rules are safer than deny rules. A deny rule misses a spelling or a tool that its author did not foresee.
+///   Allow the known calls, and let the default ask about all others.
+/// - A path is compared as text. Symbolic links are not resolved, Unicode forms (two encodings of `é`) are not
+///   normalised, and text that the tool itself expands (`$HOME`, `%2e%2e`) is not expanded. Only a sandbox confines a
+///   tool.
+/// - A shell command can run another command, with `sudo`, `env`, `xargs`, `git -c` or a script. See
 ///   [`ArgumentPattern::Command`].
-/// - An annotation is what the tool says of itself. A tool of a foreign server may lie: let rules that
-///   allow by annotation name tools of your own only.
+/// - An annotation is a claim of the tool. A tool of a foreign server may lie, so rules that allow by annotation should
+///   name only your own tools.
 ///
 /// # Example
 ///
@@ -79,7 +82,7 @@ pub use rule::{AnnotationCondition, PermissionEffect, PermissionRule};
 ///
 /// # Example: a configuration file
 ///
-/// Fields that are not known are errors, as is everything that makes no sense.
+/// Unknown fields and invalid rules are errors.
 ///
 /// ```
 /// use neuron_runtime::PermissionRules;
@@ -106,11 +109,11 @@ pub use rule::{AnnotationCondition, PermissionEffect, PermissionRule};
 pub struct PermissionRules {
     rules: Vec<CompiledRule>,
     default: PermissionEffect,
-    /// The directory of relative paths.
+    /// Directory to which relative paths refer. `None` if it is not known.
     directory: Option<Directory>,
 }
 
-/// The serde form.
+/// The serialised form of [`PermissionRules`].
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Form {
@@ -122,12 +125,12 @@ struct Form {
 }
 
 impl PermissionRules {
-    /// Makes a policy of these rules. What none of them matches is asked about.
+    /// Creates a policy from rules. A call that matches no rule requires an approval.
     ///
     /// # Errors
     ///
-    /// [`PermissionRuleError::InvalidRule`] for the first rule that makes no sense: one without a tool,
-    /// say, or with a path pattern that goes up.
+    /// [`PermissionRuleError::InvalidRule`] for the first invalid rule, for example a rule without a tool or with `..`
+    /// in a path pattern.
     pub fn new(
         rules: impl IntoIterator<Item = PermissionRule>,
     ) -> Result<Self, PermissionRuleError> {
@@ -135,20 +138,20 @@ impl PermissionRules {
         Ok(Self { rules, default: PermissionEffect::Ask, directory: None })
     }
 
-    /// Sets what happens with calls that no rule matches.
+    /// Sets the effect on calls that match no rule. Default: [`PermissionEffect::Ask`].
     #[must_use]
     pub fn with_default(mut self, default: PermissionEffect) -> Self {
         self.default = default;
         self
     }
 
-    /// Says where the tools' relative paths start, so that they can be compared with absolute patterns,
-    /// and relative patterns with absolute paths. Without it, that cannot be told if some directory would
-    /// make them match.
+    /// Sets the directory to which relative paths of tools refer. It is needed to compare a relative path with an
+    /// absolute pattern, and an absolute path with a relative pattern. Without it, such a comparison is undecidable if
+    /// any directory would make the path match.
     ///
     /// # Errors
     ///
-    /// [`PermissionRuleError::InvalidDirectory`] if it is not absolute, or goes up by `..`.
+    /// [`PermissionRuleError::InvalidDirectory`] if `directory` is not absolute or contains `..`.
     pub fn with_directory(
         mut self,
         directory: impl Into<String>,
@@ -157,6 +160,7 @@ impl PermissionRules {
         Ok(self)
     }
 
+    /// Decides on a call. `definition` is `None` if the tool's definition is not known.
     fn decide(
         &self,
         tool: &str,
@@ -179,7 +183,7 @@ impl PermissionRules {
             }
         }
         let decided = sure.map_or(self.default, CompiledRule::effect);
-        // What cannot be told only ever forbids more.
+        // A rule that may match applies only if it is stricter than the certain result.
         if let Some((rule, why)) = unsure.filter(|(rule, _)| rule.effect() > decided) {
             return rule.decision(tool, Some(&why));
         }
@@ -199,7 +203,7 @@ impl PermissionRules {
 }
 
 impl PermissionPolicy for PermissionRules {
-    /// Decides without the definition of the tool. Conditions on the definition are unclear.
+    /// Decides on a call without the tool's definition, so conditions on annotations are undecidable.
     fn check(&self, tool_name: &str, input: &Value) -> PermissionDecision {
         self.decide(tool_name, input, None)
     }

@@ -1,4 +1,4 @@
-//! A view of the runs of any durable engine for operators, [`DurableRuns`].
+//! Management of the stored runs of any durable engine ([`DurableRuns`]).
 
 use std::fmt;
 use std::future::Future;
@@ -12,33 +12,34 @@ use serde_json::Value;
 
 /// Lists, inspects, cancels and signals the runs of a durable engine, from any process.
 ///
-/// SQLite, Restate and Temporal implement it, so an operator's page is written once.
+/// The engines for SQLite, Restate and Temporal implement this trait, so one operator's tool works with all of them.
 pub trait DurableRuns: WasmCompatSend + WasmCompatSync {
-    /// Lists all runs that the engine keeps, the oldest first. A damaged run is listed as
-    /// [damaged](RunStatus::Damaged) and hides no other.
+    /// Lists all runs that the engine stores, oldest first. A damaged run is included with the status
+    /// [`RunStatus::Damaged`].
     ///
     /// # Errors
     ///
-    /// [`RunsError::Engine`].
+    /// [`RunsError::Engine`] if the engine failed.
     fn list(&self) -> impl Future<Output = Result<Vec<RunSummary>, RunsError>> + WasmCompatSend;
 
-    /// Describes a run.
+    /// Returns the summary of a run.
     ///
     /// # Errors
     ///
-    /// [`RunsError::NotFound`] and [`RunsError::Engine`].
+    /// [`RunsError::NotFound`] if no run has this id. [`RunsError::Engine`] if the engine failed.
     fn inspect(
         &self,
         id: &str,
     ) -> impl Future<Output = Result<RunSummary, RunsError>> + WasmCompatSend;
 
-    /// Sends a signal to a run. The signal waits until the run receives it.
+    /// Sends a signal to a run. The signal is stored until the run receives it.
     ///
     /// # Errors
     ///
-    /// [`RunsError::Ended`] if nobody would receive the signal: the run ended, or its wait for decisions did at the
-    /// deadline. An engine whose runs stand still without a process, as SQLite's, says so after any other wait too, until a
-    /// process drives the run. [`RunsError::NotFound`] and [`RunsError::Engine`].
+    /// [`RunsError::Ended`] if the run would never receive the signal, because the run ended or its wait for decisions
+    /// passed its deadline. An engine whose runs stop without a process, such as SQLite's, also returns this error
+    /// after the deadline of any other wait, until a process drives the run again. [`RunsError::NotFound`] if no run
+    /// has this id. [`RunsError::Engine`] if the engine failed.
     fn signal(
         &self,
         id: &str,
@@ -46,19 +47,22 @@ pub trait DurableRuns: WasmCompatSend + WasmCompatSync {
         value: Value,
     ) -> impl Future<Output = Result<(), RunsError>> + WasmCompatSend;
 
-    /// Cancels a run. A run that is driven ends at its next step.
+    /// Cancels a run. If a process drives the run, the run ends at its next step.
     ///
     /// # Errors
     ///
-    /// [`RunsError::Ended`], [`RunsError::NotFound`] and [`RunsError::Engine`].
+    /// [`RunsError::Ended`] if the run has already ended. [`RunsError::NotFound`] if no run has this id.
+    /// [`RunsError::Engine`] if the engine failed.
     fn cancel(&self, id: &str) -> impl Future<Output = Result<(), RunsError>> + WasmCompatSend;
 
-    /// Lets a run go on that ended because nobody decided on its calls in time. Returns the id under which it goes on.
+    /// Continues a run that ended because its pending calls were not decided in time. Returns the id of the continued
+    /// run, which may be a new id.
     ///
     /// # Errors
     ///
-    /// [`RunsError::NotRevivable`] if the run did not end so; [`RunsError::Approval`] if the decisions do not fit its
-    /// calls; [`RunsError::NotFound`] and [`RunsError::Engine`].
+    /// [`RunsError::NotRevivable`] if the run did not end for this reason. [`RunsError::Approval`] if the decisions do
+    /// not match the run's pending calls. [`RunsError::NotFound`] if no run has this id. [`RunsError::Engine`] if the
+    /// engine failed.
     fn revive(
         &self,
         id: &str,
@@ -66,64 +70,66 @@ pub trait DurableRuns: WasmCompatSend + WasmCompatSync {
     ) -> impl Future<Output = Result<String, RunsError>> + WasmCompatSend;
 }
 
-/// The state of a run.
+/// The state of a durable run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RunStatus {
-    /// The run has not ended. A process drives it, or it was interrupted and goes on when a process takes it.
+    /// The run has not ended. Either a process drives it, or it was interrupted and continues when a process drives it
+    /// again.
     Running,
-    /// The run waits for a signal, a time or an approval ([`RunSummary::waits_for`]).
+    /// The run waits for a signal, a time or an approval. [`RunSummary::waits_for`] describes the wait.
     Waiting,
     /// The run ended with a result.
     Done,
-    /// The run ended with an error ([`RunSummary::reason`]).
+    /// The run ended with an error, which is in [`RunSummary::reason`].
     Failed,
     /// The run was cancelled.
     Cancelled,
-    /// The run cannot continue with its current agent or journal ([`RunSummary::reason`]), for example because
-    /// the agent changed. It continues once the cause is removed.
+    /// The run cannot continue with its current agent or journal, for example because the agent changed.
+    /// [`RunSummary::reason`] contains the cause. The run continues once the cause is removed.
     Stalled,
-    /// The stored run was changed or damaged ([`RunSummary::reason`]).
+    /// The stored data of the run was edited or damaged. [`RunSummary::reason`] contains the details.
     Damaged,
 }
 
 impl RunStatus {
-    /// Returns `true` if the run has ended.
+    /// Returns `true` if the run has ended, which is [`Done`](Self::Done), [`Failed`](Self::Failed) or
+    /// [`Cancelled`](Self::Cancelled).
     #[must_use]
     pub fn is_end(self) -> bool {
         matches!(self, Self::Done | Self::Failed | Self::Cancelled)
     }
 }
 
-/// A run of a durable engine.
+/// Summary of a run that a durable engine stores.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct RunSummary {
-    /// The run's id.
+    /// Id of the run.
     pub id: String,
     /// The state of the run.
     pub status: RunStatus,
-    /// Time at which the run was created, if the engine knows it.
+    /// Time at which the run was created. `None` if the engine does not store it.
     pub created_at: Option<DateTime<Utc>>,
-    /// Time of the newest change, if the engine knows it.
+    /// Time of the last change to the run. `None` if the engine does not store it.
     pub changed_at: Option<DateTime<Utc>>,
-    /// The wait of a run that [waits](RunStatus::Waiting), or that stands still in one.
+    /// The event that the run waits for. `None` if the run does not wait.
     pub waits_for: Option<WaitsFor>,
-    /// Text that says why the run failed, stands still or is damaged.
+    /// Reason why the run failed, stalled or is damaged. `None` for other runs.
     pub reason: Option<String>,
-    /// Version of the agent to which the run is pinned, if it is.
+    /// Version of the agent that the run requires. `None` if the run is not bound to a version.
     pub agent_version: Option<String>,
-    /// Number of steps in all executions of the run, if the engine counts them.
+    /// Number of steps in all executions of the run. `None` if the engine does not count them.
     pub steps: Option<usize>,
-    /// Number of times that the run continued as new, if the engine counts them.
+    /// Number of times that the run continued as new. `None` if the engine does not count them.
     pub execution: Option<usize>,
-    /// Tokens of a run that ended with a result, if the engine keeps them.
+    /// Tokens used by the run. `None` if the run did not end with a result, or the engine does not store them.
     pub usage: Option<TokenUsage>,
 }
 
 impl RunSummary {
-    /// Creates a summary with an id and a status. The other fields are empty.
+    /// Creates a summary with an id and a status. All other fields are `None`.
     pub fn new(id: impl Into<String>, status: RunStatus) -> Self {
         Self {
             id: id.into(),
@@ -140,45 +146,46 @@ impl RunSummary {
     }
 }
 
-/// The wait of a run.
+/// Description of a run's wait.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct WaitsFor {
-    /// Time at which the wait began, if the engine knows it.
+    /// Time at which the wait began. `None` if the engine does not store it.
     pub since: Option<DateTime<Utc>>,
-    /// Time at which the wait ends. `None` if the wait has no end, or the engine does not know it.
+    /// Time at which the wait ends. `None` if the wait has no deadline, or the engine does not know it.
     pub deadline: Option<DateTime<Utc>>,
     /// The event that ends the wait.
     pub event: WaitEvent,
 }
 
 impl WaitsFor {
-    /// Creates a wait without times.
+    /// Creates a wait for an event, without a start time and a deadline.
     #[must_use]
     pub fn new(event: WaitEvent) -> Self {
         Self { since: None, deadline: None, event }
     }
 }
 
-/// The event that ends a wait.
+/// An event that ends a wait.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum WaitEvent {
-    /// A signal, which [`DurableRuns::signal`] sends.
+    /// A signal, sent with [`DurableRuns::signal`].
     Signal {
-        /// The signal's name.
+        /// Name of the signal.
         name: String,
     },
-    /// Decisions on calls that need an approval.
+    /// Decisions on pending calls, which need an approval.
     Approval {
-        /// Name of the signal with the [`ApprovalDecisions`]. `None` if the run ended with
-        /// [`LoopError::ApprovalRequired`](neuron_types::LoopError::ApprovalRequired), and its program decides.
+        /// Name of the signal that carries the [`ApprovalDecisions`]. `None` if the run ended with
+        /// [`LoopError::ApprovalRequired`](neuron_types::LoopError::ApprovalRequired) and its program must resume it
+        /// with the decisions.
         signal: Option<String>,
-        /// The calls with their arguments, without the conversation. `None` in a list of an engine that reads them run by
-        /// run.
+        /// The pending calls with their arguments, without the conversation. `None` in the result of
+        /// [`DurableRuns::list`] if the engine would need a request for each run to load them.
         pending: Option<Box<PendingApproval>>,
     },
-    /// The [deadline](WaitsFor::deadline) alone.
+    /// The [deadline](WaitsFor::deadline), without another event.
     Time,
 }
 
@@ -189,29 +196,29 @@ pub enum RunsError {
     /// There is no run with this id.
     #[error("there is no run {id:?}")]
     NotFound {
-        /// The id.
+        /// Id that was requested.
         id: String,
     },
-    /// The run ended, or its wait did. The reason says which, when and how to go on.
+    /// The run or its wait ended, so the signal or cancellation has no effect.
     #[error("the run {id:?} takes this no more: {reason}")]
     Ended {
-        /// The run's id.
+        /// Id of the run.
         id: String,
-        /// Text that says what ended, and when.
+        /// Text that says what ended, when, and what to do next.
         reason: String,
     },
-    /// The run did not end in a wait for decisions.
+    /// The run cannot be revived, because it did not end while it waited for decisions.
     #[error("the run {id:?} cannot be revived: {reason}")]
     NotRevivable {
-        /// The run's id.
+        /// Id of the run.
         id: String,
-        /// Text that says how the run stands.
+        /// Description of the run's state.
         reason: String,
     },
-    /// The decisions do not fit the calls that wait.
+    /// The decisions do not match the run's pending calls.
     #[error(transparent)]
     Approval(#[from] neuron_types::ApprovalError),
-    /// The engine failed.
+    /// The durable engine failed.
     #[error("the durable engine failed: {0}")]
     Engine(#[source] BoxError),
 }

@@ -1,4 +1,4 @@
-//! Sandboxes for tools, which limit their access.
+//! Sandboxes that limit what tools can access, and tools that run a program.
 
 mod command_tool;
 mod no_op;

@@ -1,4 +1,4 @@
-//! The stored form of a run's steps, with its records, digests and requests. It is the same for all engines.
+//! Journal records for the steps of a durable run. All engines use the same records.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,16 +15,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::Asked;
 
-/// Default maximum of bytes in a record, 1 MiB.
+/// Default maximum length of a journal record in bytes (1 MiB).
 pub const DEFAULT_RECORD_LIMIT: usize = 1 << 20;
 
-/// A journal entry with the result of a step, a value or the error that the loop receives again on replay.
+/// A journal entry with the result of one step. The result is a value or an error, and a replay returns it to the agent
+/// loop.
 ///
-/// Unknown fields are ignored; a newer version is refused.
+/// Unknown fields are ignored when a record is read. A record with a newer [`version`](Self::version) is an error.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StepRecord<T> {
-    /// Version of the form. [`StepRecord::VERSION`] of the release that wrote it.
+    /// Version of the record format. It is [`StepRecord::VERSION`] of the release that wrote the record.
     pub version: u32,
     /// Value of the step. `None` if it failed.
     #[serde(default = "none", skip_serializing_if = "Option::is_none")]
@@ -32,12 +33,12 @@ pub struct StepRecord<T> {
     /// Error of the step. `None` if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorRecord>,
-    /// The tokens that a tool took itself.
+    /// Tokens of the model calls that a tool made itself, for example by running an agent. Zero for other steps.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub usage: TokenUsage,
-    /// Time at which the step ended, in milliseconds since 1970. It is the engine's clock on replay.
+    /// Time at which the step ended, in milliseconds since 1970-01-01 UTC. During a replay it is the engine's clock.
     pub at: i64,
-    /// The request of a call of the model.
+    /// Summary of the model request. `None` if the step is not a model call, or an older release wrote the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<Asked>,
 }
@@ -51,7 +52,7 @@ fn is_nothing(usage: &TokenUsage) -> bool {
 }
 
 impl<T> StepRecord<T> {
-    /// The version of the stored form that this release writes, and the newest that it reads.
+    /// Version that this release writes, and the newest version that it reads.
     pub const VERSION: u32 = 1;
 
     fn new(result: Result<T, ErrorRecord>, usage: TokenUsage, at: DateTime<Utc>) -> Self {
@@ -63,13 +64,13 @@ impl<T> StepRecord<T> {
         Self { version: Self::VERSION, ok, error, usage, at, asked: None }
     }
 
-    /// When the step ended.
+    /// Returns the time at which the step ended. Returns 1970-01-01 if the stored number is not a valid time.
     #[must_use]
     pub fn ended_at(&self) -> DateTime<Utc> {
         DateTime::from_timestamp_millis(self.at).unwrap_or_default()
     }
 
-    /// Takes the record apart, after a look at its version.
+    /// Checks the version and returns the value or the error of the step. The outer `Err` is an unusable record.
     fn into_result(self) -> Result<Result<T, ErrorRecord>, DurableError> {
         let (found, supported) = (self.version, Self::VERSION);
         if found > supported {
@@ -87,22 +88,22 @@ impl<T> StepRecord<T> {
 }
 
 impl<T: Serialize + DeserializeOwned> StepRecord<T> {
-    /// Writes the record as JSON.
+    /// Serialises the record as JSON.
     ///
     /// # Errors
     ///
-    /// [`DurableError::Other`] when it is nested deeper than [`stored_json::DEEPEST`].
+    /// [`DurableError::Other`] if the JSON is nested deeper than [`stored_json::DEEPEST`].
     pub fn to_json(&self) -> Result<Vec<u8>, DurableError> {
         let mut json = Vec::new();
         stored_json::write(&mut json, self).map_err(|error| DurableError::Other(error.into()))?;
         Ok(json)
     }
 
-    /// Reads a record.
+    /// Parses a record from JSON.
     ///
     /// # Errors
     ///
-    /// [`DurableError::Other`] when it is none.
+    /// [`DurableError::Other`] if `json` is not a valid record.
     pub fn from_json(json: &[u8]) -> Result<Self, DurableError> {
         stored_json::read(json)
             .map_err(|error| other(format!("a step of the journal cannot be read: {error}")))
@@ -110,18 +111,19 @@ impl<T: Serialize + DeserializeOwned> StepRecord<T> {
 }
 
 impl<T: Serialize + DeserializeOwned> StepRecord<T> {
-    /// Creates the record of a step that cannot fail, such as a wait. A value that is `null` in JSON is read as
-    /// no value, so use a type without it.
+    /// Creates the record of a step that cannot fail, such as a wait. Do not use a `value` that serialises to `null`:
+    /// it would be read as a missing value.
     #[must_use]
     pub fn of_value(value: T, at: DateTime<Utc>) -> Self {
         Self::new(Ok(value), TokenUsage::default(), at)
     }
 
-    /// Returns the value of a step that does not fail.
+    /// Returns the value of a step that cannot fail.
     ///
     /// # Errors
     ///
-    /// [`DurableError::Other`] when the record cannot be used.
+    /// [`DurableError::Other`] if the record contains an error, or its version is newer than
+    /// [`VERSION`](Self::VERSION).
     pub fn into_value(self) -> Result<T, DurableError> {
         let result = self.into_result()?;
         result.map_err(|error| other(format!("a step of the journal has the error {}", error.kind)))
@@ -129,36 +131,36 @@ impl<T: Serialize + DeserializeOwned> StepRecord<T> {
 }
 
 impl StepRecord<CompletionResponse> {
-    /// Makes the record of a call of the model.
+    /// Creates the record of a model call that ended at `at`.
     #[must_use]
     pub fn of_llm(result: Result<CompletionResponse, ProviderError>, at: DateTime<Utc>) -> Self {
         Self::new(result.map_err(|error| (&error).into()), TokenUsage::default(), at)
     }
 
-    /// Adds the request of the call to the record.
+    /// Adds the summary of the model request to the record.
     #[must_use]
     pub fn with_asked(self, asked: Asked) -> Self {
         Self { asked: Some(asked), ..self }
     }
 
-    /// Returns the result of the call to the loop.
+    /// Returns the result of the model call.
     ///
     /// # Errors
     ///
-    /// [`DurableError::Provider`] for the call's own error; [`DurableError::Other`] when the record
-    /// cannot be used.
+    /// [`DurableError::Provider`] if the call itself failed. [`DurableError::Other`] if the record is not valid or has
+    /// a newer version.
     pub fn into_llm(self) -> Result<CompletionResponse, DurableError> {
         let result = self.into_result()?;
         result.map_err(|error| DurableError::Provider(error.into_provider_error()))
     }
 
-    /// Writes the record, which must not have more bytes than `limit`. A longer record has no
-    /// [fields](Asked::fields) of the request. If it is still too long, or nested too deeply, it becomes the record of an
-    /// error that says so, so that the call is not made again for nothing.
+    /// Serialises the record as JSON of at most `limit` bytes. If the JSON is too long, the [fields](Asked::fields) of
+    /// the request are removed. If it is still too long, or nested too deeply, the response is replaced by an error
+    /// that says so. The record then still exists, so the call is not made and paid for again.
     ///
     /// # Errors
     ///
-    /// As [`to_json`](Self::to_json), for the record of that error.
+    /// [`DurableError::Other`] if the record of the replacement error cannot be serialised.
     pub fn to_json_within(&self, limit: usize) -> Result<Vec<u8>, DurableError> {
         let text = match self.to_json() {
             Ok(json) if json.len() <= limit => return Ok(json),
@@ -185,7 +187,8 @@ impl StepRecord<CompletionResponse> {
 }
 
 impl StepRecord<ToolOutput> {
-    /// Makes the record of a tool call, with the tokens that it took itself.
+    /// Creates the record of a tool call that ended at `at`. `usage` contains the tokens of model calls that the tool
+    /// made itself.
     #[must_use]
     pub fn of_tool(
         result: Result<ToolOutput, ToolError>,
@@ -195,35 +198,37 @@ impl StepRecord<ToolOutput> {
         Self::new(result.map_err(|error| (&error).into()), usage, at)
     }
 
-    /// Returns the result of the call to the loop, and counts its tokens on the meter of the call's context. If
-    /// the tool has just run with that context, the meter has them already. Use
-    /// [`into_tool_uncounted`](Self::into_tool_uncounted) then.
+    /// Returns the result of the tool call, and adds its tokens to the meter of the call's context. If the tool has
+    /// just run with this context, the meter has already counted them. Use
+    /// [`into_tool_uncounted`](Self::into_tool_uncounted) for such a call.
     ///
     /// # Errors
     ///
-    /// [`DurableError::Tool`] for the call's own error; [`DurableError::Other`] when the record cannot
-    /// be used.
+    /// [`DurableError::Tool`] if the call itself failed. [`DurableError::Other`] if the record is not valid or has a
+    /// newer version.
     pub fn into_tool(self, meter: &UsageMeter) -> Result<ToolOutput, DurableError> {
         meter.add(&self.usage);
         self.into_tool_uncounted()
     }
 
-    /// [`into_tool`](Self::into_tool) without its tokens.
+    /// Returns the result of the tool call. Unlike [`into_tool`](Self::into_tool), it does not count the call's tokens.
     ///
     /// # Errors
     ///
-    /// As [`into_tool`](Self::into_tool).
+    /// [`DurableError::Tool`] if the call itself failed. [`DurableError::Other`] if the record is not valid or has a
+    /// newer version.
     pub fn into_tool_uncounted(self) -> Result<ToolOutput, DurableError> {
         let result = self.into_result()?;
         result.map_err(|error| DurableError::Tool(error.into_tool_error()))
     }
 
-    /// Writes the record, which must not have more bytes than `limit`. A longer one, or one that is nested
-    /// too deeply, becomes the record of an error that names the tool: it ran, and must not run again.
+    /// Serialises the record as JSON of at most `limit` bytes. If the JSON is too long, or nested too deeply, the
+    /// result is replaced by an error that names the tool. The tool has already run, so the record must exist to
+    /// prevent a second run.
     ///
     /// # Errors
     ///
-    /// As [`to_json`](Self::to_json), for the record of that error.
+    /// [`DurableError::Other`] if the record of the replacement error cannot be serialised.
     pub fn to_json_within(&self, tool_name: &str, limit: usize) -> Result<Vec<u8>, DurableError> {
         let what = || format!("the result of `{tool_name}`");
         let text = match self.to_json() {
@@ -244,8 +249,8 @@ fn not_json(what: &str, error: &DurableError) -> String {
     format!("{what} cannot be stored in the journal: {error}")
 }
 
-/// Returns the result for the model of a call that was interrupted and must not run twice. It reports that the
-/// effect is unknown.
+/// Returns a tool result for the model, which reports that the effect of an interrupted call is unknown. Use it if the
+/// call must not run twice.
 #[must_use]
 pub fn outcome_unknown(tool_name: &str) -> ToolOutput {
     let text = format!(
@@ -256,22 +261,23 @@ pub fn outcome_unknown(tool_name: &str) -> ToolOutput {
     ToolOutput { is_error: true, ..ToolOutput::text(text) }
 }
 
-/// The handling of a call that was interrupted and must not run twice.
+/// Decides how a run continues after a tool call was interrupted and must not run twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnknownOutcome {
-    /// The model is told that its outcome is unknown, by [`outcome_unknown`].
+    /// The call's result is [`outcome_unknown`], and the run continues.
     #[default]
     TellModel,
-    /// The run ends with [`DurableError::Other`], each time that it is resumed, until a person has decided.
+    /// The run ends with [`DurableError::Other`]. Each resumption ends in the same way, until a person decides about
+    /// the call.
     Fail,
 }
 
 impl UnknownOutcome {
-    /// Returns the result of the call.
+    /// Returns the result of an interrupted call.
     ///
     /// # Errors
     ///
-    /// [`DurableError::Other`] with [`UnknownOutcome::Fail`]; its text names the tool.
+    /// [`DurableError::Other`] if this is [`UnknownOutcome::Fail`]. The error names the tool.
     pub fn of_call(self, tool_name: &str) -> Result<ToolOutput, DurableError> {
         match self {
             Self::TellModel => Ok(outcome_unknown(tool_name)),
@@ -283,46 +289,46 @@ impl UnknownOutcome {
     }
 }
 
-/// A tool call for another process, with the parts that may leave this process.
+/// A tool call that another process runs, with the data that may leave this process.
 ///
-/// Of the environment only the variables that were allowed cross, since a journal keeps what crosses. Of
-/// [`ToolContext::extensions`] only an approval that the call resumes with does, and the path of the agents around it. `Debug` shows the names of the
-/// variables alone.
+/// Only allowed environment variables are included, because the engine's journal stores the request. Of
+/// [`ToolContext::extensions`] only the [`ResumedApproval`] and the [`AgentPath`] are included. `Debug` prints the
+/// names of the variables without their values.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ToolRequest {
-    /// The call.
+    /// The tool call.
     pub call: ToolCall,
-    /// The effect of a second run, as the tool declares it.
+    /// The effect of running the call twice, as the tool declares it.
     pub effect: ToolEffect,
-    /// The engine's options for the call.
+    /// Options of the engine for the call, such as timeouts and retries.
     pub options: ActivityOptions,
-    /// The run's id.
+    /// Id of the run that makes the call.
     pub run_id: String,
     /// Id of the session. Empty if there is none.
     #[serde(default)]
     pub session_id: String,
-    /// The same for every attempt of the call.
+    /// Key that is equal for all attempts of the call, so that a service can detect repetitions.
     pub idempotency_key: String,
-    /// The turn of the run, from zero.
+    /// Number of the run's turn, counted from zero. `None` if it is unknown.
     #[serde(default)]
     pub turn: Option<usize>,
-    /// The working directory.
+    /// Working directory of the call.
     pub cwd: PathBuf,
-    /// The allowed environment variables. They are ordered, because engines compare the bytes of a request on
-    /// replay.
+    /// Values of the allowed environment variables. The map is ordered, because engines compare the bytes of a request
+    /// on replay.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// The approval with which an agent inside the call goes on.
+    /// The approval with which an agent inside the call resumes. `None` if no such agent waits for an approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed: Option<Box<ResumedApproval>>,
-    /// The agents around the call, as in [`AgentPath`].
+    /// Names of the agents that enclose the call, outermost first, as in [`AgentPath`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<String>,
 }
 
 impl ToolRequest {
-    /// Makes the request of a call. Of its environment it takes the variables of these names.
+    /// Creates the request of a call. `environment` names the variables that are copied from the call's environment.
     #[must_use]
     pub fn new(
         invocation: &ToolInvocation,
@@ -346,7 +352,8 @@ impl ToolRequest {
         }
     }
 
-    /// Creates the context of the call in the other process, with its own cancellation token and meter.
+    /// Creates the context of the call in the other process. The context has a new cancellation token and a new usage
+    /// meter.
     #[must_use]
     pub fn context(&self) -> ToolContext {
         let mut ctx = ToolContext {

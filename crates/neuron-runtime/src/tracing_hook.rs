@@ -13,7 +13,7 @@ use neuron_types::{
 
 use clocks::Clocks;
 
-/// Tells [`tracing`] of a run. It watches and never interferes: it always answers
+/// Records the events of a run with [`tracing`]. The hook never changes a run, because it always returns
 /// [`HookAction::Continue`].
 ///
 /// # Events
@@ -23,7 +23,7 @@ use clocks::Clocks;
 /// | [`SessionStart`](HookEvent::SessionStart), [`SessionEnd`](HookEvent::SessionEnd) | INFO | `neuron.session.start`, `neuron.session.end` |
 /// | [`RunStart`](HookEvent::RunStart) | DEBUG | `neuron.run.start` |
 /// | [`RunEnd`](HookEvent::RunEnd) | INFO; WARN if cancelled, ERROR if it failed | `neuron.run.end` |
-/// | the run was dropped: it has no end | INFO | `neuron.run.dropped` |
+/// | the run was dropped, so it has no [`RunEnd`](HookEvent::RunEnd) | INFO | `neuron.run.dropped` |
 /// | [`LoopIteration`](HookEvent::LoopIteration) | DEBUG | `neuron.loop.iteration` |
 /// | [`PreLlmCall`](HookEvent::PreLlmCall), [`PostLlmCall`](HookEvent::PostLlmCall) | DEBUG | `neuron.llm.pre_call`, `neuron.llm.post_call` |
 /// | [`FirstChunk`](HookEvent::FirstChunk) | DEBUG | `neuron.llm.first_chunk` |
@@ -32,28 +32,29 @@ use clocks::Clocks;
 /// | [`ToolError`](HookEvent::ToolError) | WARN; DEBUG if it waits for an approval | `neuron.tool.error` |
 /// | [`ContextCompaction`](HookEvent::ContextCompaction) | INFO | `neuron.context.compaction` |
 ///
-/// Each is one tracing event whose name and message are the name above, and one span of this name that
-/// ends at once, beside it and with the same fields, for collectors that keep spans only. The target of
-/// all is `neuron_runtime`. The fields say where (`run_id`, `agent`, `turn`, `call_id`, `provider`, `model`; a
-/// `replaying` that is true marks what a durable run repeats), how much (`input_tokens`,
-/// `output_tokens` and their parts, `messages`, `tools`, `duration_ms`) and how it ended
-/// (`stop_reason`, `is_error`, `error_kind`, `error`). What is unknown is left out.
+/// Each event of the run is recorded as one tracing event, whose name and message are the name in the table. Beside it,
+/// the hook records a span with the same name and fields, and closes it immediately. This span is for collectors that
+/// keep only spans. The target of all events and spans is `neuron_runtime`.
+///
+/// The fields identify the call (`run_id`, `agent`, `turn`, `call_id`, `provider`, `model`), count (`input_tokens`,
+/// `output_tokens` and their parts, `messages`, `tools`, `duration_ms`) and give the outcome (`stop_reason`,
+/// `is_error`, `error_kind`, `error`). The field `replaying` is `true` while a durable run repeats work from its
+/// journal. Unknown values are left out.
 ///
 /// # Spans
 ///
-/// What happens runs inside spans, so that the lines of a tool or an HTTP client stand within the call
-/// that they belong to, in parallel calls too: `neuron.run` at INFO; `neuron.llm.call`,
-/// `neuron.tool.call` and `neuron.context.compact` at DEBUG. How each ended is recorded in its fields;
-/// `outcome` is `ok`, `waiting`, `error` or `dropped`. The run of an agent inside a tool call names that
-/// call (`within_run`, `within_call`), and stands within its span.
+/// The run and its operations run inside spans, so the log lines of a tool or an HTTP client belong to the right call,
+/// even if calls are parallel. The span `neuron.run` has the level INFO. The spans `neuron.llm.call`,
+/// `neuron.tool.call` and `neuron.context.compact` have the level DEBUG. At its end each span records the `outcome`,
+/// which is `ok`, `waiting`, `error` or `dropped`. If an agent runs inside a tool call, its run has the fields
+/// `within_run` and `within_call`, and its span is a child of the span of the tool call.
 ///
 /// # Privacy
 ///
-/// No text of a prompt, an answer, an argument or a result is told, unless
-/// [`with_texts`](Self::with_texts) asks for it. Of errors that may quote one (those of tools, outputs
-/// that do not fit, failed activities, answers that cannot be read) only the kind is told; the texts of
-/// other errors are, with what a vendor's message says, the reason of a hook that ended the run, and the
-/// names of tools.
+/// Texts of prompts, responses, arguments and results are not recorded unless [`with_texts`](Self::with_texts) is set.
+/// Some errors may quote such a text: errors of tools, invalid typed output, failed activities and unreadable
+/// responses. Only the kind of such an error is recorded. The texts of all other errors are recorded, including a
+/// vendor's message and the reason of a hook that ended the run. So are the names of tools.
 ///
 /// # Example
 ///
@@ -73,24 +74,26 @@ use clocks::Clocks;
 /// # }
 /// ```
 ///
-/// A longer one: `RUST_LOG=debug cargo run -p neuron-runtime --example tracing_hook`.
+/// For a longer example run `RUST_LOG=debug cargo run -p neuron-runtime --example tracing_hook`.
 #[derive(Debug, Clone, Default)]
 pub struct TracingHook {
     /// Maximum number of characters of a text. `None` if texts are not logged.
     text_limit: Option<usize>,
+    /// Set if events are recorded without the span that is closed immediately.
     events_only: bool,
+    /// Start times of the open runs and calls, shared by all clones.
     clocks: Arc<Clocks>,
 }
 
 impl TracingHook {
-    /// Tells of everything but texts.
+    /// Creates a hook that records all events and spans, without the texts of the conversation.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Logs texts too, with at most `max_chars` characters of each: `prompt` (the last message), `answer`,
-    /// `arguments`, `result`, and `error`. They may be personal or secret. Use it only where readers of the
+    /// Records texts too, each cut to `max_chars` characters. The texts are `prompt` (the last message), `answer`,
+    /// `arguments`, `result`, and every `error`. They may be personal or secret. Enable this only if all readers of the
     /// logs may read the conversations.
     #[must_use]
     pub fn with_texts(mut self, max_chars: usize) -> Self {
@@ -98,15 +101,15 @@ impl TracingHook {
         self
     }
 
-    /// Leaves out the spans that end at once. The events stay, and the spans around the run and its
-    /// calls: all that a log and most traces need.
+    /// Does not record the span that accompanies each event. The events remain, and so do the spans around the run and
+    /// its calls. A log and most traces need no more.
     #[must_use]
     pub fn without_event_spans(mut self) -> Self {
         self.events_only = true;
         self
     }
 
-    /// A text as far as it is told.
+    /// Returns a text cut to the limit of [`with_texts`](Self::with_texts). Returns `None` if texts are not recorded.
     fn text(&self, text: impl FnOnce() -> String) -> Option<String> {
         let limit = self.text_limit?;
         let mut text = text();

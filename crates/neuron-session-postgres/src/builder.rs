@@ -1,4 +1,4 @@
-//! The builder of a storage with its connections.
+//! The builder of the storage ([`PostgresSessionStorageBuilder`]).
 
 use std::fmt;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use crate::connection::Connections;
 use crate::error;
 use crate::schema::Schema;
 
-/// Settings of a [`PostgresSessionStorage`], which [`connect`](Self::connect),
-/// [`connect_tls`](Self::connect_tls) or [`pool`](Self::pool) turns into one.
+/// Builder of a [`PostgresSessionStorage`]. Finish it with [`connect`](Self::connect),
+/// [`connect_tls`](Self::connect_tls) or [`pool`](Self::pool).
 ///
 /// # Example
 ///
@@ -41,8 +41,11 @@ use crate::schema::Schema;
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct PostgresSessionStorageBuilder {
+    /// Name of the schema with the tables.
     schema: String,
+    /// Maximum number of open connections.
     max_connections: usize,
+    /// Maximum wait for a connection.
     timeout: Duration,
 }
 
@@ -51,15 +54,14 @@ impl PostgresSessionStorageBuilder {
         Self { schema: "neuron".into(), max_connections: 8, timeout: Duration::from_secs(30) }
     }
 
-    /// Sets the schema of the database that holds the tables, `neuron` by default. It is made if it is
-    /// not there. Storages with different schemas have different sessions.
+    /// Sets the schema of the database that contains the tables. Default: `neuron`. The schema is created if it does
+    /// not exist. Storages with different schemas have separate sessions.
     pub fn schema(mut self, name: impl Into<String>) -> Self {
         self.schema = name.into();
         self
     }
 
-    /// Sets how many connections are open at the same time, 8 by default and at least one. Calls
-    /// beyond them wait.
+    /// Sets the maximum number of open connections. Default: 8. Minimum: 1. Further calls wait for a free connection.
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.max_connections = connections.max(1);
         self
@@ -71,29 +73,29 @@ impl PostgresSessionStorageBuilder {
         self
     }
 
-    /// Connects without TLS to the server at an address such as
-    /// `postgres://user:password@host:5432/database`, and makes or migrates the tables.
+    /// Connects without TLS, and creates or migrates the tables. The address has the form
+    /// `postgres://user:password@host:5432/database`.
     ///
-    /// The address has libpq's form, with several hosts, `connect_timeout`, `keepalives_idle`,
-    /// `tcp_user_timeout`, `target_session_attrs` and so on; see [`Config`]. In it, characters such as
-    /// `@` in a password are percent-encoded.
+    /// The address has the form of libpq. It supports several hosts and options such as `connect_timeout`,
+    /// `keepalives_idle`, `tcp_user_timeout` and `target_session_attrs` (see [`Config`]). Special characters in it,
+    /// such as `@` in a password, must be percent-encoded.
     ///
     /// # Errors
     ///
-    /// [`StorageError::Io`] when the server cannot be reached, [`StorageError::UnsupportedVersion`] when
-    /// the tables were made by a newer version of this crate, [`StorageError::Other`] for what the server
-    /// refuses (a wrong password, a database that is not there, missing rights) and for an address that
-    /// makes no sense. No error has the password.
+    /// [`StorageError::Io`] if the server cannot be reached. [`StorageError::UnsupportedVersion`] if a newer version of
+    /// this crate created the tables. [`StorageError::Other`] if the address is invalid or the server rejects the
+    /// connection, for example because of a wrong password, a missing database or missing rights. No error contains the
+    /// password.
     pub async fn connect(self, url: &str) -> Result<PostgresSessionStorage, StorageError> {
         self.connect_tls(url, NoTls).await
     }
 
-    /// Connects as [`connect`](Self::connect) does, with TLS. Whether the connection must be encrypted is
-    /// for the address to say: `sslmode=require`.
+    /// Connects as [`connect`](Self::connect) does, with the TLS connector `tls`. To require encryption, add
+    /// `sslmode=require` to the address.
     ///
     /// # Errors
     ///
-    /// As [`connect`](Self::connect).
+    /// The same errors as [`connect`](Self::connect).
     pub async fn connect_tls<T>(
         self,
         url: &str,
@@ -121,22 +123,22 @@ impl PostgresSessionStorageBuilder {
         PostgresSessionStorage::open(Connections::new(pool, place), Schema::new(&self.schema)).await
     }
 
-    /// Uses a pool of yours, with your TLS, your time limits and your hooks, and makes or migrates the
-    /// tables. The number of connections and the time limits are the pool's.
+    /// Uses an existing pool with its own TLS, timeouts and hooks, and creates or migrates the tables. The settings
+    /// [`max_connections`](Self::max_connections) and [`timeout`](Self::timeout) have no effect.
     ///
-    /// A connection that is in an unknown state, because a future was dropped or the server failed, is
-    /// taken out of the pool and closed.
+    /// A connection in an unknown state, because a future was dropped or the server failed, is removed from the pool
+    /// and closed.
     ///
     /// # Errors
     ///
-    /// As [`connect`](Self::connect).
+    /// The same errors as [`connect`](Self::connect).
     pub async fn pool(self, pool: Pool) -> Result<PostgresSessionStorage, StorageError> {
         let connections = Connections::new(pool, "PostgreSQL".into());
         PostgresSessionStorage::open(connections, Schema::new(&self.schema)).await
     }
 }
 
-/// Reads an address. What is wrong with it is not told in full, because it may be the password.
+/// Parses an address. Errors do not quote the address, because it may contain a password.
 fn parse(url: &str) -> Result<Config, StorageError> {
     let Ok(config) = url.parse::<Config>() else {
         return Err(error::settings(
@@ -144,7 +146,8 @@ fn parse(url: &str) -> Result<Config, StorageError> {
              `postgres://user:password@host:5432/database`, with special characters percent-encoded",
         ));
     };
-    // An `@` that was not encoded ends the password too early, and its rest is taken for the host.
+    // An `@` in a password that was not encoded ends the password too early. The rest of the password would then be
+    // part of the host.
     let has_at_sign = |text: &str| text.contains('@');
     let hosts = || {
         config.get_hosts().iter().any(|host| matches!(host, Host::Tcp(name) if has_at_sign(name)))
@@ -157,7 +160,7 @@ fn parse(url: &str) -> Result<Config, StorageError> {
     Ok(config)
 }
 
-/// The address for errors, without the user, the password and the options.
+/// Formats the database, hosts and ports of an address for errors, without the user, the password and the options.
 struct Place<'a>(&'a Config);
 
 impl fmt::Display for Place<'_> {
@@ -175,7 +178,7 @@ impl fmt::Display for Place<'_> {
                 #[cfg(unix)]
                 Host::Unix(folder) => write!(f, "{}", folder.display())?,
             }
-            // One port is that of all hosts.
+            // A single port applies to all hosts.
             let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
             write!(f, ":{port}")?;
         }
@@ -188,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_name_the_place_and_nothing_secret() {
+    fn place_contains_no_credentials() {
         let check = |url: &str, expected: &str| {
             assert_eq!(Place(&parse(url).unwrap()).to_string(), expected);
         };
@@ -205,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_makes_no_sense_is_told_without_its_secrets() {
+    fn error_of_invalid_address_contains_no_password() {
         for url in [
             "postgres://me:secret@host:port/agents",
             "host=a secret=x",

@@ -1,4 +1,4 @@
-//! Connections out of the pool, and back into it only in a state that is known.
+//! Leases connections from the pool ([`Connections`]). A connection returns to the pool only in a known state.
 
 use deadpool_postgres::{Object, Pool};
 use tokio_postgres::Client;
@@ -6,14 +6,14 @@ use tokio_postgres::types::Type;
 
 use crate::error::{self, Error};
 
-/// Begins a transaction whose locks end with its client. A client that hangs or is disconnected must not keep
-/// others from a session.
+/// Begins a transaction that the server ends after 60 idle seconds. Otherwise a client that hangs could hold the locks
+/// of a session for ever.
 ///
-/// Whatever the database's default: each statement is to see what others have committed.
+/// The isolation level is set explicitly, because each statement must see what other transactions have committed.
 const BEGIN: &str = "START TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE; \
                      SET LOCAL idle_in_transaction_session_timeout = '60s'";
 
-/// The pool, and what errors call the place that it leads to.
+/// The pool, and the name of its server and database for errors.
 #[derive(Clone)]
 pub(crate) struct Connections {
     pool: Pool,
@@ -25,17 +25,18 @@ impl Connections {
         Self { pool, place }
     }
 
+    /// Returns the name of the server and the database for errors.
     pub(crate) fn place(&self) -> &str {
         &self.place
     }
 
-    /// Returns the number of connections and its maximum.
+    /// Returns the current and the maximum number of connections.
     pub(crate) fn size(&self) -> (usize, usize) {
         let status = self.pool.status();
         (status.size, status.max_size)
     }
 
-    /// Waits for a connection.
+    /// Waits for a free connection, or opens one. Returns an error at the timeout.
     pub(crate) async fn lease(&self) -> Result<Lease, Error> {
         match self.pool.get().await {
             Ok(connection) => Ok(Lease(Some(connection))),
@@ -44,15 +45,15 @@ impl Connections {
     }
 }
 
-/// A connection of the pool for one piece of work.
+/// A connection of the pool that one call uses.
 ///
-/// When the work is complete it is [given back](Self::give_back). Dropped before, because the work
-/// failed or its future was dropped, it is closed: there may be an open transaction, or the server may
-/// not answer any more, and the next user of the pool must meet neither.
+/// After the call's work the connection is [returned to the pool](Self::give_back). If the lease is dropped before,
+/// because the work failed or its future was dropped, the connection is closed. It may have an open transaction, or the
+/// server may not respond, and the next call must not get such a connection.
 pub(crate) struct Lease(Option<Object>);
 
 impl Lease {
-    /// The connection.
+    /// Returns the connection.
     pub(crate) fn client(&self) -> Result<&Client, Error> {
         match &self.0 {
             Some(connection) => Ok(connection),
@@ -60,7 +61,7 @@ impl Lease {
         }
     }
 
-    /// Begins a transaction, and waits until no other one has this key.
+    /// Begins a transaction, and waits for the advisory lock `key`, which the transaction holds until its end.
     pub(crate) async fn begin(&self, key: i64) -> Result<(), Error> {
         let client = self.client()?;
         client.batch_execute(BEGIN).await?;
@@ -69,18 +70,21 @@ impl Lease {
         Ok(())
     }
 
+    /// Commits the transaction and returns the connection to the pool.
     pub(crate) async fn commit(self) -> Result<(), Error> {
         self.client()?.batch_execute("COMMIT").await?;
         self.give_back();
         Ok(())
     }
 
+    /// Undoes the transaction and returns the connection to the pool.
     pub(crate) async fn roll_back(self) -> Result<(), Error> {
         self.client()?.batch_execute("ROLLBACK").await?;
         self.give_back();
         Ok(())
     }
 
+    /// Returns the connection to the pool.
     pub(crate) fn give_back(mut self) {
         drop(self.0.take());
     }

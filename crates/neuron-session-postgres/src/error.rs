@@ -1,4 +1,4 @@
-//! Errors, as a [`StorageError`] with a text of one line and its source.
+//! Converts errors of PostgreSQL and the pool into a [`StorageError`], with a text of one line.
 
 use std::error::Error as StdError;
 use std::{fmt, io};
@@ -7,17 +7,18 @@ use deadpool_postgres::{PoolError, TimeoutType};
 use neuron_types::StorageError;
 use tokio_postgres::error::SqlState;
 
-/// An error that becomes a [`StorageError`].
+/// An error of a transaction, which is converted into a [`StorageError`].
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// The server refused a statement, or the connection failed.
+    /// The server rejected a statement, or the connection failed.
     Postgres(tokio_postgres::Error),
-    /// There is an error for it.
+    /// Any other error of the storage.
     Storage(StorageError),
 }
 
 impl Error {
-    /// Returns `true` if the server aborted the transaction because of others, so that a retry may succeed.
+    /// Returns `true` if the server aborted the transaction because of concurrent transactions. A retry may then
+    /// succeed.
     pub(crate) fn is_transient(&self) -> bool {
         let transient = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
         match self {
@@ -48,12 +49,12 @@ impl From<Error> for StorageError {
     }
 }
 
-/// An error of the settings, without a source that could quote them.
+/// Returns an error about invalid settings. It has no source, because a source could quote the password.
 pub(crate) fn settings(reason: &'static str) -> StorageError {
     StorageError::Other(Box::new(Failure { text: format!("PostgreSQL: {reason}"), source: None }))
 }
 
-/// Why there is no connection to the place.
+/// Converts an error of the pool. `place` is the server and the database.
 pub(crate) fn of_pool(place: &str, error: PoolError) -> StorageError {
     let timed_out = |what: &str| {
         let text = format!("{place}: {what}");
@@ -74,7 +75,8 @@ pub(crate) fn of_pool(place: &str, error: PoolError) -> StorageError {
     }
 }
 
-/// Converts an error of the server or of the connection. An error of the connection is [`StorageError::Io`].
+/// Converts an error of the server or the connection. If the connection is lost, the result is [`StorageError::Io`].
+/// `what` is the failed operation.
 fn of_server(what: &str, error: tokio_postgres::Error) -> StorageError {
     let kind = lost_connection(&error);
     let text = match error.as_db_error() {
@@ -88,7 +90,7 @@ fn of_server(what: &str, error: tokio_postgres::Error) -> StorageError {
     }
 }
 
-/// Returns the kind of error if the connection is lost.
+/// Returns the kind of I/O error if the connection is lost, and `None` otherwise.
 fn lost_connection(error: &tokio_postgres::Error) -> Option<io::ErrorKind> {
     let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(error) = cause {
@@ -97,14 +99,15 @@ fn lost_connection(error: &tokio_postgres::Error) -> Option<io::ErrorKind> {
         }
         cause = error.source();
     }
-    // 08: the connection; 57P01 to 57P05: the server ends it, or does not take one yet.
+    // SQLSTATE 08… is a connection error. With 57P01 to 57P05 the server ends the connection or does not accept one
+    // yet.
     let is_lost =
         |code: &SqlState| code.code().starts_with("08") || code.code().starts_with("57P0");
     let is_lost = error.is_closed() || error.code().is_some_and(is_lost);
     is_lost.then_some(io::ErrorKind::ConnectionAborted)
 }
 
-/// Returns the text of an error with its causes, because the client's own text has only the operation.
+/// Returns the text of an error with all its causes. The client's own text contains only the operation.
 fn whole_text(error: &tokio_postgres::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -115,7 +118,7 @@ fn whole_text(error: &tokio_postgres::Error) -> String {
     text
 }
 
-/// An error in one line.
+/// An error with a text of one line and an optional source.
 #[derive(Debug)]
 struct Failure {
     text: String,

@@ -1,32 +1,35 @@
-//! A conversation as rows with the JSON of each message, and a digest by which a stored prefix is recognised
-//! without reading it.
+//! Encodes messages as rows ([`History`]). A chained digest finds the unchanged beginning of a stored session without
+//! reading its messages.
 
 use neuron_types::{Message, StorageError, stored_json};
 use sha2::{Digest as _, Sha256};
 
-/// A digest of a message and all messages before it. It is the first half of the SHA-256 of the digest before it
-/// and the JSON of the message.
+/// Digest of a message and all messages before it. It is the first half of the SHA-256 of the previous digest and the
+/// message's JSON.
 ///
-/// A cryptographic hash, because users write the messages: with another, somebody could make one that is
-/// taken for the one stored.
+/// The hash is cryptographic, because users write the messages. With a weak hash a user could construct a message that
+/// is mistaken for a stored one.
 pub(crate) type Digest = [u8; DIGEST_BYTES];
 
+/// Length of a digest in bytes.
 pub(crate) const DIGEST_BYTES: usize = 16;
 
-/// The digest of no messages.
+/// Digest of an empty conversation.
 pub(crate) const EMPTY: Digest = [0; DIGEST_BYTES];
 
-/// Messages that follow a history, as rows.
+/// Messages encoded as rows, which follow earlier messages of the same session.
 #[derive(Debug)]
 pub(crate) struct History {
-    /// The digest of what comes before.
+    /// Digest of the earlier messages.
     start: Digest,
+    /// JSON of each message.
     bodies: Vec<String>,
+    /// Digest of each message and all messages before it.
     digests: Vec<Digest>,
 }
 
 impl History {
-    /// Writes messages that follow a history with this digest.
+    /// Encodes messages. `start` is the digest of the messages before them, or [`EMPTY`].
     pub(crate) fn after(start: Digest, messages: &[Message]) -> Result<Self, StorageError> {
         let bodies: Vec<String> =
             messages.iter().map(stored_json::to_string).collect::<Result<_, _>>()?;
@@ -41,7 +44,7 @@ impl History {
         Ok(Self { start, bodies, digests })
     }
 
-    /// The digest after the first messages, if there are so many.
+    /// Returns the digest after the first `count` messages. Returns `None` if there are fewer messages.
     pub(crate) fn digest_at(&self, count: usize) -> Option<&Digest> {
         match count.checked_sub(1) {
             None => Some(&self.start),
@@ -49,33 +52,34 @@ impl History {
         }
     }
 
-    /// The digest of all.
+    /// Returns the digest after all messages.
     pub(crate) fn digest(&self) -> &Digest {
         self.digests.last().unwrap_or(&self.start)
     }
 
-    /// Returns the number of messages at the beginning with these digests.
+    /// Returns the number of first messages whose digests equal those in `stored`.
     pub(crate) fn common(&self, stored: &[Vec<u8>]) -> usize {
         let pairs = self.digests.iter().zip(stored);
         pairs.take_while(|(ours, theirs)| ours.as_slice() == theirs.as_slice()).count()
     }
 
-    /// The JSON of the messages from this one on.
+    /// Returns the JSON of the messages from index `first` on.
     pub(crate) fn bodies_from(&self, first: usize) -> Vec<&str> {
         self.bodies.iter().skip(first).map(String::as_str).collect()
     }
 
-    /// The digests of the messages from this one on.
+    /// Returns the digests of the messages from index `first` on.
     pub(crate) fn digests_from(&self, first: usize) -> Vec<&[u8]> {
         self.digests.iter().skip(first).map(Digest::as_slice).collect()
     }
 }
 
-/// The digest of a whole conversation that was read.
+/// Returns the digest of a whole conversation, given the JSON of its messages.
 pub(crate) fn digest_of<'a>(bodies: impl IntoIterator<Item = &'a str>) -> Digest {
     bodies.into_iter().fold(EMPTY, |last, body| next(&last, body))
 }
 
+/// Returns the digest of a message that follows a message with the digest `last`.
 fn next(last: &Digest, body: &str) -> Digest {
     let hash = Sha256::new().chain_update(last).chain_update(body).finalize();
     let mut digest = EMPTY;
@@ -92,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_goes_on_from_its_digest() {
+    fn digest_of_appended_messages_equals_digest_of_the_whole() {
         let whole = History::after(EMPTY, &messages(&["a", "b", "c"])).unwrap();
         let head = History::after(EMPTY, &messages(&["a"])).unwrap();
         let tail = History::after(*head.digest(), &messages(&["b", "c"])).unwrap();
@@ -104,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_stands_for_all_before_it() {
+    fn digest_covers_all_earlier_messages() {
         let [left, right] = [["a", "bc", "d"], ["ab", "c", "d"]]
             .map(|texts| History::after(EMPTY, &messages(&texts)).unwrap());
         let stored: Vec<Vec<u8>> = left.digests.iter().map(|digest| digest.to_vec()).collect();

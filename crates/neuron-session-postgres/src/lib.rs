@@ -1,8 +1,7 @@
-//! Sessions of AI agents in PostgreSQL.
+//! Stores agent sessions in PostgreSQL ([`PostgresSessionStorage`]).
 //!
-//! A [`PostgresSessionStorage`] keeps the conversations of a service whose instances share one
-//! database. It appends the new messages of a turn instead of rewriting the conversation, and notices
-//! when two instances write one session at the same time.
+//! The storage is for services whose instances share one database. It appends the new messages of a turn instead of
+//! rewriting the conversation. It detects if two instances write the same session at the same time.
 //!
 //! ```
 //! use neuron_session_postgres::PostgresSessionStorage;
@@ -36,16 +35,15 @@
 //!
 //! | for | see |
 //! |---|---|
-//! | the storage, what it promises, and its tables | [`PostgresSessionStorage`] |
-//! | its schema, the size of its pool, time limits, TLS, a pool of your own | [`PostgresSessionStorageBuilder`] |
-//! | what a storage of sessions can do | [`SessionStorage`](neuron_types::SessionStorage), [`VersionedSessionStorage`](neuron_types::VersionedSessionStorage) |
+//! | the storage, its guarantees and its tables | [`PostgresSessionStorage`] |
+//! | schema, pool size, timeouts, TLS, or your own pool | [`PostgresSessionStorageBuilder`] |
+//! | operations of session storages | [`SessionStorage`](neuron_types::SessionStorage), [`VersionedSessionStorage`](neuron_types::VersionedSessionStorage) |
 //!
 //! # TLS
 //!
-//! None is built in, so that you choose the implementation and the certificates:
-//! [`PostgresSessionStorageBuilder::connect_tls`] takes a connector, of `tokio-postgres-rustls` or
-//! `postgres-native-tls` for instance. Without one the connection is not encrypted, and an address with
-//! `sslmode=require` is refused.
+//! No TLS implementation is built in, so that you choose the implementation and the certificates. Pass a connector to
+//! [`PostgresSessionStorageBuilder::connect_tls`], for example of `tokio-postgres-rustls` or `postgres-native-tls`.
+//! Without a connector the connection is not encrypted, and an address with `sslmode=require` is an error.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -63,5 +61,5 @@ mod schema;
 pub use builder::PostgresSessionStorageBuilder;
 pub use storage::PostgresSessionStorage;
 
-/// The pool that [`PostgresSessionStorageBuilder::pool`] takes, so that its version is the right one.
+/// The crate of the pool that [`PostgresSessionStorageBuilder::pool`] accepts, in the matching version.
 pub use deadpool_postgres;

@@ -1,28 +1,29 @@
-//! The revisions of a session.
+//! Revisions of stored sessions ([`Revision`]).
 
 use neuron_types::SessionRevision;
 
 use crate::history::{DIGEST_BYTES, Digest};
 
-/// A version of a stored session. The number alone tells it apart; length and digest let `append` go on
-/// without reading anything.
+/// A revision of a stored session. The number alone identifies it. `append` uses the count and the digest, so that it
+/// reads nothing from the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Revision {
-    /// Number from a sequence of the database, which is different for each write.
+    /// Number from a sequence of the database. Each write gets a new number.
     pub(crate) number: i64,
-    /// Number of messages.
+    /// Number of messages in the session.
     pub(crate) count: i64,
-    /// The digest of the messages.
+    /// Digest of all messages.
     pub(crate) digest: Digest,
 }
 
 impl Revision {
+    /// Formats the revision as a token for callers.
     pub(crate) fn to_token(&self) -> SessionRevision {
         let digest: String = self.digest.iter().map(|byte| format!("{byte:02x}")).collect();
         SessionRevision::new(format!("{}.{}.{digest}", self.number, self.count))
     }
 
-    /// Parses a token. `None` for a token of another storage.
+    /// Parses a token. Returns `None` for a token of another storage.
     pub(crate) fn from_token(token: &SessionRevision) -> Option<Self> {
         let mut parts = token.as_str().split('.');
         let revision = Self {
@@ -30,11 +31,12 @@ impl Revision {
             count: parts.next()?.parse().ok()?,
             digest: from_hex(parts.next()?)?,
         };
-        // Whoever changed the spelling did not get it from us.
+        // A token in another spelling, such as upper-case digits, was not created by this storage.
         (revision.to_token() == *token).then_some(revision)
     }
 }
 
+/// Parses the hexadecimal digits of a digest. Returns `None` if they are invalid.
 fn from_hex(text: &str) -> Option<Digest> {
     let mut digest = [0; DIGEST_BYTES];
     for (index, byte) in digest.iter_mut().enumerate() {
@@ -48,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_comes_back_as_it_was() {
+    fn token_round_trip_keeps_the_revision() {
         let revision = Revision { number: 7, count: 10_000, digest: [0xa5; DIGEST_BYTES] };
         let token = revision.to_token();
         assert_eq!(token.as_str(), "7.10000.a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5");
@@ -56,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_token_has_no_meaning() {
+    fn foreign_token_is_rejected() {
         let digest = "a5".repeat(DIGEST_BYTES);
         for token in [
             String::new(),

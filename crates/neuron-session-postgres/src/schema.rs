@@ -1,4 +1,4 @@
-//! The tables and their migrations.
+//! The schema of the tables and its migrations ([`Schema`]).
 
 use neuron_types::StorageError;
 use sha2::{Digest as _, Sha256};
@@ -7,25 +7,25 @@ use tokio_postgres::types::Type;
 use crate::connection::{Connections, Lease};
 use crate::error::Error;
 
-/// The migrations from version to version, beginning with version 1. A released migration never changes, because
-/// databases have it.
+/// The migrations in order, starting with version 1. A released migration is never changed, because it was already
+/// applied to databases.
 const MIGRATIONS: [&str; 1] = [include_str!("schema/1.sql")];
 
-/// Id that is locked during a migration. No session may have it.
+/// Id whose advisory lock is held during a migration. It is not a valid session id.
 const MIGRATION: &str = "";
 
-/// Which of them a database has had.
+/// Creates the table of the applied migrations.
 const HISTORY: &str = "\
     CREATE TABLE IF NOT EXISTS {schema}.session_migrations (\
         version bigint PRIMARY KEY, \
         applied_at timestamptz NOT NULL DEFAULT now()\
     )";
 
-/// A schema of a database, which is a prefix of the tables' names.
+/// A schema of the database, which is the namespace of the tables.
 #[derive(Debug, Clone)]
 pub(crate) struct Schema {
     name: String,
-    /// As SQL writes it.
+    /// The name as a quoted SQL identifier.
     quoted: String,
 }
 
@@ -38,21 +38,21 @@ impl Schema {
         &self.name
     }
 
-    /// Puts the schema into a statement, where that has `{schema}`.
+    /// Replaces `{schema}` in a statement by the quoted name.
     pub(crate) fn fill(&self, statement: &str) -> String {
         statement.replace("{schema}", &self.quoted)
     }
 
-    /// Brings the tables to the newest version. Several processes may do that at the same time.
+    /// Migrates the tables to the newest version. Several processes may do so at the same time.
     pub(crate) async fn migrate(&self, connections: &Connections) -> Result<(), Error> {
         let lease = connections.lease().await?;
-        // First without any lock and any right to make tables: mostly all is there.
+        // Usually the tables are up to date. This check needs no lock and no right to create tables.
         if self.pending(&lease, connections.place()).await?.is_empty() {
             lease.give_back();
             return Ok(());
         }
         lease.begin(self.lock_key(MIGRATION)).await?;
-        // Another process may have been faster.
+        // Another process may have migrated the tables before this process held the lock.
         for (version, migration) in self.pending(&lease, connections.place()).await? {
             if version == 1 {
                 self.make(&lease).await?;
@@ -64,7 +64,8 @@ impl Schema {
         lease.commit().await
     }
 
-    /// The migrations that the database has not had, with the version that each makes.
+    /// Returns the migrations that were not applied yet, with their versions. Returns an error if the tables have a
+    /// newer version.
     async fn pending(&self, lease: &Lease, place: &str) -> Result<Vec<(i64, &'static str)>, Error> {
         let found = self.version(lease).await?;
         let supported = MIGRATIONS.len();
@@ -79,10 +80,10 @@ impl Schema {
         Ok((1..).zip(MIGRATIONS).skip(done).collect())
     }
 
-    /// The version of the tables, zero when there are none.
+    /// Returns the version of the tables, or 0 if there are none.
     async fn version(&self, lease: &Lease) -> Result<i64, Error> {
         let client = lease.client()?;
-        // Out of the catalogue, and not by `to_regclass`: that may answer from before the lock was taken.
+        // Reads the catalogue instead of `to_regclass`, which may return a state from before the lock was taken.
         let is_there = "SELECT EXISTS (\
             SELECT FROM pg_catalog.pg_class \
             JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace \
@@ -95,10 +96,10 @@ impl Schema {
         Ok(client.query_typed_one(&newest, &[]).await?.try_get(0)?)
     }
 
-    /// Makes the schema and the table of its migrations.
+    /// Creates the schema and the table of the applied migrations.
     async fn make(&self, lease: &Lease) -> Result<(), Error> {
         let client = lease.client()?;
-        // `IF NOT EXISTS` asks for the right to make schemas also where there is nothing to make.
+        // `CREATE SCHEMA IF NOT EXISTS` requires the right to create schemas even if the schema exists.
         let is_there = "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)";
         let row = client.query_typed_one(is_there, &[(&self.name, Type::TEXT)]).await?;
         if !row.try_get::<_, bool>(0)? {
@@ -107,7 +108,7 @@ impl Schema {
         Ok(client.batch_execute(&self.fill(HISTORY)).await?)
     }
 
-    /// The key of the lock that is held while a session is written, or the tables are migrated.
+    /// Returns the key of the advisory lock that is held while a session is written or the tables are migrated.
     pub(crate) fn lock_key(&self, id: &str) -> i64 {
         let hash = Sha256::new()
             .chain_update("neuron sessions\0")

@@ -1,9 +1,9 @@
-//! The SQL of the storage. Each statement is atomic by itself; where several make one write, the storage
-//! puts them into a transaction.
+//! The SQL statements of the storage ([`Statements`]). Each statement is atomic. The storage runs several statements of
+//! one write in a transaction.
 
 use crate::schema::Schema;
 
-/// The statements for one schema.
+/// The SQL statements for one schema of the database.
 #[derive(Debug)]
 pub(crate) struct Statements {
     pub(crate) create: String,
@@ -33,7 +33,7 @@ impl Statements {
     }
 }
 
-/// Makes a session if its id is free, and returns its revision.
+/// Inserts a session with its messages if its id is not used, and returns its revision.
 const CREATE: &str = "
     WITH made AS (
         INSERT INTO {schema}.sessions (
@@ -49,22 +49,22 @@ const CREATE: &str = "
     )
     SELECT revision FROM made";
 
-/// Keeps others from changing a session until the transaction ends. What the statements after it see is
-/// not older than this.
+/// Locks the row of a session until the transaction ends. Later statements of the transaction see at least this state.
 const LOCK: &str = "
     SELECT key, revision, message_count, digest FROM {schema}.sessions WHERE id = $1 FOR UPDATE";
 
+/// Reads the digests of all messages of a session.
 const DIGESTS: &str = "
     SELECT digest FROM {schema}.session_messages WHERE session = $1 ORDER BY position";
 
-/// Removes the messages from a position on.
+/// Deletes the messages of a session from a position on.
 const CUT: &str = "DELETE FROM {schema}.session_messages WHERE session = $1 AND position >= $2";
 
-/// Adds messages from a position on and sets the given fields, if the session has the expected revision. NULL keeps
-/// a field. Returns the new revision.
+/// Inserts messages from a position on and sets the given fields, if the session has the expected revision. A NULL
+/// parameter keeps the stored value. Returns the new revision, or no row.
 ///
-/// Comparing and writing is one step: a second writer waits for the first to commit, and then compares
-/// with what that has written.
+/// The comparison and the write are one atomic step. A concurrent writer waits until the first has committed, and is
+/// then compared with the new revision.
 const WRITE: &str = "
     WITH written AS (
         UPDATE {schema}.sessions SET
@@ -85,10 +85,11 @@ const WRITE: &str = "
     )
     SELECT revision FROM written";
 
+/// Reads the revision of a session.
 const REVISION: &str = "
     SELECT revision, message_count, digest FROM {schema}.sessions WHERE id = $1";
 
-/// Reads a session with its messages in one statement, so that they are consistent.
+/// Reads a session with its messages in one statement, so that both have the same state.
 const LOAD: &str = "
     SELECT
         revision, message_count, digest,
@@ -98,8 +99,10 @@ const LOAD: &str = "
         ) AS bodies
     FROM {schema}.sessions WHERE id = $1";
 
+/// Reads the summaries of all sessions.
 const LIST: &str = "
     SELECT id, message_count, created_at, created_nanos, updated_at, updated_nanos
     FROM {schema}.sessions ORDER BY id";
 
+/// Deletes a session. Its messages are deleted by the foreign key.
 const DELETE: &str = "DELETE FROM {schema}.sessions WHERE id = $1 RETURNING key";

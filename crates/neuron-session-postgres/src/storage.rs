@@ -1,4 +1,4 @@
-//! The storage, with the transaction of each call.
+//! The storage of sessions and the transaction of each call ([`PostgresSessionStorage`]).
 
 use std::fmt;
 use std::future::Future;
@@ -20,45 +20,47 @@ use crate::revision::Revision;
 use crate::schema::Schema;
 use crate::statements::Statements;
 
-/// Maximum number of attempts of a call whose transaction the server aborts because of others. With the usual
-/// isolation level it aborts none.
+/// Maximum number of attempts of a call whose transaction the server aborts because of concurrent transactions. With
+/// the default isolation level the server aborts none.
 const ATTEMPTS: usize = 10;
 
-/// Sessions in PostgreSQL, for any number of processes at the same time. Clones share the connections.
+/// Stores sessions in PostgreSQL, for any number of concurrent processes. Clones share the connections.
 ///
-/// # What it promises
+/// # Guarantees
 ///
-/// - Every write is one transaction: after a crash of this process, of the server or of the machine, the
-///   old or the new version is there. When a call returns, its write is on the server's disk (unless the
-///   server is set up to confirm writes earlier: `synchronous_commit`).
-/// - [`append`](VersionedSessionStorage::append) is one statement and one round trip, and writes the new
-///   messages alone. [`save`](SessionStorage::save) and [`update`](VersionedSessionStorage::update) write
-///   only the messages from the first one that differs from what is stored.
-/// - [`list`](SessionStorage::list) reads no messages.
-/// - What is loaded equals what was saved: the order of keys, NUL characters and nanoseconds included.
+/// - Every write is one transaction. After a crash of this process, the server or the machine, the session has either
+///   its old or its new version. When a call returns, its write is on the server's disk, unless the server's setting
+///   `synchronous_commit` confirms writes earlier.
+/// - [`append`](VersionedSessionStorage::append) needs one statement and one round trip, and writes only the new
+///   messages. [`save`](SessionStorage::save) and [`update`](VersionedSessionStorage::update) write only the messages
+///   from the first one that differs from the stored session.
+/// - [`list`](SessionStorage::list) does not read messages.
+/// - A loaded session equals the saved session, including the order of JSON keys, NUL characters and nanoseconds.
 ///
-/// A session may have up to a gigabyte as JSON, which is what PostgreSQL takes in one value; values in it
-/// are nested up to 256 deep, and its times lie between the years −4713 and 294276. What is beyond is
-/// refused when it is to be written.
+/// PostgreSQL limits a value to one gigabyte, so a session may have at most one gigabyte of JSON. Its JSON may be
+/// nested at most 256 levels deep, and its times must be in the years −4713 to 294276. Any other session is rejected
+/// when it is written.
 ///
 /// # Errors of the connection
 ///
-/// A lost connection is [`StorageError::Io`]; nothing is repeated, because the write may have happened.
-/// The next call uses another connection. What the server refuses is [`StorageError::Other`], with the
-/// server's words and the SQLSTATE; its source is a [`tokio_postgres::Error`].
+/// A lost connection is [`StorageError::Io`]. The call is not retried, because its write may have happened. The next
+/// call uses another connection. If the server rejects a statement, the error is [`StorageError::Other`] with the
+/// server's message and the SQLSTATE. Its source is a [`tokio_postgres::Error`].
 ///
 /// # Cancel safety
 ///
-/// All calls can be dropped at any point. The session is then as it was or as it was to be, never between;
-/// the connection in use is closed, and the pool opens another one when it needs it.
+/// All calls can be dropped at any point. A write then happens completely or not at all. The connection in use is
+/// closed, and the pool opens another one when needed.
 ///
 /// # Tables
 ///
-/// They are in the schema `neuron`, or in [another](PostgresSessionStorageBuilder::schema): a row of
-/// `sessions` for each session, a row of `session_messages` for each message, and the versions that the
-/// tables went through in `session_migrations`. They are made and migrated when the storage is opened;
-/// tables of a newer version are refused. Whoever may not make tables can use those that another role has
-/// made. Other programs may read them, and may delete rows of `sessions`, whose messages then go as well:
+/// The tables are in the schema `neuron`, or in [another schema](PostgresSessionStorageBuilder::schema). `sessions` has
+/// a row for each session, `session_messages` has a row for each message, and `session_migrations` has a row for each
+/// applied migration. The tables are created and migrated when the storage is opened. Tables of a newer version are an
+/// error. A role without the right to create tables can use tables that another role has created.
+///
+/// Other programs may read the tables. They may also delete rows of `sessions`, which deletes the session's messages as
+/// well:
 ///
 /// ```sql
 /// DELETE FROM neuron.sessions WHERE updated_at < now() - interval '90 days';
@@ -86,25 +88,27 @@ const ATTEMPTS: usize = 10;
 pub struct PostgresSessionStorage {
     connections: Connections,
     schema: Schema,
+    /// The SQL statements for the schema.
     statements: Arc<Statements>,
 }
 
 impl PostgresSessionStorage {
-    /// Connects without TLS to the server at an address such as
-    /// `postgres://user:password@host:5432/database`, with the default settings.
+    /// Connects without TLS, with the default settings. The address has the form
+    /// `postgres://user:password@host:5432/database`.
     ///
     /// # Errors
     ///
-    /// As [`PostgresSessionStorageBuilder::connect`], which does the same with other settings.
+    /// The same errors as [`PostgresSessionStorageBuilder::connect`].
     pub async fn connect(url: &str) -> Result<Self, StorageError> {
         Self::builder().connect(url).await
     }
 
-    /// Returns the default settings, to change them.
+    /// Creates a builder with the default settings.
     pub fn builder() -> PostgresSessionStorageBuilder {
         PostgresSessionStorageBuilder::new()
     }
 
+    /// Migrates the tables and creates the storage.
     pub(crate) async fn open(
         connections: Connections,
         schema: Schema,
@@ -211,7 +215,7 @@ impl PostgresSessionStorage {
         };
         match saved {
             Some(_) => lease.commit().await,
-            // The locks keep everybody out who keeps to them; somebody else wrote to the tables.
+            // The advisory lock excludes other storages, so a program that does not use the lock changed the tables.
             None => Err(StorageError::Conflict { id: draft.session.id.clone() }.into()),
         }
     }
@@ -250,6 +254,7 @@ impl PostgresSessionStorage {
         Ok(replaced)
     }
 
+    /// Appends messages in a single statement, without an explicit transaction.
     async fn append_once(&self, write: &Write<'_>) -> Result<Option<Revision>, Error> {
         let lease = self.connections.lease().await?;
         let written = self.write(&lease, write).await?;
@@ -267,18 +272,19 @@ impl PostgresSessionStorage {
         lease.commit().await
     }
 
-    /// Begins a transaction that nobody else begins for the same session before it ends.
+    /// Begins a transaction that holds the advisory lock of a session. No other such transaction of the session begins
+    /// before it ends.
     ///
-    /// So what was dropped while its commit was on the way is done before whatever comes after it. An
-    /// append needs none of this: what comes before it gives the session another revision.
+    /// If a call is dropped during its commit, this lock makes the next call wait until the commit has ended. An append
+    /// needs no lock, because any earlier write changes the revision, which the append compares.
     async fn begin(&self, id: &str) -> Result<Lease, Error> {
         let lease = self.connections.lease().await?;
         lease.begin(self.schema.lock_key(id)).await?;
         Ok(lease)
     }
 
-    /// Reads the key and the revision of a session that is there, and keeps appends from changing it
-    /// until the transaction ends.
+    /// Reads the key and the revision of a session, and locks its row against appends until the transaction ends.
+    /// Returns `None` if there is no such session.
     async fn lock(&self, lease: &Lease, id: &str) -> Result<Option<(i64, Revision)>, Error> {
         let params: [(&(dyn ToSql + Sync), Type); 1] = [(&id, Type::TEXT)];
         match lease.client()?.query_typed_opt(&self.statements.lock, &params).await? {
@@ -287,7 +293,7 @@ impl PostgresSessionStorage {
         }
     }
 
-    /// Writes a session whose id is free, and returns nothing if it is not.
+    /// Inserts a session. Returns `None` if there is already a session with its id.
     async fn insert(&self, lease: &Lease, draft: &Draft<'_>) -> Result<Option<Revision>, Error> {
         let [created_at, updated_at] =
             [draft.session.created_at, draft.session.updated_at].map(Time::new);
@@ -318,7 +324,8 @@ impl PostgresSessionStorage {
         Ok(Some(Revision { number: row.try_get(0)?, count, digest: *draft.history.digest() }))
     }
 
-    /// Replaces the locked session with this key and revision.
+    /// Replaces the locked session, which has this key and revision. Returns `None` if its revision is not `stored` any
+    /// more.
     async fn replace(
         &self,
         lease: &Lease,
@@ -340,7 +347,8 @@ impl PostgresSessionStorage {
         self.write(lease, &write).await
     }
 
-    /// Counts the stored messages that the draft has too, and removes the others.
+    /// Deletes all stored messages after the beginning that the draft has too. Returns the number of messages that are
+    /// kept.
     async fn keep(
         &self,
         lease: &Lease,
@@ -366,7 +374,7 @@ impl PostgresSessionStorage {
         Ok(known)
     }
 
-    /// Adds messages, and returns nothing if the session has not the revision expected.
+    /// Writes new messages and fields of a session. Returns `None` if the session does not have the expected revision.
     async fn write(&self, lease: &Lease, write: &Write<'_>) -> Result<Option<Revision>, Error> {
         let created_at = write.created_at.map(Time::new);
         let updated_at = Time::new(write.updated_at);
@@ -401,7 +409,7 @@ impl PostgresSessionStorage {
         Ok(Some(Revision { number: row.try_get(0)?, count, digest: *write.history.digest() }))
     }
 
-    /// Runs one statement outside of a transaction.
+    /// Runs one statement that reads, without an explicit transaction.
     async fn read(
         &self,
         statement: &str,
@@ -416,7 +424,8 @@ impl PostgresSessionStorage {
         .await
     }
 
-    /// Why a write that expected a revision found no session with it.
+    /// Returns the error of a write that found no session with the expected revision. It is a conflict, or an error
+    /// that says that the session does not exist.
     async fn no_match(&self, id: &str) -> StorageError {
         match self.revision(id).await {
             Ok(_) => StorageError::Conflict { id: id.to_owned() },
@@ -424,7 +433,7 @@ impl PostgresSessionStorage {
         }
     }
 
-    /// Builds a session of its row, and checks that it is whole.
+    /// Decodes a session from its row, and verifies that its messages are complete and unchanged.
     fn session(&self, id: &str, row: &Row) -> Result<(Session, SessionRevision), Error> {
         let revision = self.revision_in(id, row)?;
         let bodies: Vec<&str> = row.try_get("bodies")?;
@@ -451,13 +460,14 @@ impl PostgresSessionStorage {
         Ok((session, revision.to_token()))
     }
 
-    /// Describes a session. A row with values that no session has is described by its damage.
+    /// Returns the summary of a session. If its row has invalid values, the summary contains the damage.
     fn summary_or_damage(&self, row: &Row) -> Result<SessionSummary, StorageError> {
         let id: String = row.try_get("id").map_err(Error::from)?;
         let summary = self.summary(id.clone(), row).map_err(StorageError::from);
         Ok(summary.unwrap_or_else(|damage| SessionSummary::damaged(id, &damage)))
     }
 
+    /// Decodes the summary of a session from its row.
     fn summary(&self, id: String, row: &Row) -> Result<SessionSummary, Error> {
         let message_count = usize::try_from(row.try_get::<_, i64>("message_count")?)
             .map_err(|_| self.corrupt(&id, "its number of messages is negative"))?;
@@ -470,6 +480,7 @@ impl PostgresSessionStorage {
         })
     }
 
+    /// Decodes the revision of a session from its row.
     fn revision_in(&self, id: &str, row: &Row) -> Result<Revision, Error> {
         let digest: &[u8] = row.try_get("digest")?;
         let digest: Digest =
@@ -481,6 +492,7 @@ impl PostgresSessionStorage {
         })
     }
 
+    /// Returns the error for a damaged session.
     fn corrupt(&self, id: &str, reason: &str) -> StorageError {
         let (schema, place) = (self.schema.name(), self.connections.place());
         let location = format!("session {id:?} in schema {schema} of {place}");
@@ -500,7 +512,7 @@ impl fmt::Debug for PostgresSessionStorage {
     }
 }
 
-/// A session as it goes into the rows.
+/// A serialised session.
 struct Draft<'a> {
     session: &'a Session,
     state: String,
@@ -514,35 +526,43 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// A write to a session with the expected revision.
+/// The parameters of the statement `write`.
 struct Write<'a> {
+    /// Id of the session.
     id: &'a str,
+    /// Revision that the session must have.
     expected: &'a Revision,
+    /// New state as JSON. `None` keeps the stored state.
     state: Option<&'a str>,
+    /// New creation time. `None` keeps the stored time.
     created_at: Option<DateTime<Utc>>,
     updated_at: DateTime<Utc>,
-    /// The position of the first new message.
+    /// Position of the first new message in the session.
     first: i64,
+    /// The messages to write.
     history: &'a History,
-    /// Number of messages of the history that are stored already.
+    /// Number of messages of `history` that are already stored.
     known: usize,
 }
 
-/// A time in the two columns that hold it.
+/// A time in its two columns.
 #[derive(Clone, Copy)]
 struct Time {
+    /// The time, truncated to microseconds, which is PostgreSQL's precision.
     micros: DateTime<Utc>,
+    /// The nanoseconds beyond the microseconds.
     nanos: i16,
 }
 
 impl Time {
     fn new(time: DateTime<Utc>) -> Self {
         let nanos = time.timestamp_subsec_nanos() % 1000;
-        // Both fit: nothing is taken from a time that has nothing beyond microseconds.
+        // The subtraction cannot overflow, because the minimum time has no nanoseconds beyond its microseconds.
         let micros = time.checked_sub_signed(TimeDelta::nanoseconds(nanos.into())).unwrap_or(time);
         Self { micros, nanos: i16::try_from(nanos).unwrap_or_default() }
     }
 
+    /// Reads a time from its two columns.
     fn get(row: &Row, micros: &str, nanos: &str) -> Result<DateTime<Utc>, Error> {
         let micros: DateTime<Utc> = row.try_get(micros)?;
         let nanos = TimeDelta::nanoseconds(row.try_get::<_, i16>(nanos)?.into());
@@ -550,7 +570,8 @@ impl Time {
     }
 }
 
-/// Retries a transaction that the server aborted because of others.
+/// Runs a call, and retries it while the server aborts its transaction because of concurrent transactions, at most
+/// [`ATTEMPTS`] times.
 async fn repeat<T, F: Future<Output = Result<T, Error>>>(
     mut work: impl FnMut() -> F,
 ) -> Result<T, StorageError> {

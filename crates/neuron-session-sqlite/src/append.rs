@@ -1,4 +1,4 @@
-//! Appends to a session, which read only its row and not its messages.
+//! Appends messages to a session ([`Addition`]). An append reads only the session's row, and not its messages.
 
 use chrono::Utc;
 use neuron_sqlite::Abort;
@@ -9,13 +9,14 @@ use crate::head::{self, Content, Head};
 use crate::lost_ids::LostIds;
 use crate::messages::Bodies;
 
-/// Messages to be added, as they will be stored.
+/// Serialised messages, and an optional new state, that are appended to a session.
 pub(crate) struct Addition {
     bodies: Bodies,
     state: Option<String>,
 }
 
 impl Addition {
+    /// Serialises messages and a state. `None` keeps the stored state.
     pub(crate) fn of(
         messages: &[Message],
         state: Option<&SessionState>,
@@ -23,7 +24,7 @@ impl Addition {
         Ok(Self { bodies: Bodies::of(messages)?, state: state.map(head::state).transpose()? })
     }
 
-    /// Writes them, in a transaction.
+    /// Appends the messages inside a transaction. Returns an error if the session's revision is not `expected`.
     pub(crate) fn write(
         self,
         connection: &Connection,

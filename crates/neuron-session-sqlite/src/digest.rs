@@ -1,17 +1,17 @@
-//! Digests, which detect equal texts and damaged rows.
+//! Digests of stored texts, which detect damaged rows and find equal messages ([`Digest`]).
 
 use neuron_sqlite::rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use sha2::{Digest as _, Sha256};
 
-/// A digest of a text, or of a sequence of texts.
+/// The SHA-256 digest of a sequence of texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Digest([u8; 32]);
 
 impl Digest {
-    /// Digest of the empty sequence.
+    /// The digest of the empty sequence.
     pub(crate) const START: Self = Self([0; 32]);
 
-    /// Returns the digest of the sequence with another text.
+    /// Returns the digest of this sequence followed by `text`.
     pub(crate) fn then(self, text: &[u8]) -> Self {
         Self(Sha256::new().chain_update(self.0).chain_update(text).finalize().into())
     }

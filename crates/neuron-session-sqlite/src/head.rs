@@ -1,4 +1,4 @@
-//! The row of a session, with everything except its messages.
+//! Reads and writes the row of a session, which contains everything except the messages ([`Head`]).
 
 use chrono::{DateTime, Utc};
 use neuron_sqlite::Abort;
@@ -10,34 +10,36 @@ use neuron_types::{
 use crate::digest::Digest;
 use crate::lost_ids::LostIds;
 
-/// The damage of a session that a damaged index lost.
+/// Reason of the error for a session whose id is missing in a damaged index.
 pub(crate) const NOT_INDEXED: &str =
     "the index of ids does not have it; rebuild the index by the statement REINDEX sessions";
 
 type Result<T> = std::result::Result<T, Abort<StorageError>>;
 
-/// A row as it is stored.
+/// The stored row of a session.
 pub(crate) struct Head {
+    /// Primary key of the row, which the messages reference.
     pub(crate) key: i64,
     pub(crate) content: Content,
     revision: String,
-    /// Location of the session for errors.
+    /// The session and the database, for errors.
     location: String,
 }
 
-/// The content of a row.
+/// The columns of a session's row, without its key and its revision.
 pub(crate) struct Content {
     pub(crate) id: String,
     pub(crate) created_at: String,
     pub(crate) updated_at: String,
     pub(crate) message_count: usize,
-    /// Digest of all messages, which is stored with the last one.
+    /// Digest of all messages. It equals the digest that is stored with the last message.
     pub(crate) messages_digest: Digest,
     pub(crate) state: String,
 }
 
 impl Head {
-    /// Finds a session's row, and checks that it is unchanged.
+    /// Reads a session's row. Returns `None` if there is no such session, and an error if the row or the index of ids
+    /// is damaged.
     pub(crate) fn find(connection: &Connection, lost: &LostIds, id: &str) -> Result<Option<Self>> {
         let head = Self::look_up(connection, id)?;
         match head.is_none() && lost.contains(connection, id)? {
@@ -46,13 +48,14 @@ impl Head {
         }
     }
 
-    /// Finds a session's row, if the index of ids has it.
+    /// Reads a session's row through the index of ids. Returns `None` if the index does not contain the id, and an
+    /// error if the row is damaged.
     pub(crate) fn look_up(connection: &Connection, id: &str) -> Result<Option<Self>> {
         let mut select = connection.prepare_cached("SELECT * FROM sessions WHERE id = ?1")?;
         let found = select.query_row([id], |row| Self::read(row, location(connection, id)));
         let found = found.optional().map_err(|error| match error.sqlite_error() {
             Some(_) => error.into(),
-            // A column has a value that is never written.
+            // An error without an SQLite code means that a column has a value that this crate never writes.
             None => corrupt(connection, id, &error.to_string()),
         });
         let Some((head, digest)) = found? else {
@@ -64,13 +67,14 @@ impl Head {
         }
     }
 
-    /// Finds a session's row, which must be there.
+    /// Reads a session's row. Returns [`StorageError::NotFound`] if there is no such session.
     pub(crate) fn get(connection: &Connection, lost: &LostIds, id: &str) -> Result<Self> {
         let head = Self::find(connection, lost, id)?;
         head.ok_or_else(|| StorageError::NotFound(id.to_owned()).into())
     }
 
-    /// Finds a session's row, which must be there and have this revision.
+    /// Reads a session's row. Returns [`StorageError::NotFound`] if there is no such session, and
+    /// [`StorageError::Conflict`] if it has another revision.
     pub(crate) fn expect(
         connection: &Connection,
         lost: &LostIds,
@@ -84,6 +88,7 @@ impl Head {
         }
     }
 
+    /// Decodes a row and its digest. The digest is not verified.
     fn read(row: &Row<'_>, location: String) -> rusqlite::Result<(Self, Digest)> {
         let content = Content {
             id: row.get("id")?,
@@ -101,7 +106,7 @@ impl Head {
         SessionRevision::new(self.revision.as_str())
     }
 
-    /// Describes the session.
+    /// Converts the row into a summary of the session.
     pub(crate) fn summary(self) -> Result<SessionSummary> {
         Ok(SessionSummary {
             message_count: self.content.message_count,
@@ -112,7 +117,7 @@ impl Head {
         })
     }
 
-    /// Builds the session, with its messages.
+    /// Converts the row and the messages into a session and its revision.
     pub(crate) fn session(
         self,
         messages: Vec<neuron_types::Message>,
@@ -137,17 +142,18 @@ impl Head {
             .map_err(|error| self.corrupt(format!("its state: {error}")))
     }
 
-    /// Says that the session cannot be read.
+    /// Returns the error for a damaged session.
     pub(crate) fn corrupt(&self, reason: impl Into<String>) -> Abort<StorageError> {
         StorageError::Corrupt { location: self.location.clone(), reason: reason.into() }.into()
     }
 }
 
 impl Content {
-    /// Writes a row in place of the one with this key, or another one. It gets a new revision.
+    /// Writes the row with a new revision. If `key` is `None`, a new row is inserted. Otherwise the row with this key
+    /// is replaced.
     pub(crate) fn write(self, connection: &Connection, key: Option<i64>) -> Result<Head> {
-        // Random, so that it never comes again: neither after a deletion nor when a backup was put
-        // back.
+        // The revision is random, so that it never occurs again, neither after a deletion nor after a backup was
+        // restored.
         let mut revision = connection.prepare_cached("SELECT lower(hex(randomblob(16)))")?;
         let revision: String = revision.query_row([], |row| row.get(0))?;
         let mut write = connection.prepare_cached(
@@ -176,8 +182,8 @@ impl Content {
         Ok(Head { key, content: self, revision, location })
     }
 
-    /// The digest of the row. Of the texts only the last can contain a line feed, so that no two
-    /// rows give one text.
+    /// Returns the digest of the row. Only the last text can contain a line feed, so different rows never have the same
+    /// joined text.
     fn digest(&self, revision: &str) -> Digest {
         let Self { id, created_at, updated_at, message_count, messages_digest, state } = self;
         let row = format!("{id}\n{revision}\n{created_at}\n{updated_at}\n{message_count}\n{state}");
@@ -185,21 +191,22 @@ impl Content {
     }
 }
 
-/// A time as it is stored.
+/// Formats a time for the database.
 pub(crate) fn time(time: DateTime<Utc>) -> String {
     format!("{time:?}")
 }
 
-/// A state as it is stored.
+/// Serialises a state for the database.
 pub(crate) fn state(state: &SessionState) -> std::result::Result<String, StorageError> {
     Ok(stored_json::to_string(state)?)
 }
 
-/// Says that a session cannot be read.
+/// Returns the error for a damaged session that has no readable row.
 pub(crate) fn corrupt(connection: &Connection, id: &str, reason: &str) -> Abort<StorageError> {
     StorageError::Corrupt { location: location(connection, id), reason: reason.into() }.into()
 }
 
+/// Names a session and its database for errors.
 fn location(connection: &Connection, id: &str) -> String {
     format!("session {id:?} in {}", connection.path().unwrap_or(":memory:"))
 }

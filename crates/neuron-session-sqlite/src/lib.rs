@@ -1,4 +1,4 @@
-//! Sessions of agents in a SQLite database.
+//! Stores agent sessions in a SQLite database ([`SqliteSessionStorage`]).
 //!
 //! ```
 //! use neuron_session_sqlite::SqliteSessionStorage;
@@ -21,42 +21,40 @@
 //! # }
 //! ```
 //!
-//! # What is written
+//! # Stored data
 //!
-//! A message is a row. [`append`](neuron_types::VersionedSessionStorage::append) inserts the new ones,
-//! at the same cost for a session of ten messages and of ten thousand. `save` and `update` get the
-//! whole session: they serialise it, find where it begins to differ from what is stored by comparing
-//! digests, and write from there on.
+//! Each message is one row. [`append`](neuron_types::VersionedSessionStorage::append) inserts only the new messages, so
+//! its cost does not depend on the length of the session. `save` and `update` receive the whole session. They compare
+//! digests to find the first message that differs from the stored session, and write only the messages from there on.
 //!
-//! Everything that is read is compared with its digest. What was damaged on the disk is
-//! [`StorageError::Corrupt`](neuron_types::StorageError::Corrupt) and never a wrong message, and a
-//! session whose damage is seen is not written over: [`delete`](neuron_types::SessionStorage::delete)
-//! it to begin anew.
+//! Everything that is read is verified by a digest. Damaged data is reported as
+//! [`StorageError::Corrupt`](neuron_types::StorageError::Corrupt) and never returned. A session whose damage was
+//! detected is not overwritten. To reuse its id, [`delete`](neuron_types::SessionStorage::delete) the session first.
 //!
-//! # What is lost, and backups
+//! # Lost commits and backups
 //!
-//! The database counts its commits, and a small file beside it, the witness (`-witness`), has the number of the last one
-//! that was synced. If the log or the database was removed, cut, damaged or replaced by an older copy, opening, loading
-//! and writing fail. [`accept_older`] accepts the older state. A database file or log that is deleted or replaced while it
-//! is open is an error at the next read or write.
+//! The database counts its commits. A small file beside it, the witness (`-witness`), contains the number of the last
+//! synced commit. Opening, loading and writing return an error if the log or the database was deleted, cut, damaged or
+//! replaced by an older copy. [`accept_older`] accepts the older state. If the database file or its log is deleted or
+//! replaced while it is open, the next read or write returns an error.
 //!
-//! The witness costs one more page of the log for each write and no sync. A power failure does not make it wrong. With
-//! [`Synchronous::Normal`] commits are not synced, and their loss is not noticed.
+//! For each write the witness costs one additional page in the log, and no sync. A power failure does not make it
+//! wrong. With [`Synchronous::Normal`] commits are not synced, and their loss is not detected.
 //!
-//! [`SqliteSessionStorage::backup`] copies the database while others use it. A copy of the database file alone lacks the
-//! commits in the log (`-wal`). To restore a backup, stop all processes, remove the database with its `-wal` and `-shm`
+//! [`SqliteSessionStorage::backup`] copies the database while it is in use. A copy of the database file alone lacks the
+//! commits in the log (`-wal`). To restore a backup, stop all processes, delete the database with its `-wal` and `-shm`
 //! files, copy the backup to its place, and call [`accept_older`].
 //!
-//! The index of ids is compared with the sessions once, when the first session is not found. This reads all sessions'
-//! rows, and no messages.
+//! When a session is not found for the first time, the index of ids is compared with the table once. This reads the
+//! rows of all sessions, but no messages.
 //!
 //! # Where to look
 //!
 //! | for | see |
 //! |---|---|
 //! | the storage | [`SqliteSessionStorage`] |
-//! | how long to wait for others, what a power failure may take | [`SqliteOptions`] |
-//! | what an opened file may be, several processes, executors | [`neuron_sqlite`] |
+//! | timeouts and durability | [`SqliteOptions`] |
+//! | accepted files, several processes, executors | [`neuron_sqlite`] |
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -1,4 +1,4 @@
-//! Reading sessions.
+//! Loads and lists sessions.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::messages;
 
 type Result<T> = std::result::Result<T, Abort<StorageError>>;
 
-/// Reads a session, and checks that it is unchanged.
+/// Reads a session with its messages. Returns an error if there is no such session, or if it is damaged.
 pub(crate) fn load(
     connection: &Connection,
     lost: &LostIds,
@@ -23,8 +23,10 @@ pub(crate) fn load(
     head.session(messages)
 }
 
-/// Describes all sessions, in the order of their ids.
+/// Returns the summaries of all sessions, sorted by id. A damaged session is included with its damage.
 pub(crate) fn list(connection: &Connection) -> Result<Vec<SessionSummary>> {
+    // Reads only the index of ids, so that one damaged row does not hide the other sessions. The cast allows ids that
+    // are not UTF-8.
     let mut select = connection.prepare_cached(
         "SELECT CAST(id AS BLOB) FROM sessions INDEXED BY sqlite_autoindex_sessions_1 ORDER BY id",
     )?;
@@ -36,7 +38,7 @@ pub(crate) fn list(connection: &Connection) -> Result<Vec<SessionSummary>> {
     }
     let lost = match lost_ids::find(connection) {
         Ok(lost) => lost,
-        // The rows that cannot be read have been met above.
+        // The unreadable rows are already in the list as damaged sessions.
         Err(_) if summaries.iter().any(|summary| summary.damage.is_some()) => return Ok(summaries),
         Err(error) => return Err(error.into()),
     };
@@ -51,7 +53,8 @@ pub(crate) fn list(connection: &Connection) -> Result<Vec<SessionSummary>> {
     Ok(summaries)
 }
 
-/// Describes a session of the index of ids.
+/// Returns the summary of a session in the index of ids. If its row is damaged or missing, the summary contains the
+/// damage.
 fn summary(connection: &Connection, id: &str) -> SessionSummary {
     let found = Head::look_up(connection, id);
     let missing = || head::corrupt(connection, id, "its row cannot be found");
@@ -59,6 +62,7 @@ fn summary(connection: &Connection, id: &str) -> SessionSummary {
     summary.unwrap_or_else(|damage| SessionSummary::damaged(id, &into_error(connection, damage)))
 }
 
+/// Converts the reason for an abort into a [`StorageError`].
 fn into_error(connection: &Connection, abort: Abort<StorageError>) -> StorageError {
     match abort {
         Abort::Own(error) => error,

@@ -1,17 +1,20 @@
-//! Sessions that are in the table and not in its index of ids.
+//! Finds sessions that are in the table but not in its index of ids ([`LostIds`]).
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use neuron_sqlite::rusqlite::{self, Connection};
 
-/// The ids that a damaged index does not have. A session that the index lost would look as if it had never been there.
+/// The ids that are missing in a damaged index. Without this check, such a session would look as if it had never
+/// existed.
 ///
-/// They are looked for once, when the first session is not found: damage happens to files that rest.
+/// The ids are determined once, when a session is not found for the first time. Damage is assumed to happen before the
+/// database was opened.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LostIds(Arc<OnceLock<BTreeSet<String>>>);
 
 impl LostIds {
+    /// Returns `true` if the table contains the id but the index does not.
     pub(crate) fn contains(&self, connection: &Connection, id: &str) -> rusqlite::Result<bool> {
         let lost = match self.0.get() {
             Some(lost) => lost,
@@ -24,7 +27,7 @@ impl LostIds {
     }
 }
 
-/// Reads the table row by row, and looks up each id.
+/// Returns the ids that are in the table but not in the index. Reads all rows of the table.
 pub(crate) fn find(connection: &Connection) -> rusqlite::Result<BTreeSet<String>> {
     let mut select = connection.prepare(
         "SELECT CAST(id AS BLOB) FROM sessions AS row NOT INDEXED WHERE NOT EXISTS (

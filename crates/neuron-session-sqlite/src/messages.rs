@@ -1,4 +1,4 @@
-//! The messages of a session as texts, one after the other, and as rows.
+//! Encodes the messages of a session, and reads and writes their rows ([`Bodies`]).
 
 use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::{Connection, OptionalExtension as _};
@@ -9,14 +9,15 @@ use crate::head::Head;
 
 type Result<T> = std::result::Result<T, Abort<StorageError>>;
 
-/// Messages as JSON, in one buffer.
+/// Serialised messages as JSON in one buffer.
 pub(crate) struct Bodies {
     text: Vec<u8>,
-    /// End of each message.
+    /// End position of each message in `text`.
     ends: Vec<usize>,
 }
 
 impl Bodies {
+    /// Serialises messages.
     pub(crate) fn of(messages: &[Message]) -> std::result::Result<Self, StorageError> {
         let mut bodies = Self { text: Vec::new(), ends: Vec::with_capacity(messages.len()) };
         for message in messages {
@@ -26,6 +27,7 @@ impl Bodies {
         Ok(bodies)
     }
 
+    /// Returns the JSON of each message.
     fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let mut start = 0;
         self.ends.iter().map(move |end| {
@@ -45,8 +47,8 @@ impl Bodies {
         chain.collect()
     }
 
-    /// Inserts all but the first of them. The first of all would have the position `start` in its
-    /// session; the digests are those of all.
+    /// Inserts the rows of all messages except the first `skipped` ones. `start` is the position of the first message
+    /// in the session, including skipped messages. `digests` contains a digest for each message.
     pub(crate) fn insert(
         &self,
         connection: &Connection,
@@ -68,7 +70,8 @@ impl Bodies {
     }
 }
 
-/// Reads the messages from a position on, and checks that each is unchanged.
+/// Reads the messages from the position `from` on, and decodes each with `take`. Returns an error if a message is
+/// damaged or missing.
 pub(crate) fn read<T>(
     connection: &Connection,
     head: &Head,
@@ -96,12 +99,12 @@ pub(crate) fn read<T>(
             .push(message.map_err(|error| head.corrupt(format!("message {position}: {error}")))?);
     }
     if rows.next()?.is_some() || digest != head.content.messages_digest {
-        return Err(head.corrupt("it has other messages than it says"));
+        return Err(head.corrupt("its messages do not match its digest"));
     }
     Ok(messages)
 }
 
-/// The digest of the messages before a position.
+/// Returns the stored digest of all messages before a position.
 pub(crate) fn digest_before(
     connection: &Connection,
     head: &Head,

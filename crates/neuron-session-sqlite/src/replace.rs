@@ -1,4 +1,4 @@
-//! Writes of a whole session, which keep its stored messages and write the rest.
+//! Writes a whole session, without writing its unchanged messages again ([`Replacement`]).
 
 use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::Connection;
@@ -11,7 +11,7 @@ use crate::messages::{self, Bodies};
 
 type Result<T> = std::result::Result<T, Abort<StorageError>>;
 
-/// A session as it will be stored.
+/// A serialised session.
 pub(crate) struct Replacement {
     id: String,
     created_at: String,
@@ -22,15 +22,16 @@ pub(crate) struct Replacement {
 
 /// The required state of the storage before a write.
 pub(crate) enum Before {
-    /// Whatever is there.
+    /// Any state, with or without a session.
     Anything,
-    /// No session.
+    /// No session with this id.
     Nothing,
-    /// This revision.
+    /// A session with this revision.
     Revision(SessionRevision),
 }
 
 impl Replacement {
+    /// Serialises a session.
     pub(crate) fn of(session: &Session) -> std::result::Result<Self, StorageError> {
         Ok(Self {
             id: session.id.clone(),
@@ -41,7 +42,8 @@ impl Replacement {
         })
     }
 
-    /// Writes it, in a transaction.
+    /// Writes the session inside a transaction. Returns an error if the stored state is not as `before` requires.
+    /// Returns the new revision.
     pub(crate) fn write(
         self,
         connection: &Connection,
@@ -79,12 +81,12 @@ impl Replacement {
     }
 }
 
-/// Returns the number of messages at the beginning that are stored already. Reads only a few digests, because equal
-/// digests mean that all messages before them are equal.
+/// Returns the number of first messages that are already stored unchanged. It searches with few reads, because an equal
+/// digest means that all messages up to it are equal.
 fn common(connection: &Connection, head: &Head, digests: &[Digest]) -> Result<usize> {
     let stored = head.content.message_count;
     if messages::digest_before(connection, head, stored)? != head.content.messages_digest {
-        return Err(head.corrupt("its last message is not the one that it says"));
+        return Err(head.corrupt("its last message does not match its digest"));
     }
     let is_common = |count: usize| -> Result<bool> {
         let digest = count.checked_sub(1).and_then(|last| digests.get(last)).copied();
@@ -106,7 +108,7 @@ fn common(connection: &Connection, head: &Head, digests: &[Digest]) -> Result<us
     Ok(common)
 }
 
-/// Deletes the messages from a position on. They are read before: what is damaged is not written over.
+/// Deletes the messages from a position on. They are read first, so that a damaged session is not overwritten.
 fn delete_from(connection: &Connection, head: &Head, position: usize) -> Result<()> {
     let count = head.content.message_count - position;
     if count == 0 {
@@ -117,6 +119,6 @@ fn delete_from(connection: &Connection, head: &Head, position: usize) -> Result<
         connection.prepare_cached("DELETE FROM messages WHERE session = ?1 AND position >= ?2")?;
     match delete.execute((head.key, position))? == count {
         true => Ok(()),
-        false => Err(head.corrupt("it has other messages than it says")),
+        false => Err(head.corrupt("its messages do not match its digest")),
     }
 }

@@ -1,19 +1,19 @@
-//! The tables, version by version.
+//! The tables of the database and their migrations.
 
 use neuron_sqlite::Schema;
 
-/// The database of sessions.
+/// The schema of the session database.
 pub(crate) const SESSIONS: Schema = Schema {
     application: "neuron sessions",
-    // "nrnS".
+    // The bytes of `nrnS`.
     application_id: 0x6e72_6e53,
     migrations: &[VERSION_1],
 };
 
-/// Texts of JSON, and times as RFC 3339 has them, to the nanosecond.
+/// Tables of version 1. States and bodies are JSON, and times are RFC 3339 with nanoseconds.
 ///
-/// `sessions.digest` is that of the other columns, the last message's digest included, and
-/// `messages.digest` that of the body and all messages before it.
+/// `sessions.digest` covers the other columns, including the digest of the last message. `messages.digest` covers the
+/// body and all messages before it.
 const VERSION_1: &str = "
     CREATE TABLE sessions (
         key INTEGER PRIMARY KEY,

@@ -1,4 +1,4 @@
-//! The storage, each method of which is one transaction.
+//! The storage of sessions ([`SqliteSessionStorage`]). Each of its methods runs one transaction.
 
 use std::path::Path;
 
@@ -15,34 +15,35 @@ use crate::lost_ids::LostIds;
 use crate::replace::{Before, Replacement};
 use crate::schema::SESSIONS;
 
-/// Minimum number of free pages (1 MiB) that a deletion returns to the file system. Fewer pages are kept for the
-/// next messages.
+/// Minimum number of free pages that a deletion returns to the file system (1 MiB). Fewer pages are kept for later
+/// messages.
 const MANY_PAGES: i64 = 256;
 
 /// Stores sessions in a SQLite database. Clones share its connections.
 ///
 /// # Cancel safety
 ///
-/// A write whose future is dropped happens wholly or not at all, and never after one that was begun
-/// later by the same storage or its clones.
+/// A write whose future is dropped happens completely or not at all. It never happens after a write that was started
+/// later through the same storage or a clone.
 #[derive(Debug, Clone)]
 pub struct SqliteSessionStorage {
     database: Database,
+    /// Sessions that a damaged index of ids does not contain.
     lost: LostIds,
 }
 
 impl SqliteSessionStorage {
-    /// Opens a database of sessions, creates it if there is none, and brings it up to date. Its folder
-    /// must exist.
+    /// Opens a database of sessions and migrates it to the newest version. Creates the database if it does not exist.
+    /// Its folder must exist.
     ///
-    /// The path `:memory:` gives one that lives as long as this value and its clones.
+    /// The path `:memory:` opens a database in memory, which exists as long as this value and its clones.
     ///
     /// # Errors
     ///
-    /// [`StorageError::Corrupt`] when there is something else, it is damaged, or it lost commits that it had:
-    /// [`accept_older`](crate::accept_older) then accepts the older state.
-    /// [`StorageError::UnsupportedVersion`] when a newer version wrote it, [`StorageError::Io`] when it
-    /// cannot be read or written. What is there is left as it is.
+    /// [`StorageError::Corrupt`] if the file is not a database of sessions, is damaged, or has lost commits. For lost
+    /// commits, [`accept_older`](crate::accept_older) accepts the older state. [`StorageError::UnsupportedVersion`] if
+    /// a newer version wrote the database. [`StorageError::Io`] if the file cannot be read or written. The file is not
+    /// changed.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, StorageError> {
         Self::open_with(path, SqliteOptions::new()).await
     }
@@ -51,7 +52,7 @@ impl SqliteSessionStorage {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// The same errors as [`open`](Self::open).
     pub async fn open_with(
         path: impl AsRef<Path>,
         options: SqliteOptions,
@@ -61,23 +62,24 @@ impl SqliteSessionStorage {
         Ok(Self { database, lost: LostIds::default() })
     }
 
-    /// Writes a copy of all sessions, as they are at one moment, to a new file. Others go on reading and writing.
+    /// Writes a consistent copy of all sessions to a new file. The sessions can be read and written meanwhile.
     ///
-    /// The copy is a complete database of its own, and is on the disk before it has its name.
+    /// The copy is a complete database. It gets its name only after it was written and synced.
     ///
     /// # Errors
     ///
-    /// [`StorageError::Io`] if there is a file at the path, or its folder does not exist. [`StorageError::Corrupt`] if
-    /// the database is damaged. No file is then left at the path. A damaged session that the database can read is
-    /// copied as it is.
+    /// [`StorageError::Io`] if there is already a file at the path, or its folder does not exist.
+    /// [`StorageError::Corrupt`] if the database is damaged. After an error there is no new file at the path. A damaged
+    /// session that does not damage the database itself is copied unchanged.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the copy is written all the same or not at all.
+    /// If the future is dropped, the copy is still written completely, or not at all.
     pub async fn backup(&self, path: impl AsRef<Path>) -> Result<(), StorageError> {
         Ok(self.database.backup(path).await?)
     }
 
+    /// Writes a whole session if the stored state is as `before` requires.
     async fn replace(
         &self,
         session: &Session,
@@ -107,7 +109,7 @@ impl SessionStorage for SqliteSessionStorage {
         check_session_id(id)?;
         let (lost, id) = (self.lost.clone(), id.to_owned());
         let deleted = self.database.write(move |transaction| {
-            // Also one that cannot be read any more.
+            // The row is deleted without reading it, so that a damaged session can be deleted too.
             if transaction.execute("DELETE FROM sessions WHERE id = ?1", [&id])? == 0 {
                 if lost.contains(transaction, &id)? {
                     return Err(head::corrupt(transaction, &id, head::NOT_INDEXED));
@@ -118,7 +120,7 @@ impl SessionStorage for SqliteSessionStorage {
                 .pragma_query_value(None, "freelist_count", |row| row.get::<_, i64>(0))?)
         });
         if deleted.await? >= MANY_PAGES {
-            // The session is gone. What fails here is space that the next deletion gives back.
+            // The session is already deleted. If this fails, the next deletion returns the space.
             let _ = self.database.reclaim().await;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Copies of a database that others go on to use.
+//! Writes copies of a database while it is in use.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -8,17 +8,18 @@ use rusqlite::Connection;
 
 use crate::{SqliteError, open_files};
 
-/// Copies a database into a new file, which is complete and on the disk before it has its name.
+/// Copies a database into a new file. The file gets its name `to` only after it is complete and synced. `path` is the
+/// path of the database, for errors.
 pub(crate) fn write(source: &Connection, path: &Path, to: &Path) -> Result<(), SqliteError> {
     let fail = |source| SqliteError::Io { path: to.into(), source };
     let unfinished = open_files::beside(to, "-unfinished");
-    // Another backup to this path must not publish the file of this one.
+    // The lock prevents another backup to the same path from renaming this unfinished file.
     let file = lock(&unfinished).map_err(fail)?;
     check_free(to).map_err(fail)?;
-    // A backup that was interrupted left it.
+    // An interrupted backup may have left content in the file.
     file.set_len(0).map_err(fail)?;
     let copied = copy(source, path, &unfinished).and_then(|()| {
-        // SQLite does not sync it.
+        // `VACUUM INTO` does not sync the new file.
         file.sync_all()
             .and_then(|()| check_free(to))
             .and_then(|()| fs::rename(&unfinished, to))
@@ -31,13 +32,15 @@ pub(crate) fn write(source: &Connection, path: &Path, to: &Path) -> Result<(), S
     copied
 }
 
+/// Checks a database and copies it to the path `to`.
 fn copy(source: &Connection, path: &Path, to: &Path) -> Result<(), SqliteError> {
     let fail = |error| SqliteError::new(path, error);
     let utf8 = to.to_str().ok_or_else(|| SqliteError::Io {
         path: to.into(),
         source: io::Error::new(io::ErrorKind::InvalidInput, "the path is not UTF-8"),
     })?;
-    // The copy has what the tables have. Rows that an index alone knows would be lost without a word.
+    // `VACUUM INTO` copies only the rows that it finds in the tables. Without this check, rows that only a damaged
+    // table's index still has would be lost silently.
     let check: String =
         source.query_one("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(fail)?;
     if check != "ok" {
@@ -46,6 +49,7 @@ fn copy(source: &Connection, path: &Path, to: &Path) -> Result<(), SqliteError> 
     source.execute("VACUUM INTO ?1", [utf8]).map(drop).map_err(fail)
 }
 
+/// Opens and locks the unfinished file. Returns an error if another backup holds the lock.
 fn lock(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
     match file.try_lock() {
@@ -58,6 +62,7 @@ fn lock(path: &Path) -> io::Result<File> {
     }
 }
 
+/// Returns an error if there is a file at the path.
 fn check_free(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(_) => {
@@ -69,6 +74,7 @@ fn check_free(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Deletes a file. A missing file is not an error.
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -1,4 +1,4 @@
-//! A connection, with its opening and its settings.
+//! Opens connections to a database and sets their options.
 
 use std::path::Path;
 use std::thread;
@@ -11,14 +11,14 @@ use crate::descriptors::Kept;
 use crate::witness::Witness;
 use crate::{Schema, SqliteError, SqliteOptions, header, open_files};
 
-/// After a large write the log is cut to this size, in bytes, when SQLite begins it anew.
+/// Size in bytes to which SQLite cuts a larger log before it reuses the log.
 const KEPT_LOG: i64 = 16 << 20;
 
-/// The pause before another try where SQLite itself does not wait.
+/// Delay before a retry in cases where SQLite itself does not wait.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Opens a database, checks that it is one of this schema, and brings it up to date. `kept` is to be dropped after all
-/// connections to it.
+/// Opens the connection that writes, checks the schema of the database and migrates it. `kept` must be dropped after
+/// all connections to the database.
 pub(crate) fn open(
     path: &Path,
     schema: &Schema,
@@ -34,12 +34,12 @@ pub(crate) fn open(
     let start = Instant::now();
     loop {
         match set_up_writer(path, schema, options, witness) {
-            // The change to the write-ahead log needs the file alone, and does not wait for it.
+            // The switch to a write-ahead log requires exclusive access, for which SQLite does not wait.
             Err(SqliteError::Busy { .. }) if start.elapsed() < options.busy_timeout => {
                 thread::sleep(PAUSE);
             }
             opened => {
-                // Also one that was made by this.
+                // The database may have been created by this call.
                 kept.push(Kept::at(path));
                 return opened;
             }
@@ -47,6 +47,7 @@ pub(crate) fn open(
     }
 }
 
+/// Opens the connection that writes, once.
 fn set_up_writer(
     path: &Path,
     schema: &Schema,
@@ -59,13 +60,13 @@ fn set_up_writer(
         return Err(SqliteError::ReadOnly { path: path.into(), source: None });
     }
     if let Some(witness) = witness {
-        // A log that is damaged stays as it is if the connection is closed because of it.
+        // If the check fails, closing the connection must not change the damaged log.
         keep_log(&connection, true).map_err(fail)?;
         witness.check_opening(&connection)?;
         keep_log(&connection, false).map_err(fail)?;
     }
     schema.apply(&mut connection, path)?;
-    // After the schema, so that the file itself always says whose it is, and not its log alone.
+    // WAL mode is set after the schema. The application id is then in the database file itself and not only in the log.
     let mode: String = connection
         .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))
         .map_err(fail)?;
@@ -80,17 +81,17 @@ fn set_up_writer(
     if let Some(witness) = witness {
         witness.set_up(&connection).map_err(fail)?;
     }
-    // The first reading opens the log.
+    // The first read creates the log file, which `OpenFiles` must find.
     connection.query_one("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).map_err(fail)?;
     Ok(connection)
 }
 
-/// Says whether the log stays when the connection is closed as the last one.
+/// Sets whether the log is kept when the last connection is closed.
 fn keep_log(connection: &Connection, keeps: bool) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keeps).map(drop)
 }
 
-/// Opens a database in memory, which lives as long as its connection.
+/// Opens a database in memory, which exists as long as its connection.
 pub(crate) fn open_in_memory(
     path: &Path,
     schema: &Schema,
@@ -103,7 +104,7 @@ pub(crate) fn open_in_memory(
     Ok(connection)
 }
 
-/// Opens another connection to a database that [`open`] has checked, which cannot write.
+/// Opens another connection to a database that [`open`] has checked. The connection cannot write.
 pub(crate) fn open_reader(path: &Path, options: &SqliteOptions) -> rusqlite::Result<Connection> {
     let connection = open_another(path, options)?;
     connection.pragma_update(None, "query_only", true)?;
@@ -112,24 +113,25 @@ pub(crate) fn open_reader(path: &Path, options: &SqliteOptions) -> rusqlite::Res
 
 /// Opens another connection to a database that [`open`] has checked.
 pub(crate) fn open_another(path: &Path, options: &SqliteOptions) -> rusqlite::Result<Connection> {
-    // Not opened as read-only: a reader of the log takes part in its index.
+    // The connection is not opened as read-only, because readers also write to the index of the log.
     connect(path, options, OpenFlags::empty())
 }
 
+/// Opens a connection with these flags and options.
 fn connect(path: &Path, options: &SqliteOptions, flags: OpenFlags) -> rusqlite::Result<Connection> {
-    // A connection is used by one thread at a time, which its owner sees to.
+    // SQLite's own mutex is disabled, because the owner of a connection uses it on one thread at a time.
     let flags = flags | OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     set_up(&connection, options)?;
     Ok(connection)
 }
 
-/// Sets the options of a connection. Writes nothing.
+/// Sets the options of a connection. Does not write to the database.
 fn set_up(connection: &Connection, options: &SqliteOptions) -> rusqlite::Result<()> {
     connection.busy_timeout(options.busy_timeout)?;
     connection.pragma_update(None, "synchronous", options.synchronous.as_sql())?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    // A file may come from anywhere: its schema runs nothing, and its pages are looked at closely.
+    // A database file may come from an untrusted source. Its schema must not run functions, and its pages are checked.
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "cell_size_check", true)
 }

@@ -1,4 +1,4 @@
-//! A database with one connection for writes, some for reads, and their queue.
+//! A database with one connection for writes, several for reads, and a queue of writes ([`Database`]).
 
 use std::fmt;
 use std::future::poll_fn;
@@ -19,10 +19,11 @@ use crate::witness::Witness;
 use crate::writes::Queue;
 use crate::{Abort, Schema, SqliteError, SqliteOptions, Synchronous, backup, connection};
 
-/// A database. Clones share its connections.
+/// An open database. Clones share its connections.
 ///
-/// One connection writes and up to [`SqliteOptions::readers`] read beside it. Whoever waits for one
-/// waits in order of arrival, and blocks no thread. Writes that wait at the same time share a transaction and its sync.
+/// One connection writes, and up to [`SqliteOptions::readers`] connections read concurrently. Callers get a connection
+/// in the order of their calls, and wait for it without blocking a thread. Writes that wait at the same time share one
+/// transaction and its sync.
 #[derive(Clone)]
 pub struct Database {
     shared: Arc<Shared>,
@@ -31,38 +32,42 @@ pub struct Database {
 struct Shared {
     path: PathBuf,
     options: SqliteOptions,
+    /// The connection that writes. The holder of the lock runs all waiting writes.
     writer: Arc<AsyncMutex<Writer>>,
+    /// The waiting writes.
     writes: Queue,
-    /// None in memory, where there is but one connection.
+    /// The connections that read. `None` for a database in memory, which has only one connection.
     readers: Option<Readers>,
-    /// For reads that wait for no other caller. It is opened when it is needed.
+    /// Connection for `read_apart`, which does not wait for other callers. Opened at its first use.
     apart: Mutex<Option<Connection>>,
     files: Files,
-    /// After the connections.
+    /// Dropped after all connections, because the order of the fields is the order of dropping.
     _kept: Vec<Kept>,
 }
 
 /// The connection that writes.
 struct Writer {
     connection: Connection,
-    /// True if its next commit is synced.
+    /// Set if the connection syncs its next commit.
     is_synced: bool,
 }
 
-/// The checks around each transaction.
+/// The checks at the start of each transaction.
 #[derive(Default)]
 pub(crate) struct Files {
-    /// None in memory.
+    /// The open files. `None` for a database in memory.
     open: Option<OpenFiles>,
+    /// The witness. `None` if the database was opened without one.
     pub(crate) witness: Option<Witness>,
 }
 
 impl Files {
+    /// Returns an error if the paths do not name the open files any more.
     fn check_open(&self) -> Result<(), SqliteError> {
         self.open.as_ref().map_or(Ok(()), OpenFiles::check)
     }
 
-    /// Begins a transaction, and checks it.
+    /// Begins a transaction and checks its files and its commit number.
     pub(crate) fn begin<'c>(
         &self,
         path: &Path,
@@ -76,7 +81,7 @@ impl Files {
         Ok(transaction)
     }
 
-    /// Checks that a transaction reads the files that were opened, and that it has every commit up to `seen`.
+    /// Returns an error if the open files were replaced, or if the transaction lacks a commit up to `seen`.
     fn check(&self, transaction: &Connection, seen: Option<u64>) -> Result<(), SqliteError> {
         self.check_open()?;
         match (&self.witness, seen) {
@@ -86,32 +91,34 @@ impl Files {
     }
 }
 
-/// The event for which a write waits.
+/// The event that ends the wait of a write.
 enum Turn<O, W> {
+    /// Another caller has run the write.
     Ended(O),
+    /// This caller has the connection, and runs the waiting writes.
     Begins(W),
 }
 
-/// The connections that read. They are opened when they are needed.
+/// The connections that read. Each is opened at its first use.
 struct Readers {
     permits: Arc<Semaphore>,
     idle: Mutex<Vec<Connection>>,
 }
 
 impl Database {
-    /// Opens a database, creates it if there is none, and brings it up to date.
+    /// Opens a database and migrates it to the newest version. Creates the database if it does not exist.
     ///
-    /// The path `:memory:` gives a database that lives as long as this value.
+    /// The path `:memory:` opens a database in memory, which exists as long as this value and its clones.
     ///
     /// # Errors
     ///
-    /// [`SqliteError::NotADatabase`], [`SqliteError::OtherApplication`],
-    /// [`SqliteError::UnsupportedVersion`], [`SqliteError::Corrupt`] or [`SqliteError::ReadOnly`] by what
-    /// is there, which is left as it is; [`SqliteError::Io`] when its folder does not exist.
+    /// [`SqliteError::NotADatabase`], [`SqliteError::OtherApplication`], [`SqliteError::UnsupportedVersion`],
+    /// [`SqliteError::Corrupt`] or [`SqliteError::ReadOnly`] if the file cannot be used. The file is not changed.
+    /// [`SqliteError::Io`] if its folder does not exist.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it opens nothing, or opens the database and closes it again.
+    /// If the future is dropped, the database may still be opened, and is then closed again.
     pub async fn open(
         path: impl AsRef<Path>,
         schema: Schema,
@@ -120,24 +127,26 @@ impl Database {
         Self::open_path(path.as_ref(), schema, options, false).await
     }
 
-    /// Opens a database as [`open`](Self::open) does, and notices commits that are lost.
+    /// Opens a database as [`open`](Self::open) does, and detects lost commits.
     ///
-    /// SQLite takes a log that is missing, cut or damaged for an earlier state of the database. A database that is
-    /// opened by this method counts its commits, and each writer notes the count in a small file beside the database,
-    /// the witness, with the ending `-witness`. Opening, reading and writing fail if the witness has seen more commits
-    /// than the database has. The database may have more commits than the witness has seen, for example after a crash.
+    /// If the log is missing, cut or damaged, SQLite silently continues with an earlier state. A database that is
+    /// opened by this method counts its commits. Each writer also notes the count in a small file beside the database,
+    /// the witness, with the ending `-witness`. Opening, reading and writing return an error if the witness has counted
+    /// more commits than the database. The database may have counted more commits than the witness, for example after a
+    /// crash.
     ///
-    /// With [`Synchronous::Normal`](crate::Synchronous::Normal) a power failure may undo commits, so they are not noted,
-    /// and their loss is not noticed. Writers that use [`open`](Self::open) or another program do not count.
+    /// With [`Synchronous::Normal`](crate::Synchronous::Normal) a power failure may undo commits, so the witness does
+    /// not count them, and their loss is not detected. Writes through [`open`](Self::open) or by another program are
+    /// not counted either.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), and [`SqliteError::Lost`]. [`accept_older`](crate::accept_older) is the way on if the
-    /// older state is wanted.
+    /// The errors of [`open`](Self::open), and [`SqliteError::Lost`] if commits are missing. To accept the older state,
+    /// call [`accept_older`](crate::accept_older).
     ///
     /// # Cancel safety
     ///
-    /// As [`open`](Self::open).
+    /// If the future is dropped, the database may still be opened, and is then closed again.
     pub async fn open_witnessed(
         path: impl AsRef<Path>,
         schema: Schema,
@@ -146,6 +155,7 @@ impl Database {
         Self::open_path(path.as_ref(), schema, options, true).await
     }
 
+    /// Opens a database outside of the executor.
     async fn open_path(
         path: &Path,
         schema: Schema,
@@ -157,6 +167,7 @@ impl Database {
         opening.await.ok_or_else(|| SqliteError::Stopped { path: path.to_owned() })?
     }
 
+    /// Opens a database on the calling thread.
     fn open_here(
         path: PathBuf,
         schema: &Schema,
@@ -169,7 +180,7 @@ impl Database {
             let writer = connection::open_in_memory(&path, schema, &options)?;
             (path, writer, Files::default())
         } else {
-            // Readers come later, when the working directory may be another one.
+            // Readers are opened later, when the working directory may have changed, so the path must be absolute.
             let path = path::absolute(&path).map_err(|source| SqliteError::Io { path, source })?;
             let witness = is_witnessed.then(|| Witness::of(&path, &options));
             let writer = connection::open(&path, schema, &options, witness.as_ref(), &mut kept)?;
@@ -193,20 +204,21 @@ impl Database {
         &self.shared.path
     }
 
-    /// Runs a transaction that may write. What it did is there when this returns `Ok`; if the work
-    /// returns an error or panics, nothing is.
+    /// Runs a transaction that may write. The transaction is committed if `work` returns `Ok`, and is undone if `work`
+    /// returns an error or panics. A panic is passed on to the caller.
     ///
-    /// Nobody else writes meanwhile, in this process or another.
+    /// No other transaction writes at the same time, in this process or another.
     ///
     /// # Errors
     ///
-    /// The work's own; else a [`SqliteError`]. It is [`SqliteError::Replaced`] if the database file or its log was
-    /// deleted or replaced since it was opened, or has another hard link. Elsewhere than on Unix this is not checked.
+    /// Returns the error of `work`, or a [`SqliteError`] of the transaction. On Unix it is [`SqliteError::Replaced`] if
+    /// the database file or its log was deleted or replaced since it was opened, or has another hard link. Other
+    /// systems do not check this.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it changes nothing, unless it was being committed at that moment: then it is there
-    /// wholly or not at all. Writes that come after it wait until that is decided.
+    /// If the future is dropped, the write is not committed, unless its commit has already begun. In that case it is
+    /// committed completely or not at all. Later writes wait until this is decided.
     pub async fn write<T, E>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, Abort<E>> + Send + 'static,
@@ -218,15 +230,16 @@ impl Database {
         self.enqueue(true, work).await
     }
 
-    /// [`write`](Self::write)s without a sync. A power failure may undo the write, until a later write is synced.
+    /// Runs a transaction as [`write`](Self::write) does, but does not sync its commit. A power failure may undo the
+    /// write, until a later write is synced.
     ///
     /// # Errors
     ///
-    /// As [`write`](Self::write).
+    /// Returns the error of `work`, or a [`SqliteError`] of the transaction, as [`write`](Self::write) does.
     ///
     /// # Cancel safety
     ///
-    /// As [`write`](Self::write).
+    /// If the future is dropped, the write is not committed, unless its commit has already begun.
     pub async fn write_unsynced<T, E>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, Abort<E>> + Send + 'static,
@@ -238,7 +251,8 @@ impl Database {
         self.enqueue(false, work).await
     }
 
-    /// Adds a write to the queue, and waits until it is done. Whoever has the connection runs the writes of all.
+    /// Adds a write to the queue, and waits until it was run. The caller that gets the connection runs all writes in
+    /// the queue.
     async fn enqueue<T, E>(
         &self,
         is_synced: bool,
@@ -268,15 +282,15 @@ impl Database {
         }
     }
 
-    /// Runs a transaction that only reads. All of its reads see the same state.
+    /// Runs a transaction that only reads. All of its reads see the same state of the database.
     ///
     /// # Errors
     ///
-    /// The work's own; else a [`SqliteError`].
+    /// Returns the error of `work`, or a [`SqliteError`] of the transaction.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it has no effect.
+    /// Dropping the future has no effect on the database.
     pub async fn read<T, E>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, Abort<E>> + Send + 'static,
@@ -292,7 +306,7 @@ impl Database {
                 .await;
         };
         let shared = self.shared.clone();
-        // It is never closed, so that there always comes a permit.
+        // The semaphore is never closed, so a permit always arrives.
         let permit = readers.permits.clone().acquire_owned().await.ok();
         let result = off_executor(move || {
             let _permit = permit;
@@ -301,12 +315,12 @@ impl Database {
         result.await.ok_or_else(|| self.stopped())?
     }
 
-    /// Syncs the [witness](Self::open_witnessed). A loss of the commits that were made before is then noticed, also after a
-    /// power failure. Without a witness, and with [`Synchronous::Normal`](crate::Synchronous::Normal), it does nothing.
+    /// Syncs the [witness](Self::open_witnessed). The loss of all earlier commits is then detected even after a power
+    /// failure. Does nothing without a witness, and with [`Synchronous::Normal`](crate::Synchronous::Normal).
     ///
     /// # Errors
     ///
-    /// [`SqliteError::Io`] if the witness was removed or cannot be synced.
+    /// [`SqliteError::Io`] if the witness was deleted or cannot be synced.
     ///
     /// # Cancel safety
     ///
@@ -320,18 +334,19 @@ impl Database {
         off_executor(sync).await.ok_or_else(|| self.stopped())?
     }
 
-    /// Runs a transaction that only reads, and waits for no caller of [`read`](Self::read) or [`write`](Self::write) whose
-    /// future is not polled. For those who must finish before they poll such a future again.
+    /// Runs a transaction that only reads, without waiting for pending futures of [`read`](Self::read) or
+    /// [`write`](Self::write). Call it where such a future cannot be polled until this call has returned, to avoid a
+    /// deadlock.
     ///
-    /// Returns `None` in memory while the only connection is in use.
+    /// Returns `None` if the database is in memory and its only connection is in use.
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// Returns the error of `work`, or a [`SqliteError`] of the transaction.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, it has no effect.
+    /// Dropping the future has no effect on the database.
     pub async fn read_apart<T, E>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, Abort<E>> + Send + 'static,
@@ -343,16 +358,16 @@ impl Database {
         self.apart(TransactionBehavior::Deferred, work).await
     }
 
-    /// Runs a transaction as [`read_apart`](Self::read_apart) does, while nobody writes. It sees the result of each
-    /// transaction that began before.
+    /// Runs a transaction as [`read_apart`](Self::read_apart) does, while no other transaction writes. It sees the
+    /// result of every write transaction that began before.
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// Returns the error of `work`, or a [`SqliteError`] of the transaction.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, it has no effect.
+    /// Dropping the future has no effect on the database.
     pub async fn read_apart_from_writers<T, E>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, Abort<E>> + Send + 'static,
@@ -364,6 +379,7 @@ impl Database {
         self.apart(TransactionBehavior::Immediate, work).await
     }
 
+    /// Runs a transaction with the connection `apart`, or with the only connection of a database in memory.
     async fn apart<T, E>(
         &self,
         behavior: TransactionBehavior,
@@ -375,14 +391,14 @@ impl Database {
     {
         let shared = self.shared.clone();
         if shared.readers.is_none() {
-            // It is free, or whoever has it is polled: nothing is waited for.
+            // Either the connection is free, or the call returns immediately. It never waits for a future.
             let Ok(mut writer) = shared.writer.clone().try_lock_owned() else {
                 return Ok(None);
             };
             return shared.transact(&mut writer.connection, behavior, work).map(Some);
         }
         let result = off_executor(move || {
-            // The lock is held by threads that make progress, and never across a wait of a future.
+            // Only threads hold this lock, and they never wait for a future while they hold it.
             let mut apart = shared.apart.lock().unwrap_or_else(PoisonError::into_inner);
             let mut connection = match apart.take() {
                 Some(connection) => connection,
@@ -399,38 +415,39 @@ impl Database {
         result.await.ok_or_else(|| self.stopped())?
     }
 
-    /// Returns the space of deleted data to the file system.
+    /// Returns the space of deleted data from the database file to the file system.
     ///
     /// # Errors
     ///
-    /// A [`SqliteError`].
+    /// Returns a [`SqliteError`] if SQLite fails. Only the space is then not returned.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it gives back all or nothing. Nothing but space is lost.
+    /// If the future is dropped, all space or none is returned. No data is lost.
     pub async fn reclaim(&self) -> Result<(), SqliteError> {
         self.with_writer(|connection, shared| {
             run_to_end(connection, "PRAGMA incremental_vacuum")
-                // The file itself is cut when the log is written back to it.
+                // The file is shortened only when its log is written back.
                 .and_then(|()| run_to_end(connection, "PRAGMA wal_checkpoint(PASSIVE)"))
                 .map_err(|error| SqliteError::new(&shared.path, error))
         })
         .await
     }
 
-    /// Writes a copy of the database, as it is at one moment, to a new file. Others go on reading and writing.
+    /// Writes a consistent copy of the database to a new file. The database can be read and written meanwhile.
     ///
-    /// The copy is one file without a log or a witness. It is checked, complete and synced before it has its name.
-    /// Copying the database file instead loses what is in its log.
+    /// The copy is one file without a log and a witness. It gets its name only after it was checked and synced. Do not
+    /// copy the database file itself, because this loses the commits in its log.
     ///
     /// # Errors
     ///
-    /// [`SqliteError::Io`] if there is a file at the path, or its folder does not exist. [`SqliteError::Corrupt`] or
-    /// [`SqliteError::Lost`] if the database is damaged. No file is then left at the path.
+    /// [`SqliteError::Io`] if there is already a file at the path, or its folder does not exist.
+    /// [`SqliteError::Corrupt`] or [`SqliteError::Lost`] if the database is damaged. After an error there is no new
+    /// file at the path.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the copy is written all the same or not at all.
+    /// If the future is dropped, the copy is still written completely, or not at all.
     pub async fn backup(&self, to: impl AsRef<Path>) -> Result<(), SqliteError> {
         let to = to.as_ref();
         let absolute = path::absolute(to);
@@ -443,7 +460,7 @@ impl Database {
         let shared = self.shared.clone();
         let result = off_executor(move || {
             shared.files.check_open()?;
-            // A connection of its own: those for reading cannot write anywhere.
+            // Opens a separate connection, because the connections for reads cannot write to any file.
             let opened = connection::open_another(&shared.path, &shared.options);
             let mut connection = opened.map_err(|error| SqliteError::new(&shared.path, error))?;
             shared.files.begin(&shared.path, &mut connection, TransactionBehavior::Deferred)?;
@@ -452,16 +469,17 @@ impl Database {
         result.await.ok_or_else(|| self.stopped())?
     }
 
-    /// Moves the log into the file and empties the log, so that both together take as little space as possible.
-    /// Data that other connections read or write at the moment stays in the log. Nothing waits for them.
+    /// Moves the content of the log into the database file and empties the log, so that both use as little space as
+    /// possible. Data that other connections currently read or write stays in the log. The call does not wait for these
+    /// connections.
     ///
     /// # Errors
     ///
-    /// A [`SqliteError`].
+    /// Returns a [`SqliteError`] if SQLite fails. Only the space is then not returned.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it happens wholly or not at all. Nothing but space is lost.
+    /// If the future is dropped, the log is moved completely or not at all. No data is lost.
     pub async fn checkpoint(&self) -> Result<(), SqliteError> {
         let patience = self.shared.options.busy_timeout;
         self.with_writer(move |connection, shared| {
@@ -476,7 +494,7 @@ impl Database {
         .await
     }
 
-    /// Runs something with the connection that writes, when its turn comes.
+    /// Runs `work` with the connection that writes, after all earlier callers.
     async fn with_writer<T, E>(
         &self,
         work: impl FnOnce(&mut Connection, &Shared) -> Result<T, E> + Send + 'static,
@@ -503,7 +521,7 @@ impl fmt::Debug for Database {
 }
 
 impl Shared {
-    /// Runs the writes that wait.
+    /// Runs the waiting writes. Switches the connection's sync mode if the writes need the other mode.
     fn run_writes(&self, writer: &mut Writer) {
         let Writer { connection, is_synced } = writer;
         let can_sync = self.options.synchronous == Synchronous::Full;
@@ -517,7 +535,7 @@ impl Shared {
         });
     }
 
-    /// Runs a transaction that reads to its end.
+    /// Runs a transaction of this `behavior` that only reads.
     fn transact<T, E: From<SqliteError>>(
         &self,
         connection: &mut Connection,
@@ -530,7 +548,7 @@ impl Shared {
         read.map_err(|abort| abort.into_error(&self.path))
     }
 
-    /// Runs something with a connection that reads. One whose work panics is closed.
+    /// Runs `work` with a connection that reads. The connection is closed if `work` panics, and is reused otherwise.
     fn with_reader<T, E: From<SqliteError>>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, E>,
@@ -552,13 +570,14 @@ impl Shared {
         result
     }
 
+    /// Locks the list of unused connections that read. Returns `None` for a database in memory.
     fn idle(&self) -> Option<std::sync::MutexGuard<'_, Vec<Connection>>> {
         let readers = self.readers.as_ref()?;
         Some(readers.idle.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// Runs a statement that does its work row by row.
+/// Runs a statement that does its work row by row, until its last row.
 fn run_to_end(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
     let mut statement = connection.prepare(sql)?;
     let mut rows = statement.query([])?;

@@ -1,16 +1,16 @@
-//! Descriptors of database files that are read beside SQLite.
+//! Keeps file descriptors of databases open that this crate reads without SQLite.
 //!
-//! POSIX drops all locks of a process on a file when the process closes any descriptor of the file
+//! On POSIX systems, closing any descriptor of a file drops all locks of the process on this file
 //! (<https://sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_>). SQLite
-//! does not notice. Another process then takes the database for unused, and deletes its log. So a descriptor of a
-//! database stays open for as long as this process has a connection to the file.
+//! does not notice this. Another process may then think that the database is unused and delete its log. Therefore a
+//! descriptor stays open as long as this process has a connection to the database.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Reads the beginning of a file, up to this many bytes. The descriptor stays open until the last [`Kept`] of the file is
-/// dropped.
+/// Reads at most `length` bytes from the start of a file. The descriptor stays open until the last [`Kept`] of the file
+/// is dropped.
 pub(crate) fn read(path: &Path, length: usize) -> io::Result<(Vec<u8>, Kept)> {
     let mut file = File::open(path)?;
     let mut bytes = Vec::with_capacity(length);
@@ -31,22 +31,25 @@ mod unix {
 
     use crate::open_files::FileId;
 
-    /// The databases of this process.
+    /// The database files that this process uses, by file identity.
     static OPEN: LazyLock<Mutex<HashMap<FileId, Entry>>> = LazyLock::new(Mutex::default);
 
+    /// A database file that this process uses.
     #[derive(Default)]
     struct Entry {
+        /// Number of [`Kept`] values of the file.
         users: usize,
-        /// Closed with the last user.
+        /// Open descriptors, closed when the last [`Kept`] is dropped.
         files: Vec<File>,
     }
 
-    /// Says that this process uses a database file. Dropped after the connections to the file.
+    /// Registers that this process uses a database file, and keeps its descriptors open. Drop it after all connections
+    /// to the file.
     #[derive(Debug)]
     pub(crate) struct Kept(Option<FileId>);
 
     impl Kept {
-        /// Keeps a descriptor.
+        /// Registers a file by an open descriptor, which is kept open.
         pub(super) fn of(file: File) -> Self {
             let Ok(metadata) = file.metadata() else {
                 return Self(None);
@@ -59,7 +62,7 @@ mod unix {
             Self(Some(id))
         }
 
-        /// Says that the file at this path is used, without a descriptor.
+        /// Registers the file at a path, without a descriptor.
         pub(crate) fn at(path: &Path) -> Self {
             let id = fs::metadata(path).ok().map(|metadata| FileId::of(&metadata));
             if let Some(id) = id {
@@ -90,7 +93,7 @@ mod unix {
     }
 }
 
-/// Elsewhere the locks belong to descriptors.
+/// An empty replacement on other systems, where closing one descriptor does not drop the locks of another.
 #[cfg(not(unix))]
 #[derive(Debug)]
 pub(crate) struct Kept;

@@ -1,4 +1,4 @@
-//! Errors of a database, and their conversion into errors of storages.
+//! Errors of a database ([`SqliteError`]), and their conversion into errors of storages.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,19 +8,19 @@ use rusqlite::{Error, ErrorCode};
 
 /// An error of a database.
 ///
-/// It becomes a [`StorageError`] by `?`.
+/// The operator `?` converts it into a [`StorageError`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SqliteError {
-    /// The file is not a database. It is left unchanged.
+    /// The file is not a SQLite database. It is not changed.
     #[error("{} is no SQLite database: {reason}; it is left as it is", path.display())]
     NotADatabase {
         /// Path of the file.
         path: PathBuf,
-        /// The content of the file.
+        /// Description of the file's actual type.
         reason: String,
     },
-    /// The database is another application's. It is left as it is.
+    /// The database belongs to another application. It is not changed.
     #[error(
         "{} is not a database of {expected}, but of the application {found:#010x}; it is left as it is",
         path.display()
@@ -28,19 +28,19 @@ pub enum SqliteError {
     OtherApplication {
         /// Path of the database.
         path: PathBuf,
-        /// Its `application_id`.
+        /// SQLite's `application_id` in the file.
         found: i32,
-        /// The expected application.
+        /// Name of the expected application.
         expected: &'static str,
     },
-    /// The database was written by a newer version. It is left as it is.
+    /// The database was written by a newer version of the application. It is not changed.
     #[error("{} has schema version {found}, and this version reads up to {supported}", path.display())]
     UnsupportedVersion {
         /// Path of the database.
         path: PathBuf,
-        /// Its version.
+        /// Schema version of the database.
         found: u64,
-        /// The newest that can be read.
+        /// Newest schema version that can be read.
         supported: u64,
     },
     /// The database is damaged.
@@ -48,35 +48,36 @@ pub enum SqliteError {
     Corrupt {
         /// Path of the database.
         path: PathBuf,
-        /// The damage.
+        /// Description of the damage.
         reason: String,
         /// The error of SQLite, if SQLite found the damage.
         source: Option<rusqlite::Error>,
     },
-    /// The database lacks commits that it had. Its log or its file was deleted, cut, damaged or replaced by an older
-    /// copy. It is left as it is.
+    /// The database lacks commits that it had before. The log or the database file was deleted, cut, damaged or
+    /// replaced by an older copy. The database is not changed.
     ///
-    /// Only a database with a witness has this error: see [`Database::open_witnessed`](crate::Database::open_witnessed).
+    /// Only a database that was opened with [`Database::open_witnessed`](crate::Database::open_witnessed) returns this
+    /// error.
     #[error("{}: {}", path.display(), lost(witness, *found, *expected))]
     Lost {
         /// Path of the database.
         path: PathBuf,
-        /// The witness.
+        /// Path of the witness.
         witness: PathBuf,
-        /// The number of the last commit in the database.
+        /// Number of the last commit in the database.
         found: u64,
-        /// The number of the last commit that the witness has seen.
+        /// Number of the last commit in the witness.
         expected: u64,
     },
-    /// The path does not lead to the open file any more, or another path does, too. Nothing was read or written.
+    /// The path does not name the open file any more, or another path names the same file. Nothing was read or written.
     #[error("{} cannot be used: {reason}", path.display())]
     Replaced {
         /// Path of the database.
         path: PathBuf,
-        /// The event.
+        /// Description of what happened to the file, and the fix.
         reason: &'static str,
     },
-    /// The database cannot be written.
+    /// The database is read-only.
     #[error("{} is read-only", path.display())]
     ReadOnly {
         /// Path of the database.
@@ -93,7 +94,7 @@ pub enum SqliteError {
         /// The error of SQLite.
         source: rusqlite::Error,
     },
-    /// There is no room left. The transaction changed nothing.
+    /// The disk is full. The transaction changed nothing.
     #[error("there is no room left for {}", path.display())]
     Full {
         /// Path of the database.
@@ -101,7 +102,7 @@ pub enum SqliteError {
         /// The error of SQLite.
         source: rusqlite::Error,
     },
-    /// The file system failed.
+    /// An operation of the file system failed.
     #[error("{}: {source}", path.display())]
     Io {
         /// Path of the database.
@@ -109,7 +110,7 @@ pub enum SqliteError {
         /// The error of the file system.
         source: io::Error,
     },
-    /// Anything else.
+    /// Any other error of SQLite.
     #[error("{}: {source}", path.display())]
     Sqlite {
         /// Path of the database.
@@ -117,8 +118,8 @@ pub enum SqliteError {
         /// The error of SQLite.
         source: rusqlite::Error,
     },
-    /// The runtime shut down before the work was done. Nothing was changed.
-    #[error("the work on {} was given up before it was done", path.display())]
+    /// The tokio runtime shut down before the work was done. Nothing was changed.
+    #[error("the runtime shut down before the work on {} was done", path.display())]
     Stopped {
         /// Path of the database.
         path: PathBuf,
@@ -126,7 +127,7 @@ pub enum SqliteError {
 }
 
 impl SqliteError {
-    /// Tells what SQLite's error means for a database.
+    /// Converts an error of SQLite. `path` is the path of the database.
     #[must_use]
     pub fn new(path: &Path, error: rusqlite::Error) -> Self {
         let path = path.to_owned();
@@ -142,7 +143,7 @@ impl SqliteError {
                 Self::Busy { path, source: error }
             }
             Some(ErrorCode::DiskFull) => Self::Full { path, source: error },
-            // A column holds what its type does not allow.
+            // A column contains a value that this crate never writes.
             None if matches!(
                 error,
                 Error::FromSqlConversionFailure(..)
@@ -157,14 +158,13 @@ impl SqliteError {
         }
     }
 
-    /// Returns `true` if the same operation may succeed later without a change, because another process used
-    /// the database.
+    /// Returns `true` if a retry of the same operation may succeed, because another process used the database.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Busy { .. })
     }
 
-    /// Returns the kind of an error of the file system.
+    /// Returns the kind of an I/O error. Returns `None` for all other errors.
     fn io_kind(&self) -> Option<io::ErrorKind> {
         match self {
             Self::Io { source, .. } => Some(source.kind()),
@@ -220,18 +220,19 @@ impl From<SqliteError> for StorageError {
     }
 }
 
-/// The reason for aborting a transaction, which is an error of SQLite or of the caller.
+/// The reason for aborting a transaction, which is an error of SQLite or of the caller's code.
 ///
-/// SQLite's errors and those of the storages become one by `?`.
+/// The operator `?` converts errors of SQLite and of storages into this type.
 #[derive(Debug)]
 pub enum Abort<E> {
     /// SQLite failed.
     Sqlite(rusqlite::Error),
-    /// A reason of one's own.
+    /// The caller's code returned an error.
     Own(E),
 }
 
 impl<E: From<SqliteError>> Abort<E> {
+    /// Converts the reason into the caller's error type.
     pub(crate) fn into_error(self, path: &Path) -> E {
         match self {
             Self::Sqlite(error) => SqliteError::new(path, error).into(),

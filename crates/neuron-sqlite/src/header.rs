@@ -1,5 +1,5 @@
-//! The header of a database file, which is read before SQLite opens the file. SQLite would repair or complete a
-//! foreign file too.
+//! Checks the header of a database file before SQLite opens the file. SQLite itself might repair or complete a file of
+//! another application.
 
 use std::fs;
 use std::io;
@@ -8,24 +8,27 @@ use std::path::Path;
 use crate::descriptors::{self, Kept};
 use crate::{Schema, SqliteError, open_files};
 
-/// Length of the [header](https://sqlite.org/fileformat2.html#the_database_header) of a database.
+/// Length in bytes of the [header](https://sqlite.org/fileformat2.html#the_database_header) of a database.
 const LENGTH: usize = 100;
+/// First bytes of every database.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
-/// Checks that a path is free, or leads to a database of this schema or an older version of it. Reads
-/// and writes nothing else. What it read is kept in `kept`.
+/// Returns an error if a path leads to a file that is not a database of this schema or of an older version. A missing
+/// file is accepted. Nothing is changed. The opened descriptor is added to `kept`, which must be dropped after SQLite's
+/// connections.
 pub(crate) fn inspect(
     path: &Path,
     schema: &Schema,
     kept: &mut Vec<Kept>,
 ) -> Result<(), SqliteError> {
     match verdict(path, schema, kept) {
-        // It may be that another process created or ended its work on the database meanwhile.
+        // Another process may have created or changed the database during the check, so an error is checked again.
         Err(_) => verdict(path, schema, kept),
         whole => whole,
     }
 }
 
+/// Checks the file once. See [`inspect`].
 fn verdict(path: &Path, schema: &Schema, kept: &mut Vec<Kept>) -> Result<(), SqliteError> {
     let fail = |source| SqliteError::Io { path: path.into(), source };
     let no_database =
@@ -50,7 +53,8 @@ fn verdict(path: &Path, schema: &Schema, kept: &mut Vec<Kept>) -> Result<(), Sql
     }
     let Some(fields) = Fields::of(&header) else {
         let is_part = MAGIC.starts_with(&header) || header.starts_with(MAGIC);
-        // A creation that was interrupted, or is under way: SQLite completes or undoes it.
+        // An empty header with a journal is a creation in progress or an interrupted one. SQLite completes or undoes
+        // it.
         return match header.iter().all(|byte| *byte == 0) && has_content(path, "-journal") {
             true => Ok(()),
             false if is_part => Err(cut(path, header.len() as u64, LENGTH as u64)),
@@ -61,8 +65,8 @@ fn verdict(path: &Path, schema: &Schema, kept: &mut Vec<Kept>) -> Result<(), Sql
     if metadata.permissions().readonly() {
         return Err(SqliteError::ReadOnly { path: path.into(), source: None });
     }
-    // Asked for again: what is written meanwhile makes it longer. With a log or a journal the header
-    // may be ahead of the file, and SQLite knows.
+    // The length is read again, because another process may have extended the file since. With a log or a journal, the
+    // page count in the header may exceed the file, and SQLite handles this.
     let length = fs::metadata(path).map_err(fail)?.len();
     match fields.length {
         Some(expected) if length < expected && !is_unsettled(path) => {
@@ -72,7 +76,7 @@ fn verdict(path: &Path, schema: &Schema, kept: &mut Vec<Kept>) -> Result<(), Sql
     }
 }
 
-/// Checks that a database can be created there.
+/// Returns an error if the folder of a new database does not exist.
 fn check_folder(path: &Path) -> Result<(), SqliteError> {
     let Some(folder) = path.parent() else {
         return Ok(());
@@ -83,7 +87,8 @@ fn check_folder(path: &Path) -> Result<(), SqliteError> {
     }
 }
 
-/// A file that is missing or empty is a database that was never written, unless a log says otherwise.
+/// Returns an error if there is a log although the database file is missing or empty. Without a log the database was
+/// never written.
 fn check_log(path: &Path, state: &str) -> Result<(), SqliteError> {
     match has_content(path, "-wal") {
         true => Err(SqliteError::Corrupt {
@@ -95,30 +100,34 @@ fn check_log(path: &Path, state: &str) -> Result<(), SqliteError> {
     }
 }
 
-/// Returns `true` if a file beside the database has a part of a write.
+/// Returns `true` if the journal or the log beside the database contains an unfinished write.
 fn is_unsettled(path: &Path) -> bool {
     ["-journal", "-wal"].iter().any(|ending| has_content(path, ending))
 }
 
-/// Returns `true` if SQLite's file beside the database is not empty.
+/// Returns `true` if SQLite's file with this ending is not empty.
 fn has_content(path: &Path, ending: &str) -> bool {
     fs::metadata(open_files::beside(path, ending)).is_ok_and(|metadata| metadata.len() > 0)
 }
 
+/// Returns the error for a file that is shorter than its header says.
 fn cut(path: &Path, length: u64, expected: u64) -> SqliteError {
     let reason = format!("it is cut short: {length} of {expected} bytes");
     SqliteError::Corrupt { path: path.into(), reason, source: None }
 }
 
-/// The relevant fields of a header.
+/// The fields of a header that are checked.
 struct Fields {
+    /// SQLite's `application_id`.
     application_id: i32,
+    /// SQLite's `user_version`.
     version: i32,
-    /// Length of the file, if the header is certain of it.
+    /// Length of the file in bytes. `None` if an older program changed the file without updating its page count.
     length: Option<u64>,
 }
 
 impl Fields {
+    /// Parses a header. Returns `None` if the bytes are not the header of a database.
     fn of(header: &[u8]) -> Option<Self> {
         if header.len() < LENGTH || !header.starts_with(MAGIC) {
             return None;
@@ -131,7 +140,7 @@ impl Fields {
             Some(size) => u64::from(u16::from_be_bytes(size)),
             None => return None,
         };
-        // The count of pages is that of the last change if that change wrote it.
+        // The page count is valid only if the last change also wrote it. The two change counters are equal then.
         let is_sure = unsigned(24)? == unsigned(92)?;
         let pages = u64::from(unsigned(28)?);
         Some(Self {

@@ -1,7 +1,7 @@
-//! The SQLite layer of neuron's storages, which opens, checks and migrates databases and runs calls off the
+//! The SQLite layer of neuron's storages. It opens, checks and migrates databases, and runs their calls outside of the
 //! executor.
 //!
-//! It is for those who write a storage. Users of one see [`SqliteOptions`] and [`SqliteError`] alone.
+//! The crate is for authors of storages. Users of a storage need only [`SqliteOptions`] and [`SqliteError`].
 //!
 //! ```
 //! use neuron_sqlite::{Database, Schema, SqliteError, SqliteOptions};
@@ -38,37 +38,36 @@
 //!
 //! | for | see |
 //! |---|---|
-//! | a database: reading, writing, space, backups | [`Database`] |
-//! | a loss that is wanted | [`accept_older`] |
-//! | what is in it, and how it changes between versions | [`Schema`] |
-//! | how it is opened | [`SqliteOptions`], [`Synchronous`] |
-//! | what goes wrong | [`SqliteError`], and [`Abort`] within a transaction |
+//! | reading, writing and backing up a database | [`Database`] |
+//! | accepting that commits were lost | [`accept_older`] |
+//! | the tables and their migrations | [`Schema`] |
+//! | options of a database | [`SqliteOptions`], [`Synchronous`] |
+//! | errors | [`SqliteError`], and [`Abort`] inside a transaction |
 //!
-//! # What is checked before a file is touched
+//! # Checks before a file is used
 //!
-//! A file that is no SQLite database, is another application's, was written by a newer version, is
-//! cut short or may not be written gives an error that says so, and is left as it is. An empty file
-//! is taken for a database that was never written.
+//! A file is not changed if it is not a SQLite database, belongs to another application, was written by a newer
+//! version, is cut short, or may not be written. The error names the reason. An empty file counts as a new database.
 //!
-//! # What is lost
+//! # Lost commits and backups
 //!
-//! SQLite takes a log that is missing or damaged for an earlier state. [`Database::open_witnessed`] opens a database
-//! that notices the loss, and [`accept_older`] accepts it. [`Database::backup`] writes a copy while others use the
-//! database.
+//! If the write-ahead log is missing or damaged, SQLite silently continues with an earlier state.
+//! [`Database::open_witnessed`] opens a database so that such a loss is detected. [`accept_older`] accepts the loss.
+//! [`Database::backup`] writes a copy while the database is in use.
 //!
-//! On Unix each transaction checks that the paths of the database and its log lead to the open files, and that the
-//! database has no other hard link. On Windows nobody can delete or replace a file that SQLite has open.
+//! On Unix each transaction checks that the paths of the database and its log still name the open files, and that the
+//! database has no other hard link. On Windows an open file cannot be deleted or replaced.
 //!
 //! # Several processes
 //!
-//! Any number of processes on one machine may use a file at the same time: SQLite's write-ahead log
-//! lets them read beside one writer, and writers wait for each other, up to
-//! [`SqliteOptions::busy_timeout`]. It does not work over a network file system.
+//! Any number of processes on one machine may use a database at the same time. SQLite's write-ahead log allows reads
+//! during a write. Writers wait for each other, at most for [`SqliteOptions::busy_timeout`]. A network file system is
+//! not supported.
 //!
 //! # Executors
 //!
-//! Within a tokio runtime everything that blocks runs on the threads that the runtime has for it.
-//! Outside of one it runs on the calling thread.
+//! Inside a tokio runtime all blocking work runs on the runtime's blocking threads. Outside of a runtime it runs on the
+//! calling thread.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -93,5 +92,5 @@ pub use options::{SqliteOptions, Synchronous};
 pub use schema::Schema;
 pub use witness::accept_older;
 
-/// The version of rusqlite whose types are in the signatures here.
+/// The version of rusqlite whose types occur in this crate's signatures.
 pub use rusqlite;

@@ -1,12 +1,11 @@
-//! Running what blocks where it holds up nobody.
+//! Runs blocking work outside of the executor.
 
 use std::panic;
 
 use tokio::runtime::Handle;
 
-/// Runs something that blocks on a thread that the runtime has for it, or on this one where there is no
-/// runtime. It runs to its end also if the future is dropped. Returns nothing if the runtime shut down
-/// before it began.
+/// Runs blocking work on a blocking thread of the tokio runtime, or on the calling thread if there is no runtime. The
+/// work runs to its end even if the future is dropped. Returns `None` if the runtime shut down before the work began.
 pub(crate) async fn off_executor<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {

@@ -1,4 +1,4 @@
-//! The files of an open database, and checks that the paths still lead to them.
+//! Checks that the paths of an open database still name the same files ([`OpenFiles`]).
 
 use std::fs::{self, File};
 use std::io;
@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::SqliteError;
 
-/// The database file and its log, as they were when the database was opened.
+/// The identities of the database file and its log when the database was opened.
 ///
-/// Only Unix tells files apart. On Windows nobody can delete or replace a file that SQLite has open.
+/// Only Unix files have an identity. On Windows an open file cannot be deleted or replaced.
 #[derive(Debug)]
 pub(crate) struct OpenFiles {
     path: PathBuf,
@@ -17,18 +17,18 @@ pub(crate) struct OpenFiles {
 }
 
 impl OpenFiles {
-    /// Remembers the files of a database. It must have been read, so that it has its log.
+    /// Stores the identities of a database's files. The database must have been read before, so that its log exists.
     pub(crate) fn of(path: &Path) -> Self {
         let log = beside(&real_path(path), "-wal");
         let id = |path: &Path| Some(FileId::of(&fs::metadata(path).ok()?));
         Self { path: path.into(), database: id(path), log: id(&log).map(|id| (log, id)) }
     }
 
-    /// Checks that the paths lead to the open files, and that nobody can reach the database file by another name.
+    /// Returns an error if a path does not name the open file any more, or if the database file has another name.
     ///
     /// # Errors
     ///
-    /// [`SqliteError::Replaced`].
+    /// [`SqliteError::Replaced`] with the reason.
     pub(crate) fn check(&self) -> Result<(), SqliteError> {
         let is_open = |path: &Path, id: FileId| {
             fs::metadata(path).is_ok_and(|metadata| FileId::of(&metadata) == id)
@@ -53,7 +53,7 @@ impl OpenFiles {
     }
 }
 
-/// Checks that a database file, if it is there, has one name.
+/// Returns an error if a database file exists and has more than one hard link. Each name would have its own log.
 pub(crate) fn check_links(path: &Path) -> Result<(), SqliteError> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() && links(&metadata) > 1 => Err(replaced(
@@ -68,7 +68,7 @@ fn replaced(path: &Path, reason: &'static str) -> SqliteError {
     SqliteError::Replaced { path: path.into(), reason }
 }
 
-/// Identifies a file, whatever its name is.
+/// The identity of a file, independent of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct FileId {
     #[cfg(unix)]
@@ -90,17 +90,20 @@ impl FileId {
     }
 }
 
+/// Returns the number of hard links of a file.
 #[cfg(unix)]
 fn links(metadata: &fs::Metadata) -> u64 {
     std::os::unix::fs::MetadataExt::nlink(metadata)
 }
 
+/// Returns 1, because the standard library cannot count hard links on other systems.
 #[cfg(not(unix))]
 fn links(_metadata: &fs::Metadata) -> u64 {
     1
 }
 
-/// The path without symbolic links, beside which SQLite has its files. The file need not exist.
+/// Returns a path without symbolic links, which determines where SQLite puts its other files. The file itself need not
+/// exist.
 pub(crate) fn real_path(path: &Path) -> PathBuf {
     let of_folder = || {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -110,14 +113,14 @@ pub(crate) fn real_path(path: &Path) -> PathBuf {
     fs::canonicalize(path).ok().or_else(of_folder).unwrap_or_else(|| path.into())
 }
 
-/// The path of a file beside another.
+/// Returns a path with `ending` appended, for a file beside another.
 pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut beside = path.as_os_str().to_owned();
     beside.push(ending);
     beside.into()
 }
 
-/// Makes the name of a file last. Elsewhere than on Unix that cannot be asked for.
+/// Syncs the folder of a file, so that the file's name survives a crash. Does nothing on other systems than Unix.
 pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     if let Some(folder) = path.parent() {

@@ -1,8 +1,8 @@
-//! The options of a database.
+//! The options of a database ([`SqliteOptions`]).
 
 use std::time::Duration;
 
-/// The options of a database.
+/// Options for opening a database.
 ///
 /// # Example
 ///
@@ -24,19 +24,19 @@ pub struct SqliteOptions {
 }
 
 impl SqliteOptions {
-    /// The defaults.
+    /// Creates options with the defaults.
     pub fn new() -> Self {
         Self { busy_timeout: Duration::from_secs(10), synchronous: Synchronous::Full, readers: 4 }
     }
 
-    /// Sets the maximum wait for another process that writes. Default: 10 seconds. Writers of this process wait
-    /// for each other without a limit.
+    /// Sets the maximum wait for another process that writes. Default: 10 seconds. Writers of the same process wait for
+    /// each other without a limit.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.busy_timeout = timeout;
         self
     }
 
-    /// Sets which writes a crash of the machine may undo. Default: none.
+    /// Sets which writes a power failure may undo. Default: [`Synchronous::Full`], which loses none.
     pub fn synchronous(mut self, synchronous: Synchronous) -> Self {
         self.synchronous = synchronous;
         self
@@ -55,20 +55,21 @@ impl Default for SqliteOptions {
     }
 }
 
-/// The durability of a write when it returns. A crash of the process alone loses nothing in any mode.
+/// The durability of a write when its call returns. A crash of the process alone loses no write in any mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Synchronous {
-    /// Everything.
+    /// Every write is synced to the disk. A power failure loses none.
     Full,
-    /// A power failure may undo the last writes, one by one from the end. Writes are many times faster.
+    /// Writes are not synced, and are many times faster. A power failure may undo the last writes.
     ///
-    /// The loss of these writes is not noticed:
-    /// [`Database::open_witnessed`](crate::Database::open_witnessed) says why.
+    /// The loss of such writes is not detected. [`Database::open_witnessed`](crate::Database::open_witnessed) explains
+    /// the reason.
     Normal,
 }
 
 impl Synchronous {
+    /// Returns the value of SQLite's pragma `synchronous`.
     pub(crate) fn as_sql(self) -> &'static str {
         match self {
             Self::Full => "FULL",

@@ -1,4 +1,4 @@
-//! The schema of a database by version, and migrations.
+//! The schema of a database with its migrations ([`Schema`]).
 
 use std::path::Path;
 
@@ -8,37 +8,37 @@ use crate::SqliteError;
 
 /// The schema of a database, with a migration for each version.
 ///
-/// The version is SQLite's `user_version`, and the application SQLite's `application_id`.
+/// The version is stored in SQLite's `user_version`, and the application in its `application_id`.
 #[derive(Debug, Clone, Copy)]
 pub struct Schema {
-    /// Purpose of the database for errors, for example `neuron sessions`.
+    /// Name of the application for errors, for example `neuron sessions`.
     pub application: &'static str,
-    /// Tells this application's databases from all others. Not 0, which is that of those that say
-    /// nothing.
+    /// Number that identifies databases of this application. It must not be 0, which other databases have by default.
     pub application_id: i32,
-    /// The statements that lead from version `n` to `n + 1`, from the empty database on. What was
-    /// released is never changed: add at the end.
+    /// Migrations, where the statements at index `n` migrate version `n` to `n + 1`. Version 0 is the empty database.
+    /// Add new migrations at the end, and never change a released one.
     ///
-    /// Each runs in a transaction of its own. Foreign keys are not enforced in it, so that a table
+    /// Each migration runs in its own transaction. Foreign keys are not enforced during the migration, so that a table
     /// can be rebuilt, and are checked at its end.
     pub migrations: &'static [&'static str],
 }
 
 impl Schema {
-    /// The newest version, which this program writes.
+    /// Returns the newest version, which is the number of migrations.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.migrations.len() as u64
     }
 
-    /// Brings a database up to date. Processes that do it at the same time wait for each other.
+    /// Migrates a database to the newest version. Several processes may do so at the same time, because they wait for
+    /// each other.
     pub(crate) fn apply(
         &self,
         connection: &mut Connection,
         path: &Path,
     ) -> Result<(), SqliteError> {
         let fail = |error| SqliteError::new(path, error);
-        // Who finds everything up to date takes no lock.
+        // An up-to-date database needs no lock.
         if self.current_version(connection, path)? == self.migrations.len() {
             return Ok(());
         }
@@ -47,7 +47,7 @@ impl Schema {
         connection.pragma_update(None, "foreign_keys", true).map_err(fail)
     }
 
-    /// Makes one version of the one before it. Returns whether there was anything to do.
+    /// Runs the next migration. Returns `false` if the database already has the newest version.
     fn step(&self, connection: &mut Connection, path: &Path) -> Result<bool, SqliteError> {
         let fail = |error| SqliteError::new(path, error);
         let is_empty = self.current_version(connection, path)? == 0;
@@ -57,11 +57,11 @@ impl Schema {
         };
         let transaction = connection.transaction_with_behavior(behavior).map_err(fail)?;
         if is_empty {
-            // Pages can be given back later. It begins to write, and has to come before anything else
-            // does; it is in the transaction so that no file is ever without its application's id.
+            // Allows returning free pages to the file system later. This pragma starts the write, so it must come
+            // first. It runs inside the transaction, so that the file never exists without the application id.
             transaction.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(fail)?;
         }
-        // Again, now that nobody else can change it.
+        // The version is read again, because another process may have migrated before this transaction held the lock.
         let stored = self.stored_version(&transaction, path)?;
         let Some(migration) = self.migrations.get(stored) else {
             return Ok(false);
@@ -80,18 +80,20 @@ impl Schema {
         Ok(true)
     }
 
-    /// Returns the version of an open database of ours at this moment, 0 for an empty one.
+    /// Returns the current version of an open database, or 0 for an empty one. Returns an error if the database belongs
+    /// to another application or is newer.
     fn current_version(
         &self,
         connection: &mut Connection,
         path: &Path,
     ) -> Result<usize, SqliteError> {
-        // In a transaction, so that what is read is of one moment.
+        // The transaction makes the two pragmas read the same state.
         let transaction =
             connection.transaction().map_err(|error| SqliteError::new(path, error))?;
         self.stored_version(&transaction, path)
     }
 
+    /// Reads the version inside a transaction. See [`current_version`](Self::current_version).
     fn stored_version(&self, connection: &Connection, path: &Path) -> Result<usize, SqliteError> {
         let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
         let fail = |error| SqliteError::new(path, error);
@@ -107,7 +109,8 @@ impl Schema {
         self.check(application_id, version, path)
     }
 
-    /// Checks the application and the version of a database that is not empty, and returns the version.
+    /// Returns the version of a database that is not empty. Returns an error if the application id or the version is
+    /// not supported.
     pub(crate) fn check(
         &self,
         application_id: i32,

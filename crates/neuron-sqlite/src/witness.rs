@@ -1,12 +1,14 @@
-//! The witness of a database, a small file beside it from which the loss of commits is noticed.
+//! The witness of a database ([`Witness`]), which is a small file that detects the loss of commits.
 //!
-//! SQLite takes a log that is missing, cut or changed for a log that ends earlier, and a missing database for a new
-//! one. So every write counts itself in the database, in the table `neuron_commits`. After a commit that is synced, the
-//! writer notes the number in the witness. A database whose number is lower than the witness's has lost commits.
+//! If the log of a database is missing, cut or changed, SQLite silently ignores its lost part. If the database is
+//! missing, SQLite creates a new one. Therefore every write increments a commit number in the table `neuron_commits`.
+//! After a synced commit, the writer notes this number in the witness. A database with a lower number than its witness
+//! has lost commits.
 //!
-//! The witness never runs ahead. A process or machine that stops between a commit and its note leaves a witness that is
-//! behind, which is no error. So a note needs no sync, unless its commit must not be lost unnoticed: that of an effect
-//! that must not happen twice, say. With [`Synchronous::Normal`] a commit is not synced, and is not noted.
+//! The number in the witness is never higher than that of the database without a loss. If the process or the machine
+//! stops between a commit and its note, the witness has a lower number, which is not an error. So a note needs no sync
+//! by default. A caller that must detect the loss of a certain commit syncs the witness after it, for example after an
+//! effect that must not happen twice. With [`Synchronous::Normal`] a commit is not synced, and is not noted.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -16,27 +18,29 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::{SqliteError, SqliteOptions, Synchronous, open_files};
 
-/// The file has a line for each of the last commits, so that two writers do not write to one place. A line never
-/// crosses a sector of a disk, which is written as a whole.
+/// Number of lines in the file. Consecutive commits use different lines, so that two writers do not write to the same
+/// place. The length of a line divides a disk sector, which is written as a whole.
 const LINES: u64 = 8;
+/// Length of a line in bytes.
 const LINE: usize = 64;
 
-/// Maximum number of reads of a line that another process may be writing.
+/// Maximum number of attempts to read the file, because another process may be writing a line.
 const READS: usize = 100;
 
+/// Creates the table with the number of the last commit.
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS neuron_commits (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     number INTEGER NOT NULL
 ) STRICT";
 
-/// Accepts a database that is older than its witness, by removing the witness.
+/// Accepts a database that has lost commits, by deleting its witness.
 ///
-/// Call it after a backup was restored in the place of a newer database, or to go on without the commits that are lost.
-/// It is the answer to [`SqliteError::Lost`]. No process may have the database open.
+/// Call this function after [`SqliteError::Lost`] if the older state is wanted, for example after a backup was
+/// restored. No process may have the database open.
 ///
 /// # Errors
 ///
-/// The file system's. It is no error if there is no witness.
+/// Returns an error if the witness cannot be deleted. A missing witness is not an error.
 pub fn accept_older(path: impl AsRef<Path>) -> io::Result<()> {
     match fs::remove_file(witness_path(&open_files::real_path(path.as_ref()))) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -44,11 +48,12 @@ pub fn accept_older(path: impl AsRef<Path>) -> io::Result<()> {
     }
 }
 
+/// Returns the path of a database's witness.
 fn witness_path(database: &Path) -> PathBuf {
     open_files::beside(database, "-witness")
 }
 
-/// The witness of a database.
+/// The path of a database's witness and the operations on it.
 #[derive(Debug, Clone)]
 pub(crate) struct Witness {
     database: PathBuf,
@@ -62,8 +67,8 @@ impl Witness {
         Self { database: database.into(), path, synchronous: options.synchronous }
     }
 
-    /// Returns the number of a commit that the database must have, 0 if there is no witness. It is read before a
-    /// transaction begins, because others commit meanwhile.
+    /// Returns the commit number in the witness, which the database must have reached. Returns 0 if there is no
+    /// witness. Call it before a transaction begins, because other processes commit during the transaction.
     pub(crate) fn seen(&self) -> Result<u64, SqliteError> {
         let mut damage = String::new();
         for _ in 0..READS {
@@ -83,7 +88,7 @@ impl Witness {
         Err(SqliteError::Corrupt { path: self.path.clone(), reason, source: None })
     }
 
-    /// Fails if the database file is missing or empty and should not be.
+    /// Returns an error if the database file is missing or empty but the witness has a commit number.
     pub(crate) fn check_file(&self) -> Result<(), SqliteError> {
         match fs::metadata(&self.database) {
             Ok(metadata) if metadata.len() > 0 => Ok(()),
@@ -91,7 +96,7 @@ impl Witness {
         }
     }
 
-    /// Fails if a database that is being opened has lost commits. Changes nothing.
+    /// Returns an error if a database that is being opened has lost commits. It changes nothing.
     pub(crate) fn check_opening(&self, connection: &Connection) -> Result<(), SqliteError> {
         let fail = |error| SqliteError::new(&self.database, error);
         let seen = self.seen()?;
@@ -100,18 +105,20 @@ impl Witness {
         self.check_number(number, seen)
     }
 
-    /// Makes the table in which commits are counted.
+    /// Creates the table of the commit number if it does not exist.
     pub(crate) fn set_up(&self, connection: &Connection) -> rusqlite::Result<()> {
         connection.execute_batch(TABLE)
     }
 
-    /// Fails if a transaction lacks a commit that was [seen](Self::seen) before it began.
+    /// Returns an error if a transaction's commit number is lower than `seen`, which [`seen`](Self::seen) returned
+    /// before the transaction began.
     pub(crate) fn check(&self, transaction: &Connection, seen: u64) -> Result<(), SqliteError> {
         let number =
             number(transaction).map_err(|error| SqliteError::new(&self.database, error))?;
         self.check_number(number, seen)
     }
 
+    /// Returns [`SqliteError::Lost`] if the number in the database is lower than the expected number.
     fn check_number(&self, found: u64, expected: u64) -> Result<(), SqliteError> {
         match found < expected {
             true => Err(SqliteError::Lost {
@@ -124,7 +131,7 @@ impl Witness {
         }
     }
 
-    /// Counts a transaction that is about to be committed, and returns its number.
+    /// Increments the commit number in a transaction that is about to be committed. Returns the new number.
     pub(crate) fn count(&self, transaction: &Connection) -> rusqlite::Result<u64> {
         let mut count = transaction.prepare_cached(
             "INSERT INTO neuron_commits (id, number) VALUES (1, 1)
@@ -133,7 +140,8 @@ impl Witness {
         count.query_row([], |row| row.get(0))
     }
 
-    /// Notes that a transaction was committed. It is committed even if this fails: the witness is then behind.
+    /// Writes the number of a commit to the witness. A failure is only logged, because the commit has already happened
+    /// and a witness with a lower number is not an error.
     pub(crate) fn note(&self, number: u64) {
         if self.synchronous == Synchronous::Full
             && let Err(error) = self.write(number)
@@ -142,7 +150,7 @@ impl Witness {
         }
     }
 
-    /// Syncs the notes.
+    /// Syncs the witness to the disk. Does nothing with [`Synchronous::Normal`].
     pub(crate) fn sync(&self) -> Result<(), SqliteError> {
         if self.synchronous != Synchronous::Full {
             return Ok(());
@@ -151,6 +159,7 @@ impl Witness {
         opened.and_then(|file| file.sync_data()).map_err(|source| self.fail(source))
     }
 
+    /// Writes a commit number to its line, and creates the witness if it does not exist.
     fn write(&self, number: u64) -> io::Result<()> {
         let mut file = match OpenOptions::new().write(true).open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.create()?,
@@ -161,14 +170,15 @@ impl Witness {
         file.write_all(line(number).as_bytes())
     }
 
-    /// Makes a witness of nothing. It has its whole length from the start, so that no crash leaves a part of it.
+    /// Creates a witness with the commit number 0. The file gets its full length before it gets its name, so a crash
+    /// never leaves an incomplete witness.
     fn create(&self) -> io::Result<File> {
         let unfinished = open_files::beside(&self.path, &format!("-{}", std::process::id()));
         let mut file = File::create(&unfinished)?;
         for _ in 0..LINES {
             file.write_all(line(0).as_bytes())?;
         }
-        // Whoever may write to the database may write to its witness, as with SQLite's own files.
+        // Users who may write to the database must be able to write to its witness, as with SQLite's own files.
         file.set_permissions(fs::metadata(&self.database)?.permissions())?;
         file.sync_all()?;
         fs::rename(&unfinished, &self.path)?;
@@ -181,18 +191,18 @@ impl Witness {
     }
 }
 
-/// The number of the last commit.
+/// Returns the number of the last commit in the database, or 0 before the first commit.
 fn number(connection: &Connection) -> rusqlite::Result<u64> {
     let mut select = connection.prepare_cached("SELECT number FROM neuron_commits WHERE id = 1")?;
     Ok(select.query_row([], |row| row.get(0)).optional()?.unwrap_or_default())
 }
 
-/// Formats a number and its complement, so that a changed digit is noticed.
+/// Formats a line with a number and its complement, which reveals a damaged digit.
 fn line(number: u64) -> String {
     format!("commit {number:020}, complement is {:020}\n", u64::MAX - number)
 }
 
-/// The highest number of a witness's lines, if they are all as they were written.
+/// Returns the highest number in the lines of a witness. Returns `None` if any line is not valid.
 fn newest(bytes: &[u8]) -> Option<u64> {
     if bytes.len() as u64 != LINES * LINE as u64 {
         return None;

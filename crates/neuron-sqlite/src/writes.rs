@@ -1,4 +1,4 @@
-//! The writes of a database. Writes that wait at the same time share a transaction and its sync.
+//! The queue of a database's writes ([`Queue`]). Writes that wait at the same time share one transaction and its sync.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -17,15 +17,16 @@ use crate::{Abort, SqliteError};
 /// Maximum number of writes in a transaction.
 const MOST: usize = 256;
 
-/// The outcome of a write, which is its result or the payload of its panic.
+/// The outcome of a write. The outer `Err` is the payload of a panic.
 pub(crate) type Outcome<T, E> = Result<Result<T, E>, Box<dyn Any + Send>>;
 
-/// Writes in order of arrival.
+/// The waiting writes, in the order of their calls.
 #[derive(Default)]
 pub(crate) struct Queue(Mutex<VecDeque<Box<dyn Job>>>);
 
 impl Queue {
-    /// Adds a write. `is_synced` tells whether it has to be on the disk when it returns.
+    /// Adds a write and returns the receiver of its outcome. If `is_synced` is `true`, the write is on the disk before
+    /// the outcome is sent.
     pub(crate) fn add<T, E, F>(&self, is_synced: bool, work: F) -> oneshot::Receiver<Outcome<T, E>>
     where
         T: Send + 'static,
@@ -37,9 +38,11 @@ impl Queue {
         outcome
     }
 
-    /// Runs the writes that wait, in one transaction. `switch_sync` makes the next commits synced or not.
+    /// Runs the waiting writes in one transaction, at most [`MOST`]. `switch_sync` sets whether the connection syncs
+    /// its next commit.
     ///
-    /// A write that fails is undone, and the others stay. If the transaction cannot begin, the first write fails.
+    /// A failed write is undone, and the other writes of the transaction are kept. If the transaction cannot begin,
+    /// only the first write receives the error.
     pub(crate) fn run(
         &self,
         path: &Path,
@@ -91,7 +94,7 @@ impl Queue {
         };
         let failure = match committed {
             Ok(number) => {
-                // A commit that is not synced can be lost, so the witness must not have seen it.
+                // A commit without a sync can be lost after a power failure, so the witness must not count it.
                 if let (Some(witness), Some(number), true) = (witness, number, is_synced) {
                     witness.note(number);
                 }
@@ -104,11 +107,13 @@ impl Queue {
         }
     }
 
+    /// Removes the first waiting write.
     fn pop(&self) -> Option<Box<dyn Job>> {
         self.lock().pop_front()
     }
 
-    /// Takes the next writes. Without a sync, writes that need one stay.
+    /// Removes the next writes, at most [`MOST`]. If `is_synced` is `false`, it stops before the first write that needs
+    /// a sync.
     fn take(&self, is_synced: bool) -> VecDeque<Box<dyn Job>> {
         let mut jobs = self.lock();
         let next = jobs.iter().take(MOST);
@@ -117,6 +122,7 @@ impl Queue {
         mem::replace(&mut *jobs, rest)
     }
 
+    /// Puts writes that did not run back to the front of the queue.
     fn put_back(&self, mut jobs: VecDeque<Box<dyn Job>>) {
         if !jobs.is_empty() {
             let mut waiting = self.lock();
@@ -130,7 +136,7 @@ impl Queue {
     }
 }
 
-/// Commits a transaction. Returns its number, if the witness counts it.
+/// Commits a transaction. Returns its commit number, or `None` if `witness` is `None`.
 fn commit(
     transaction: Transaction<'_>,
     witness: Option<&Witness>,
@@ -140,36 +146,40 @@ fn commit(
     Ok(number)
 }
 
-/// A write in the queue.
+/// A write in the queue, without its generic types.
 trait Job: Send {
+    /// Returns `true` if the commit of the write must be synced.
     fn is_synced(&self) -> bool;
 
-    /// Returns `true` if the future of the write was not dropped.
+    /// Returns `true` if the caller still waits for the outcome.
     fn is_awaited(&self) -> bool;
 
-    /// Runs the write, and undoes it if it fails or nobody awaits it. Returns `true` if it changed the database.
+    /// Runs the write in a savepoint. The savepoint is undone if the write fails or its caller no longer waits. Returns
+    /// `true` if the write changed the database.
     ///
     /// # Errors
     ///
-    /// SQLite has undone the whole transaction, as it does when a disk is full.
+    /// Returns an error if SQLite has undone the whole transaction, as it does when the disk is full.
     fn run(&mut self, transaction: &Transaction<'_>) -> rusqlite::Result<bool>;
 
-    /// Sends the outcome. `failure` is the reason for which the transaction was not committed.
+    /// Sends the outcome to the caller. `failure` is the reason why the transaction was not committed.
     fn end(self: Box<Self>, path: &Path, failure: Option<SqliteError>);
 }
 
+/// A write with its sender.
 struct Write<T, E, F> {
     is_synced: bool,
     state: State<T, E, F>,
     reply: oneshot::Sender<Outcome<T, E>>,
 }
 
+/// The state of a write.
 enum State<T, E, F> {
     Waiting(F),
     Done(T),
     Failed(Abort<E>),
     Panicked(Box<dyn Any + Send>),
-    /// The caller has dropped the write.
+    /// The caller no longer waits, so the write is not kept.
     Dropped,
 }
 
@@ -188,7 +198,7 @@ where
     }
 
     fn run(&mut self, transaction: &Transaction<'_>) -> rusqlite::Result<bool> {
-        // It may have waited long for another process.
+        // The caller may have been dropped while the transaction waited for another process.
         let State::Waiting(work) = mem::replace(&mut self.state, State::Dropped) else {
             return Ok(false);
         };
@@ -204,6 +214,7 @@ where
             Ok(Err(abort)) => State::Failed(abort),
             Err(payload) => State::Panicked(payload),
         };
+        // Autocommit means that SQLite has undone the whole transaction.
         if transaction.is_autocommit() {
             return Err(match &self.state {
                 State::Failed(Abort::Sqlite(error)) => again(error),
@@ -226,12 +237,12 @@ where
             (State::Panicked(payload), _) => Err(payload),
             (State::Dropped | State::Waiting(_), _) => return,
         };
-        // A result that nobody awaits is dropped here, before the next transaction.
+        // If the caller no longer waits, its result is dropped here, before the next transaction begins.
         let _ = self.reply.send(outcome);
     }
 }
 
-/// Makes an error of SQLite once more.
+/// Copies an error of SQLite, which cannot be cloned.
 fn again(error: &Error) -> Error {
     match error {
         Error::SqliteFailure(code, text) => Error::SqliteFailure(*code, text.clone()),

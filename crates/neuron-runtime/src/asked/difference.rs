@@ -1,4 +1,4 @@
-//! The difference of two requests in words.
+//! Describes the difference between two model requests in an error text.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -9,19 +9,20 @@ use serde_json::Value;
 use super::Asked;
 use crate::digest;
 
-/// The most bytes of a field that is kept whole.
+/// Maximum length of a stored field in bytes. Longer fields are cut.
 const LONGEST_FIELD: usize = 4096;
 
-/// Number of characters of a field that an error shows, and of those before the place where the fields differ.
+/// Number of characters of a field in an error, and the number of these before the first difference.
 const SHOWN: usize = 120;
 const SHOWN_BEFORE: usize = 30;
 
-/// Number of fields that an error shows.
+/// Maximum number of changed fields that an error names.
 const FIELDS_SHOWN: usize = 8;
 
 type Fields = BTreeMap<String, String>;
 
-/// The fields of a request beside its messages.
+/// Returns the settings of a request as JSON texts, by field name. The messages are left out, and each field of a tool
+/// has its own entry.
 pub(super) fn fields(settings: RequestRef<'_>) -> Result<Fields, DurableError> {
     let json = |error: serde_json::Error| DurableError::Other(error.into());
     let Value::Object(values) = serde_json::to_value(settings).map_err(json)? else {
@@ -31,7 +32,7 @@ pub(super) fn fields(settings: RequestRef<'_>) -> Result<Fields, DurableError> {
     for (name, value) in values {
         match (name.as_str(), value) {
             ("messages", _) => {}
-            // It may have a vendor's tokens.
+            // `extra` may contain a vendor's access tokens, so only its digest is stored.
             ("extra", value) => {
                 fields.insert(name, format!("digest {}", digest::of(&value)?));
             }
@@ -52,7 +53,8 @@ pub(super) fn fields(settings: RequestRef<'_>) -> Result<Fields, DurableError> {
     Ok(fields)
 }
 
-/// A text that is kept. Of a long one the start is kept, with a digest of the whole.
+/// Returns a field's text for the journal. A text of more than [`LONGEST_FIELD`] bytes is cut, and the digest of the
+/// whole text is added.
 fn kept(text: &str) -> Result<String, DurableError> {
     if text.len() <= LONGEST_FIELD {
         return Ok(text.to_owned());
@@ -61,7 +63,8 @@ fn kept(text: &str) -> Result<String, DurableError> {
     Ok(format!("{start}… (digest {})", digest::of(&text)?))
 }
 
-/// Returns the texts of the journal and of the agent where they differ.
+/// Describes the differing parts of a recorded request (`old`) and a new request, for the fields `expected` and `got`
+/// of an error. A pair's second value is `None` if the settings are known only by their digest.
 pub(super) fn texts(
     old: (&Asked, Option<&Fields>),
     new: (&Asked, Option<&Fields>),
@@ -69,7 +72,7 @@ pub(super) fn texts(
     let (mut expected, mut got) = (Vec::new(), Vec::new());
     let ((asked, fields), (new_asked, new_fields)) = (old, new);
     if asked.settings == new_asked.settings {
-        // The messages alone.
+        // Only the messages differ. They are compared below.
     } else if let (Some(fields), Some(new_fields)) = (fields, new_fields) {
         let names: BTreeSet<_> = fields.keys().chain(new_fields.keys()).collect();
         let mut differ =
@@ -81,7 +84,7 @@ pub(super) fn texts(
         }
         match (differ.count(), expected.is_empty()) {
             (0, false) => {}
-            // The order of tools alone.
+            // All fields are equal but the digests differ, so only the order of the tools changed.
             (0, true) => {
                 expected.push("tools in another order".to_owned());
                 got.push("the same tools".to_owned());
@@ -102,7 +105,8 @@ pub(super) fn texts(
     (expected.join(", "), got.join(", "))
 }
 
-/// Returns the excerpt of a field for an error, around its first difference from the other value.
+/// Returns an excerpt of a field around its first difference from `other`. `value` is `None` if the request does not
+/// have the field.
 fn shown(name: &str, value: Option<&String>, other: Option<&String>) -> String {
     let Some(value) = value else {
         return format!("no {name}");

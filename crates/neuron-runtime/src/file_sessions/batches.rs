@@ -1,17 +1,19 @@
-//! Batches of messages that were appended to the document at the start of a file.
+//! Encodes and decodes batches of messages, which are appended to the document of a session's file.
 //!
-//! A batch is two lines, the content and the line that closes it:
+//! A batch consists of two lines. The first contains the messages, and the second closes the batch:
 //!
 //! ```text
 //! {"messages":[{"role":"user",…}],"state":{…}}
 //! {"revision":"1f0e…","updated_at":"…","message_count":2,"state_bytes":120,"chain":"5d41…","checksum":"9f86…"}
 //! ```
 //!
-//! `chain` covers the content, the fields before it and the previous chain. The first batch continues the checksum of
-//! the document. `checksum` covers its line, so that the line can be checked alone.
+//! `chain` is a checksum of the first line, the fields before `chain`, and the previous chain. The chain before the
+//! first batch is the checksum of the document. `checksum` covers only its own line, so this line can be verified
+//! without the rest of the file.
 //!
-//! The byte after a document or a closing line is [`LAST`]. It becomes [`FOLLOWED`] once the next batch is synced. So
-//! an incomplete batch after [`LAST`] was never acknowledged and is left out, and any other loss is damage.
+//! The byte after a document or a closing line is [`LAST`]. It is changed to [`FOLLOWED`] after the next batch was
+//! synced. An incomplete batch after [`LAST`] was therefore never acknowledged, and is ignored. A missing batch after
+//! [`FOLLOWED`] is damage.
 
 use std::path::Path;
 
@@ -22,19 +24,19 @@ use serde::{Deserialize, Serialize};
 use super::checksum::{CHAIN, LINE, WHOLE};
 use super::document::{changed, check_count, corrupt};
 
-/// The byte after the last synced batch.
+/// Byte after the last batch, or after a document without batches.
 pub(super) const LAST: u8 = b'\n';
 
-/// The byte after a document or a batch with a synced successor. JSON allows both bytes between values.
+/// Byte after a document or a batch that is followed by a synced batch. JSON allows both bytes between values.
 pub(super) const FOLLOWED: u8 = b'\r';
 
-/// Beginning of every batch.
+/// First bytes of every batch.
 const OPENING: &[u8] = b"{\"messages\":[";
 
-/// Superseded states of this size do not cause a rewrite.
+/// Total size in bytes of outdated states that never causes a rewrite of the file.
 const KEPT_STATE_BYTES: u64 = 64 << 10;
 
-/// Maximum length of a closing line.
+/// Maximum length of a closing line in bytes.
 pub(super) const LONGEST_CLOSING: usize = 1024;
 
 #[derive(Deserialize)]
@@ -43,19 +45,19 @@ struct Content {
     state: Option<SessionState>,
 }
 
-/// The fields of a closing line.
+/// The fields of the line that closes a batch.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Closing {
     pub(super) revision: String,
     pub(super) updated_at: DateTime<Utc>,
     pub(super) message_count: usize,
-    /// Size of the states of all batches so far.
+    /// Total size in bytes of the states in all batches so far.
     pub(super) state_bytes: u64,
     #[serde(skip_serializing)]
     pub(super) chain: String,
 }
 
-/// The end of a file to which a batch can be appended.
+/// Data about the end of a file, to which the next batch is appended.
 #[derive(Debug)]
 pub(super) struct Tip {
     pub(super) length: u64,
@@ -65,7 +67,8 @@ pub(super) struct Tip {
 }
 
 impl Tip {
-    /// Encodes the next batch. `None` if the superseded states outgrow the rest of the file.
+    /// Encodes the next batch. Returns `None` if outdated states would fill more than 64 KiB and more than half of the
+    /// file. The file must then be rewritten.
     pub(super) fn batch(
         self,
         messages: &[Message],
@@ -99,6 +102,7 @@ impl Tip {
             return Ok(None);
         }
         serde_json::to_writer(&mut out, &closing).map_err(serialization)?;
+        // The brace is removed, because `CHAIN` and `LINE` continue the object.
         out.pop();
         CHAIN.write(&mut out);
         let mut line = out.split_off(start);
@@ -110,7 +114,7 @@ impl Tip {
     }
 }
 
-/// Splits a file after its document. Batches begin with the byte after the document.
+/// Splits a file into its document and its batches. The batches start with the byte after the document.
 pub(super) fn split(file: &[u8]) -> (&[u8], &[u8]) {
     let mut start = 0;
     for line in file.split_inclusive(|byte| *byte == b'\n') {
@@ -122,7 +126,8 @@ pub(super) fn split(file: &[u8]) -> (&[u8], &[u8]) {
     (file, &[])
 }
 
-/// Reads the closing line at the end of a file, given its last bytes. `None` if there is no valid line.
+/// Decodes the closing line at the end of a file from the file's last bytes. Returns `None` if the file does not end
+/// with a valid closing line.
 pub(super) fn last(bytes: &[u8]) -> Option<Closing> {
     let (&LAST, bytes) = bytes.split_last()? else {
         return None;
@@ -132,7 +137,8 @@ pub(super) fn last(bytes: &[u8]) -> Option<Closing> {
     (LINE.matches(line) == Some(true)).then(|| serde_json::from_slice(line).ok())?
 }
 
-/// Adds the batches to the session of the document, whose checksum is `chain`.
+/// Decodes all batches and adds their messages and states to the session of the document. `chain` is the checksum of
+/// the document. `revision` is set to the revision of the last batch.
 pub(super) fn read(
     batches: &[u8],
     mut chain: String,
@@ -145,7 +151,7 @@ pub(super) fn read(
     };
     while !rest.is_empty() {
         let Some((batch, next_end, next)) = first(rest) else {
-            // The process or the machine stopped during an append that was not acknowledged.
+            // An incomplete batch is the rest of an append that was never acknowledged.
             return match *end == LAST && (rest.starts_with(OPENING) || OPENING.starts_with(rest)) {
                 true => Ok(()),
                 false => Err(changed(path)),
@@ -178,13 +184,14 @@ pub(super) fn read(
     }
 }
 
-/// The lines of a batch, the first with its line feed.
+/// The two lines of a batch. Only `content` includes its line feed.
 struct Batch<'b> {
     content: &'b [u8],
     closing: &'b [u8],
 }
 
-/// Splits off the first batch and the byte after it. `None` if the batch is incomplete.
+/// Splits bytes into the first batch, the byte after it, and the bytes after that. Returns `None` if the batch is
+/// incomplete.
 fn first(bytes: &[u8]) -> Option<(Batch<'_>, &u8, &[u8])> {
     let content = bytes.iter().position(|byte| *byte == b'\n')? + 1;
     let (content, rest) = bytes.split_at_checked(content)?;

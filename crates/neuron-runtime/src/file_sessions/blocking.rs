@@ -1,4 +1,4 @@
-//! Work that blocks, away from the executor.
+//! Runs blocking work outside of the executor ([`blocking`]).
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -6,12 +6,12 @@ use std::sync::{Arc, Weak};
 use neuron_types::StorageError;
 use tokio::runtime::Handle;
 
-/// The caller that waits for the work.
+/// A weak reference to a value of the caller, by which the work detects that the caller's future was dropped.
 pub(super) struct Caller(Weak<()>);
 
 impl Caller {
-    /// Returns an error if the caller is gone. Then nothing may change, because the work may come after later
-    /// work of the same caller.
+    /// Returns an error if the caller's future was dropped. The work must then change nothing, because the same caller
+    /// may already have started later work.
     pub(super) fn check(&self) -> Result<(), StorageError> {
         let text = "nobody waits for this write any more";
         match self.0.strong_count() {
@@ -26,11 +26,11 @@ impl Caller {
     }
 }
 
-/// Does work on a thread for blocking work if there is a tokio runtime, else here and now.
+/// Runs work on a blocking thread of the tokio runtime. Without a runtime it runs on the calling thread.
 ///
 /// # Cancel safety
 ///
-/// Dropped, it leaves the work to notice that nobody waits.
+/// If the future is dropped, the work continues until its next [`Caller::check`].
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce(&Caller) -> Result<T, StorageError> + Send + 'static,
 ) -> Result<T, StorageError> {
@@ -41,6 +41,6 @@ pub(super) async fn blocking<T: Send + 'static>(
     };
     let done = runtime.spawn_blocking(move || work(&caller)).await;
     drop(waiting);
-    // It fails when the runtime shuts down.
+    // The work is cancelled if the runtime shuts down before it starts, and fails if it panics.
     done.unwrap_or_else(|error| Err(StorageError::Other(error.into())))
 }

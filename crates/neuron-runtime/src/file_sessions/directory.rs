@@ -1,4 +1,4 @@
-//! The directory of the sessions, and the names of their files.
+//! The directory of the session files and their locks ([`Directory`]).
 
 use std::fs;
 use std::io::{self, Read};
@@ -13,10 +13,11 @@ use super::locks::{Lock, Locks, Turn};
 use super::outline::{self, Outline};
 use super::path_error::naming;
 
-/// The folder for locks and unfinished files. No session has a name that begins with a full stop.
+/// Folder for lock files and unfinished files. It cannot be mistaken for a session, because session ids do not start
+/// with a full stop.
 const HIDDEN: &str = ".neuron";
 
-/// A directory of sessions. A clone is the same.
+/// A directory of session files. Clones share the queues of its writers.
 #[derive(Debug, Clone)]
 pub(super) struct Directory {
     path: Arc<Path>,
@@ -32,11 +33,12 @@ impl Directory {
         &self.path
     }
 
+    /// Returns the path of a session's file.
     pub(super) fn file(&self, id: &str) -> PathBuf {
         self.path.join(format!("{id}.json"))
     }
 
-    /// Reads a session. `None` if there is no file.
+    /// Reads a session. Returns `None` if there is no file.
     pub(super) fn load(
         &self,
         id: &str,
@@ -50,16 +52,16 @@ impl Directory {
         document::read(&json, id, &path).map(Some)
     }
 
-    /// Reads a session without its messages. `None` if there is no such session.
+    /// Reads a session without its messages. Returns `None` if there is no file.
     pub(super) fn outline(&self, id: &str) -> Result<Option<Outline>, StorageError> {
         outline::read(&self.file(id), id)
     }
 
-    /// Describes all sessions, in the order of their ids.
+    /// Returns the summaries of all sessions, sorted by id.
     pub(super) fn list(&self) -> Result<Vec<SessionSummary>, StorageError> {
         let entries = match fs::read_dir(&self.path) {
             Ok(entries) => entries,
-            // It is made with the first session.
+            // The directory is created with the first session.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(naming("list", &self.path)(error)),
         };
@@ -74,7 +76,7 @@ impl Directory {
             }
             match self.outline(id) {
                 Ok(Some(outline)) => summaries.push(outline.summary),
-                // Somebody deleted it meanwhile.
+                // Another process deleted the session after it was listed.
                 Ok(None) => {}
                 Err(error) => summaries.push(SessionSummary::damaged(id, &error)),
             }
@@ -83,15 +85,15 @@ impl Directory {
         Ok(summaries)
     }
 
-    /// Waits until nobody else in this process writes a session.
+    /// Waits until no other task of this process writes the session.
     pub(super) async fn turn(&self, id: &str) -> Turn {
         self.locks.turn(id).await
     }
 
-    /// Opens the lock of a session that may be there.
+    /// Opens the lock of an existing session. Returns an error if there is no such session.
     pub(super) fn lock(&self, id: &str) -> Result<Lock, StorageError> {
         let path = self.file(id);
-        // A directory is not made for a session that is not there.
+        // The directory must not be created for a session that does not exist.
         match fs::symlink_metadata(&path) {
             Ok(_) => self.lock_or_make(id),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -101,7 +103,7 @@ impl Directory {
         }
     }
 
-    /// Opens the lock of a session. Makes the directory if it is not there.
+    /// Opens the lock of a session, and creates the directory if it does not exist.
     pub(super) fn lock_or_make(&self, id: &str) -> Result<Lock, StorageError> {
         let hidden = self.path.join(HIDDEN);
         if !hidden.is_dir() {

@@ -1,6 +1,6 @@
-//! The JSON form of a session in a file.
+//! Encodes and decodes the JSON document of a session's file.
 //!
-//! What describes the session comes first, one field a line, then its messages, one a line:
+//! The fields of the session come first, one per line. The messages follow, one per line:
 //!
 //! ```text
 //! {
@@ -20,12 +20,11 @@
 //! }
 //! ```
 //!
-//! A checksum covers all bytes before its line. [`outline`](super::outline) reads the beginning alone and checks
-//! the first, everybody else the second. Appended [batches](super::batches) follow the document.
+//! Each of the two checksums covers all bytes before its line. [`outline`](super::outline) reads only the beginning and
+//! checks `head_checksum`. All other readers check `checksum`. Appended [batches](super::batches) follow the document.
 //!
-//! Version 2 is a document without batches.
-//! Version 1 has no checksums, and may be any JSON with these fields. A changed bit cannot make version 1 of
-//! a later version: a checksum that is there must match whatever the version.
+//! Version 2 is a document without batches. Version 1 is any JSON with these fields except the checksums. A checksum in
+//! a document must match whatever the version, so a changed bit cannot turn a later version into a valid version 1.
 
 use std::io::Write;
 use std::path::Path;
@@ -37,24 +36,25 @@ use serde::Deserialize;
 use super::batches;
 use super::checksum::{HEAD, WHOLE};
 
-/// The value of the field `format` in all files.
+/// Value of the field `format`, which is the same in all versions.
 pub(super) const FORMAT: &str = "neuron session";
 
-/// The version that is written, and the newest that is read.
+/// Version that is written, and the newest version that can be read.
 pub(super) const VERSION: u64 = 3;
 
-/// The newest version without checksums.
+/// Newest version whose documents have no checksums.
 const WITHOUT_CHECKSUM: u64 = 1;
 
-/// The first and the last line of the messages. No other line is equal to them, because each line of a message
-/// starts with at least four spaces.
+/// First line of the messages. No other line is equal to it, because each line of a message starts with at least four
+/// spaces.
 pub(super) const MESSAGES: &str = "  \"messages\": [\n";
+/// Last line of the messages.
 const MESSAGES_END: &str = "  ],\n";
 
-/// The end of a file of version 1.
+/// Last bytes of a file of version 1.
 const END_1: &str = "  ]\n}\n";
 
-/// Number of bytes at the end that [`is_end`] needs.
+/// Number of bytes at the end of a file that [`is_end`] examines.
 pub(super) const END_LENGTH: usize = MESSAGES_END.len() + WHOLE.len() + 1;
 
 #[derive(Deserialize)]
@@ -70,14 +70,14 @@ struct Document {
     messages: Vec<Message>,
 }
 
-/// The fields that every version has.
+/// The fields that even a newer version has, which identify the format.
 #[derive(Deserialize)]
 struct Kind {
     format: String,
     version: u64,
 }
 
-/// Writes a session as JSON.
+/// Encodes a session as a document. Returns an error if a value has no JSON form or is nested too deeply.
 pub(super) fn write(
     session: &Session,
     revision: &SessionRevision,
@@ -116,14 +116,15 @@ fn write_lines(session: &Session, revision: &SessionRevision) -> std::io::Result
     Ok(out)
 }
 
-/// Returns `true` if a file that ends in these bytes is a document that is not cut, as far as the end shows.
+/// Returns `true` if `last`, which are the last bytes of a file, are the end of a document. A file that was cut has
+/// another end.
 pub(super) fn is_end(last: &[u8]) -> bool {
     let covered = last.strip_suffix(&[batches::LAST]).and_then(|last| WHOLE.split(last));
     covered.is_some_and(|covered| covered.ends_with(MESSAGES_END.as_bytes()))
         || last.ends_with(END_1.as_bytes())
 }
 
-/// Reads the session of an id from the bytes of a file.
+/// Decodes the session with this id from the bytes of a file. `path` is named in errors.
 pub(super) fn read(
     file: &[u8],
     id: &str,
@@ -133,7 +134,7 @@ pub(super) fn read(
     let checksum = Checksum::of(WHOLE.matches(json), path)?;
     let document: Document = match stored_json::read(json) {
         Ok(document) => document,
-        // A newer version may have other fields.
+        // A newer version may have other fields. Its error must name the version and not a missing field.
         Err(error) => {
             if let Ok(Kind { format, version }) = stored_json::read(json) {
                 check_kind(&format, version, path)?;
@@ -154,7 +155,7 @@ pub(super) fn read(
     };
     let mut revision = SessionRevision::new(document.revision);
     match WHOLE.digits(json) {
-        // Only the current version has batches.
+        // Older versions have no batches, so additional bytes are damage.
         Some(_) if document.version < VERSION && batches != [batches::LAST] => {
             return Err(changed(path));
         }
@@ -166,13 +167,15 @@ pub(super) fn read(
     Ok((session, revision))
 }
 
-/// A checksum that matches, or none.
+/// The result of a checksum test that did not fail, which is a match or a missing checksum.
 pub(super) struct Checksum {
+    /// Set if there is a checksum, which matches.
     is_there: bool,
 }
 
 impl Checksum {
-    /// Fails if there is a checksum that does not match. It is called before anything else is made of the bytes.
+    /// Returns an error if `matches` is `Some(false)`, which is a checksum that does not match. Call it before any
+    /// other test of the bytes.
     pub(super) fn of(matches: Option<bool>, path: &Path) -> Result<Self, StorageError> {
         match matches {
             Some(false) => Err(changed(path)),
@@ -180,7 +183,7 @@ impl Checksum {
         }
     }
 
-    /// Fails if there is no checksum where the version has one.
+    /// Returns an error if the checksum is missing in a version that has checksums.
     pub(super) fn check(&self, version: u64, path: &Path) -> Result<(), StorageError> {
         match self.is_there || version <= WITHOUT_CHECKSUM {
             true => Ok(()),
@@ -189,13 +192,14 @@ impl Checksum {
     }
 }
 
+/// Returns the error for a file whose checksum does not match.
 pub(super) fn changed(path: &Path) -> StorageError {
     let reason = "its checksum does not match, so it was damaged or edited (to keep an edit, set \"version\" to 1 \
                   and remove the lines \"head_checksum\" and \"checksum\" and all after the document)";
     corrupt(path, reason.into())
 }
 
-/// Checks that a file is a session of a supported version.
+/// Returns an error if a file is not a session, or its version is newer than [`VERSION`].
 pub(super) fn check_kind(format: &str, version: u64, path: &Path) -> Result<(), StorageError> {
     if format != FORMAT || version == 0 {
         return Err(corrupt(path, format!("its format is {format:?}, version {version}")));
@@ -210,7 +214,8 @@ pub(super) fn check_kind(format: &str, version: u64, path: &Path) -> Result<(), 
     }
 }
 
-/// Checks that the session has the id in the name of the file, because file systems may take two names for one.
+/// Returns an error if the session's id differs from the id in the file's name. A file system that ignores case opens
+/// one file for two ids.
 pub(super) fn check_id(found: &str, id: &str, path: &Path) -> Result<(), StorageError> {
     match found == id {
         true => Ok(()),
@@ -218,6 +223,7 @@ pub(super) fn check_id(found: &str, id: &str, path: &Path) -> Result<(), Storage
     }
 }
 
+/// Returns an error if the number of messages differs from the field `message_count`.
 pub(super) fn check_count(said: usize, found: usize, path: &Path) -> Result<(), StorageError> {
     match said == found {
         true => Ok(()),
@@ -225,6 +231,7 @@ pub(super) fn check_count(said: usize, found: usize, path: &Path) -> Result<(), 
     }
 }
 
+/// Returns a [`StorageError::Corrupt`] that names the file and the way to repair it.
 pub(super) fn corrupt(path: &Path, reason: String) -> StorageError {
     let reason = format!("{reason}; restore it from a backup, or delete the session");
     StorageError::Corrupt { location: path.display().to_string(), reason }

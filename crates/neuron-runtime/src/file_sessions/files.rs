@@ -1,4 +1,4 @@
-//! A session's file, while nobody else writes it.
+//! Reads and writes a session's file while its lock is held.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -12,13 +12,13 @@ use super::directory::Directory;
 use super::locks::{Lock, Turn};
 use super::path_error::naming;
 
-/// The right to write a session's file. Dropping it lets the next one write.
+/// A session's file and its lock. Dropping it releases the lock.
 pub(super) struct LockedFile {
     id: String,
     directory: Directory,
     path: PathBuf,
     lock: Lock,
-    /// Dropped after the lock, which the next one then finds free.
+    /// Dropped after `lock`, so that the next writer of this process finds the lock free.
     _turn: Turn,
 }
 
@@ -28,12 +28,13 @@ impl LockedFile {
         Self { id, directory, path, lock, _turn: turn }
     }
 
-    /// Reads the session. `None` if there is none. A whole session may be overwritten.
+    /// Reads the session. Returns `None` if there is no file, and an error if the file is damaged or has a newer
+    /// version.
     pub(super) fn load(&self) -> Result<Option<(Session, SessionRevision)>, StorageError> {
         self.directory.load(&self.id)
     }
 
-    /// Reads the session that is there, if it has the revision expected.
+    /// Reads the session. Returns an error if there is no session, or if its revision is not `expected`.
     pub(super) fn load_expected(
         &self,
         expected: &SessionRevision,
@@ -47,8 +48,8 @@ impl LockedFile {
         }
     }
 
-    /// Appends a batch to the file, if the file has the revision expected. Returns `false` if the file must be rewritten
-    /// instead.
+    /// Appends a batch to the file. Returns an error if the file's revision is not `expected`. Returns `false` if the
+    /// file must be replaced instead.
     pub(super) fn append(
         &self,
         messages: &[Message],
@@ -70,7 +71,7 @@ impl LockedFile {
         let Some(batch) = tip.batch(messages, state, revision)? else {
             return Ok(false);
         };
-        // A file that only its owner may replace can be read-only.
+        // A read-only file cannot be appended to, but it can be replaced.
         let Ok(mut file) = OpenOptions::new().write(true).open(&self.path) else {
             return Ok(false);
         };
@@ -80,18 +81,19 @@ impl LockedFile {
             .and_then(|_| file.write_all(&batch))
             .and_then(|()| file.sync_data());
         if let Err(error) = written {
-            // An incomplete batch is left out by readers, a complete one is not.
+            // Readers ignore an incomplete batch, but they would read a complete one.
             let _ = file.set_len(length);
             return Err(naming("append to", &self.path)(error));
         }
-        // The batch is stored. Without the flag only its later loss would not be noticed.
+        // The batch is stored, so an error is ignored. Without `FOLLOWED` a later loss of the batch would not be
+        // detected.
         let _ = file
             .seek(SeekFrom::Start(length.saturating_sub(1)))
             .and_then(|_| file.write_all(&[FOLLOWED]));
         Ok(true)
     }
 
-    /// Replaces the file as a whole or not at all. It is not replaced if the caller is gone.
+    /// Replaces the file atomically. Returns an error and changes nothing if the caller's future was dropped.
     pub(super) fn replace(&self, json: &[u8], caller: &Caller) -> Result<(), StorageError> {
         let unfinished = self.lock.unfinished();
         let written = self.write(&unfinished, json).map_err(naming("write", &self.path));
@@ -100,29 +102,30 @@ impl LockedFile {
             fs::rename(&unfinished, &self.path).map_err(naming("replace", &self.path))
         });
         if renamed.is_err() {
-            // It may hold a full disk.
+            // The unfinished file is removed, because it may fill the disk.
             let _ = fs::remove_file(&unfinished);
         }
         renamed?;
         sync_directory(self.directory.path())
     }
 
+    /// Writes `json` to the path `unfinished` and syncs it, with the permissions of the session's file.
     fn write(&self, unfinished: &Path, json: &[u8]) -> io::Result<()> {
         match fs::remove_file(unfinished) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        // New, so that it follows no link out of the directory.
+        // `create_new` does not follow a link that leads out of the directory.
         let mut file = OpenOptions::new().write(true).create_new(true).open(unfinished)?;
         if let Ok(before) = fs::metadata(&self.path) {
-            // Who may read it was perhaps decided by hand.
+            // An operator may have changed the permissions of the file, so they are kept.
             file.set_permissions(before.permissions())?;
         }
         file.write_all(json)?;
         file.sync_all()
     }
 
-    /// Deletes the session that is there, damaged or not.
+    /// Deletes the session's file, even if it is damaged. A file of a newer version is not deleted.
     pub(super) fn remove(&self) -> Result<(), StorageError> {
         match self.load() {
             Ok(Some(_)) | Err(StorageError::Corrupt { .. }) => {}
@@ -134,23 +137,24 @@ impl LockedFile {
     }
 }
 
-/// Returns `true` if a file is no link and has no other name. A batch would change the file under its other names too.
+/// Returns `true` if a path is a regular file with one hard link. Appending to a file with several names would change
+/// it under its other names too.
 fn is_only_name(path: &Path) -> bool {
     let Ok(metadata) = fs::symlink_metadata(path) else {
         return false;
     };
     #[cfg(unix)]
     let is_only = std::os::unix::fs::MetadataExt::nlink(&metadata) == 1;
-    // The standard library does not tell.
+    // The standard library cannot count hard links on other systems.
     #[cfg(not(unix))]
     let is_only = false;
     metadata.is_file() && is_only
 }
 
-/// Opens a session's file for reading. `None` if there is no file.
+/// Opens a session's file for reading. Returns `None` if there is no file.
 ///
-/// What is no file is refused unopened: a pipe would let a reader wait for ever, and a device may have no
-/// end.
+/// Other kinds of files are rejected before they are opened. Opening a pipe can block for ever, and reading a device
+/// may never end.
 pub(super) fn open(path: &Path) -> Result<Option<File>, StorageError> {
     let opened = fs::metadata(path).and_then(|metadata| match metadata.is_file() {
         true => File::open(path),
@@ -163,7 +167,7 @@ pub(super) fn open(path: &Path) -> Result<Option<File>, StorageError> {
     }
 }
 
-/// Makes the names in a directory last. Elsewhere than on Unix that cannot be asked for.
+/// Syncs a directory, so that new and renamed files in it survive a crash. Does nothing on other systems than Unix.
 pub(super) fn sync_directory(path: &Path) -> Result<(), StorageError> {
     #[cfg(unix)]
     File::open(path).and_then(|directory| directory.sync_all()).map_err(naming("sync", path))?;
@@ -177,7 +181,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_write_whose_caller_is_gone_changes_nothing_and_leaves_nothing() {
+    async fn replace_after_a_dropped_caller_changes_nothing() {
         let name = format!("neuron-gone-caller-{}", std::process::id());
         let root = std::env::temp_dir().join(name);
         let directory = Directory::new(root.clone());

@@ -1,9 +1,9 @@
-//! Locks for writers, so that one at a time writes a session, in this process and in others.
+//! Locks that allow one writer at a time for each session, in this process and in other processes.
 //!
-//! Those of one process come in the order in which they asked, and wait without a thread. The first of
-//! them waits for other processes: at once where the lock is free, else on a thread of its own, which a
-//! runtime that shuts down does not wait for. So a process that stands still with a lock keeps others
-//! from writing, but not from reading nor from ending.
+//! Writers of one process take turns in the order of their requests, and wait without a thread. The writer whose turn
+//! it is then waits for other processes. If the lock is free, it continues immediately. Otherwise a separate thread
+//! waits for the lock, and a runtime that shuts down does not wait for this thread. So a stopped process that holds a
+//! lock prevents writes of other processes. It does not prevent their reads or their exit.
 
 use std::array;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -16,10 +16,10 @@ use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
 
 use super::path_error::naming;
 
-/// Number of locks. Sessions share them, so that locks of deleted sessions need not be removed.
+/// Number of lock files. Sessions share them, so that no lock file must be removed when a session is deleted.
 const LOCKS: usize = 64;
 
-/// The queues of this process, one for each lock.
+/// The queues of the writers in this process, one for each lock file.
 #[derive(Debug)]
 pub(super) struct Locks([Arc<Mutex<()>>; LOCKS]);
 
@@ -29,30 +29,31 @@ impl Default for Locks {
     }
 }
 
-/// The right to ask other processes for a lock. Dropping it lets the next one ask.
+/// The turn of a writer in its process, which may now take the lock file. Dropping it lets the next writer continue.
 pub(super) type Turn = Option<OwnedMutexGuard<()>>;
 
 impl Locks {
-    /// Waits for whoever asked before.
+    /// Waits for the turn of a session's writer.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up the place in the queue.
+    /// Dropping the future leaves the queue.
     pub(super) async fn turn(&self, id: &str) -> Turn {
         Some(self.0.get(lock_of(id))?.clone().lock_owned().await)
     }
 }
 
-/// A file that one process at a time may lock. Dropping it lets go of the lock.
+/// An open lock file. Dropping it releases the lock.
 #[derive(Debug)]
 pub(super) struct Lock {
     file: File,
     path: PathBuf,
+    /// Set if this process holds the lock and the path still names this file.
     is_held: bool,
 }
 
 impl Lock {
-    /// Opens the lock of a session, and holds it if nobody else does.
+    /// Opens a session's lock file in the folder `hidden`, and takes the lock if no other process holds it.
     pub(super) fn open(hidden: &Path, id: &str) -> Result<Self, StorageError> {
         let path = hidden.join(format!("{:02}.lock", lock_of(id)));
         loop {
@@ -68,23 +69,25 @@ impl Lock {
                 Err(TryLockError::Error(error)) => return Err(naming("lock", &path)(error)),
             };
             let lock = Self { file, path: path.clone(), is_held };
+            // A deleted lock file does not exclude other processes, so the new file is opened.
             if !is_held || lock.is_there() {
                 return Ok(lock);
             }
         }
     }
 
-    /// Returns `true` if the lock is held.
+    /// Returns `true` if this process holds the lock.
     pub(super) fn is_held(&self) -> bool {
         self.is_held
     }
 
-    /// Waits until nobody else holds it, unless it is held already. It is not held even then if it was
-    /// deleted meanwhile: who has waited for it opens the new one.
+    /// Waits until this process holds the lock. If the lock file was deleted during the wait, the lock is not held
+    /// afterwards, and the caller must open the new file.
     ///
     /// # Cancel safety
     ///
-    /// A thread waits on with the turn, so that there is one at the most, and then gives both back.
+    /// If the future is dropped, a thread continues to wait with the turn, and then releases the lock and the turn. So
+    /// at most one thread waits for each lock.
     pub(super) async fn wait(self, turn: Turn) -> Result<(Self, Turn), StorageError> {
         if self.is_held {
             return Ok((self, turn));
@@ -94,7 +97,7 @@ impl Lock {
         let wait = move || {
             let locked = self.file.lock().map_err(naming("lock", &self.path));
             let held = locked.map(|()| (Self { is_held: self.is_there(), ..self }, turn));
-            // Whoever is gone does not want it.
+            // Sending fails if the future was dropped, which also drops the lock and the turn.
             sender.send(held).ok();
         };
         let thread = thread::Builder::new().name("neuron-session-lock".into());
@@ -102,14 +105,14 @@ impl Lock {
         receiver.await.unwrap_or_else(|error| Err(StorageError::Other(error.into())))
     }
 
-    /// Returns the path at which a file is written until it is complete. Only the holder of the lock uses it,
-    /// so the next write removes the file of a killed process.
+    /// Returns the path of the unfinished file, which is renamed once it is complete. Only the holder of the lock uses
+    /// it, so the next write removes the file that a killed process left.
     pub(super) fn unfinished(&self) -> PathBuf {
         self.path.with_extension("unfinished")
     }
 
-    /// Returns `true` if the path of the lock still names this file. If the directory was deleted and created
-    /// again, other processes hold another file.
+    /// Returns `true` if the path still names this lock file. If the directory was deleted and created again, other
+    /// processes use another file.
     #[cfg(unix)]
     fn is_there(&self) -> bool {
         use std::os::unix::fs::MetadataExt;
@@ -119,19 +122,19 @@ impl Lock {
         (held.dev(), held.ino()) == (named.dev(), named.ino())
     }
 
-    /// Elsewhere the standard library does not tell.
+    /// Returns `true`, because the standard library cannot compare files on other systems.
     #[cfg(not(unix))]
     fn is_there(&self) -> bool {
         true
     }
 }
 
-/// Returns the number of a session's lock by FNV-1a, which is the same in every process. Ids that differ only in
-/// case may be one file, and share a lock.
+/// Returns the number of a session's lock file. It is computed with FNV-1a, so every process gets the same number. Ids
+/// that differ only in case get the same number, because they may be one file.
 fn lock_of(id: &str) -> usize {
     let hash = id.to_lowercase().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    // The upper bits are mixed best.
+    // The upper bits of FNV-1a are mixed better than the lower ones.
     (hash >> 32) as usize % LOCKS
 }

@@ -1,4 +1,4 @@
-//! The fields of a session's file without its messages.
+//! Reads the fields of a session's file without its messages ([`Outline`]).
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -16,18 +16,18 @@ use super::document::{
 use super::files::open;
 use super::path_error::naming;
 
-/// Maximum length of the beginning of a file that is read alone.
+/// Maximum number of bytes before the messages. A file with more bytes there is read completely.
 const LONGEST_BEGINNING: u64 = 1 << 20;
 
-/// Number of bytes at the end that are read.
+/// Number of bytes at the end of a file that are read.
 const LONGEST_END: usize = if END_LENGTH > LONGEST_CLOSING { END_LENGTH } else { LONGEST_CLOSING };
 
-/// A session without its messages.
+/// The fields of a stored session, without its messages.
 #[derive(Debug)]
 pub(super) struct Outline {
     pub(super) summary: SessionSummary,
     pub(super) revision: SessionRevision,
-    /// `None` if the file must be rewritten before a batch can be appended.
+    /// End of the file for the next batch. `None` if the file must be rewritten before a batch can be appended.
     pub(super) tip: Option<Tip>,
 }
 
@@ -42,10 +42,9 @@ struct Fields {
     message_count: usize,
 }
 
-/// Reads the outline of a session's file. `None` if there is no file.
+/// Reads the outline of a session's file. Returns `None` if there is no file.
 ///
-/// Of a file that is as we write it, only the beginning and the last bytes are read; any other is read
-/// to its end.
+/// A file in the current format is read only at its beginning and its end. Any other file is read completely.
 pub(super) fn read(path: &Path, id: &str) -> Result<Option<Outline>, StorageError> {
     let Some(mut file) = open(path)? else {
         return Ok(None);
@@ -61,16 +60,19 @@ pub(super) fn read(path: &Path, id: &str) -> Result<Option<Outline>, StorageErro
     Ok(Some(Outline { summary: session.summary(), revision, tip: None }))
 }
 
-/// The two ends of a file.
+/// The beginning and the end of a session's file.
 struct Ends {
-    /// The lines before the messages.
+    /// All lines before the messages.
     beginning: Vec<u8>,
+    /// The last bytes of the file, at most [`LONGEST_END`].
     last: Vec<u8>,
+    /// Length of the file in bytes.
     length: u64,
 }
 
 impl Ends {
-    /// Reads the ends. `None` if the file does not begin with the lines that we write.
+    /// Reads the beginning and the end of a file. Returns `None` if the file does not begin with the lines that this
+    /// release writes.
     fn read(file: &mut File) -> io::Result<Option<Self>> {
         let length = file.metadata()?.len();
         let mut beginning = Vec::new();
@@ -87,19 +89,19 @@ impl Ends {
         }
         file.seek(SeekFrom::Start(length.saturating_sub(LONGEST_END as u64)))?;
         let mut last = Vec::new();
-        // Another process may append meanwhile.
+        // Limited by `take`, because another process may append during the read.
         file.take(length.min(LONGEST_END as u64)).read_to_end(&mut last)?;
         Ok(beginning.ends_with(b",\n").then_some(Self { beginning, last, length }))
     }
 
-    /// Makes the outline. `None` if the whole file is needed.
+    /// Decodes the outline. Returns `None` if the whole file must be read instead.
     fn outline(&self, path: &Path, id: &str) -> Result<Option<Outline>, StorageError> {
         let closing = batches::last(&self.last);
         if closing.is_none() && !is_end(&self.last) {
             return Ok(None);
         }
         let checksum = Checksum::of(HEAD.matches(&self.beginning), path)?;
-        // The lines end with a comma.
+        // The last line ends with a comma, which a closing brace replaces.
         let lines = self.beginning.strip_suffix(b",\n").unwrap_or_default();
         let Ok(mut fields) = serde_json::from_slice::<Fields>(&[lines, b"}"].concat()) else {
             return Ok(None);

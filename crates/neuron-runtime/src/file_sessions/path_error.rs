@@ -1,4 +1,4 @@
-//! Errors of the file system that name the path.
+//! I/O errors that name the failed operation and the path.
 
 use std::fmt;
 use std::io;
@@ -25,7 +25,7 @@ impl std::error::Error for PathError {
     }
 }
 
-/// Says what could not be done with which path. The error keeps its kind.
+/// Returns a function that adds the operation `doing` and the path to an I/O error. The error keeps its kind.
 pub(super) fn naming(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StorageError {
     let path = path.to_owned();
     move |source| {

@@ -1,4 +1,4 @@
-//! Attempts of an activity, with their time limits and the waits between them.
+//! Counts the attempts of an activity, with their timeouts and the delays between them.
 
 use std::future::Future;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use neuron_types::{ActivityOptions, RetryPolicy};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-/// When another attempt follows.
+/// The attempts of one activity, which apply its retry policy.
 pub(super) struct Attempts {
     policy: Option<RetryPolicy>,
-    /// Number of attempts that have started, including the first.
+    /// Number of started attempts, including the first.
     begun: u32,
-    /// The wait before the next.
+    /// Delay before the next attempt.
     interval: Duration,
 }
 
@@ -24,8 +24,9 @@ impl Attempts {
         Self { policy, begun: 1, interval }
     }
 
-    /// Returns the wait before another attempt, and counts the attempt as started. `None` if an error of this
-    /// kind is final. `asked` is the wait that the peer requested.
+    /// Returns the delay before the next attempt, and counts this attempt as started. Returns `None` if no attempt is
+    /// left or an error of this `kind` is final. `asked` is the delay that the peer requested, which is the minimum. If
+    /// `asked` exceeds the maximum interval, there is no further attempt.
     pub(super) fn next(&mut self, kind: &str, asked: Option<Duration>) -> Option<Duration> {
         let policy = self.policy.as_ref()?;
         let is_last = policy.maximum_attempts != 0 && self.begun >= policy.maximum_attempts;
@@ -40,22 +41,24 @@ impl Attempts {
         Some(wait.max(asked))
     }
 
-    /// Returns the number of attempts that have started.
+    /// Returns the number of started attempts, including the first.
     pub(super) fn begun(&self) -> usize {
         usize::try_from(self.begun).unwrap_or(usize::MAX)
     }
 }
 
-/// Returns the interval after this one. `None` if it is too long for a number. A coefficient that is below one or
-/// not a number counts as one.
+/// Returns the delay after `interval`, which is its product with the coefficient. Returns `None` if the product does
+/// not fit a [`Duration`]. A coefficient that is below one or not a number counts as one.
 fn grown(interval: Duration, coefficient: f64) -> Option<Duration> {
     let seconds = interval.as_secs_f64() * coefficient.max(1.0);
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// The time that one attempt may take. It passes only while something is done within it.
+/// The timeout of one attempt. Time counts only while [`hold`](Self::hold) is polled.
 pub(super) struct TimeLimit {
+    /// The timeout at the start of the attempt.
     whole: Duration,
+    /// The time that is left.
     left: Duration,
 }
 
@@ -64,12 +67,13 @@ impl TimeLimit {
         Self { whole, left: whole }
     }
 
-    /// The limit from the beginning.
+    /// Returns the timeout at the start of the attempt.
     pub(super) fn whole(&self) -> Duration {
         self.whole
     }
 
-    /// Waits for work. `None` if the time is up first. Outside of a tokio runtime there is no limit.
+    /// Polls `work` within the time that is left. Returns `None` if the time ends first. Outside of a tokio runtime
+    /// there is no timeout.
     pub(super) async fn hold<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         if Handle::try_current().is_err() {
             return Some(work.await);
@@ -81,7 +85,7 @@ impl TimeLimit {
     }
 }
 
-/// Waits by tokio's clock. Returns at once outside of a tokio runtime.
+/// Sleeps on tokio's clock. Outside of a tokio runtime it returns immediately and logs a warning.
 pub(super) async fn sleep(duration: Duration) {
     if !clock::sleep(duration).await && !duration.is_zero() {
         tracing::warn!(?duration, "there is no tokio runtime to wait by; nothing waits");
@@ -106,7 +110,7 @@ mod tests {
         Attempts::new(&ActivityOptions { retry_policy: Some(policy), ..Default::default() })
     }
 
-    /// Checks the waits in seconds, at most six.
+    /// Checks the first six delays, in seconds.
     #[track_caller]
     fn check(policy: RetryPolicy, expected: &[u64]) {
         let mut attempts = attempts(policy);
@@ -115,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_grow_up_to_the_longest() {
+    fn delays_grow_up_to_the_maximum() {
         check(policy(), &[1, 2, 4, 5, 5, 5]);
         check(RetryPolicy { maximum_attempts: 3, ..policy() }, &[1, 2]);
         check(RetryPolicy { maximum_attempts: 1, ..policy() }, &[]);
@@ -123,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_coefficient_that_makes_no_sense_is_as_one_and_a_huge_one_leads_to_the_longest() {
+    fn invalid_coefficient_counts_as_one_and_infinity_as_the_maximum() {
         for coefficient in [f64::NAN, f64::NEG_INFINITY, -3.0, 0.0, 0.5] {
             check(RetryPolicy { backoff_coefficient: coefficient, ..policy() }, &[1; 6]);
         }
@@ -134,13 +138,13 @@ mod tests {
     }
 
     #[test]
-    fn some_errors_stand() {
+    fn final_errors_are_not_retried() {
         assert_eq!(attempts(policy()).next("Network", None), None);
         assert_eq!(Attempts::new(&ActivityOptions::default()).next("Timeout", None), None);
     }
 
     #[test]
-    fn a_wait_that_is_asked_for_is_kept_unless_it_is_too_long() {
+    fn requested_delay_is_kept_up_to_the_maximum() {
         let wait =
             |seconds| attempts(policy()).next("RateLimit", Some(Duration::from_secs(seconds)));
         assert_eq!(wait(0), Some(Duration::from_secs(1)));
@@ -149,14 +153,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn time_passes_only_within_the_limit() {
+    async fn time_counts_only_while_work_is_polled() {
         let mut limit = TimeLimit::new(Duration::from_secs(3));
         let two_seconds = || tokio::time::sleep(Duration::from_secs(2));
         assert_eq!(limit.hold(two_seconds()).await, Some(()));
         two_seconds().await;
         assert_eq!(limit.hold(std::future::ready(7)).await, Some(7));
         assert_eq!(limit.hold(two_seconds()).await, None);
-        // What is done at once still counts.
+        // Work that is ready immediately succeeds even without time left.
         assert_eq!(limit.hold(std::future::ready(7)).await, Some(7));
         assert_eq!(limit.whole(), Duration::from_secs(3));
     }

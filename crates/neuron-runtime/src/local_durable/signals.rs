@@ -1,4 +1,4 @@
-//! Signals for a run that waits, [`LocalSignals`].
+//! Signals to a local durable context ([`LocalSignals`]).
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -11,26 +11,27 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-/// A sender of signals to a [`LocalDurableContext`](super::LocalDurableContext), from its method
-/// [`signals`](super::LocalDurableContext::signals). Clones send to the same context.
+/// Sends signals to a [`LocalDurableContext`](super::LocalDurableContext). The context's method
+/// [`signals`](super::LocalDurableContext::signals) returns it, and clones send to the same context.
 ///
-/// Signals wait, in order, until they are received.
+/// Each signal is stored until it is received. Signals of one name are received in the order of sending.
 #[derive(Clone, Default)]
 pub struct LocalSignals(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    /// Signals that were not received yet, oldest first, by name.
+    /// Signals that were not received yet, by name, oldest first.
     waiting: Mutex<HashMap<String, VecDeque<Value>>>,
+    /// Wakes all waiting receivers after each signal.
     sent: Notify,
 }
 
 impl LocalSignals {
-    /// Sends a signal.
+    /// Sends a signal to the waiter for `name`, or stores it for the next one.
     ///
     /// # Errors
     ///
-    /// When it cannot be written as JSON.
+    /// Returns an error if `signal` cannot be serialised as JSON.
     pub fn send(
         &self,
         name: impl Into<String>,
@@ -44,7 +45,8 @@ impl LocalSignals {
         Ok(())
     }
 
-    /// Waits for the oldest signal of a name. `None` if there is none in time.
+    /// Waits for the oldest signal of a name. Returns `None` at the timeout, and an error if it would wait outside of a
+    /// tokio runtime.
     pub(super) async fn receive(
         &self,
         name: &str,
@@ -60,9 +62,10 @@ impl LocalSignals {
         Ok(tokio::time::timeout(timeout, self.next(name)).await.ok())
     }
 
+    /// Waits without a timeout for the oldest signal of a name.
     async fn next(&self, name: &str) -> Value {
         loop {
-            // From here on a signal is noticed, also one that comes before the wait.
+            // Registered before the check, so that a signal between the check and the wait is not missed.
             let sent = self.0.sent.notified();
             if let Some(signal) = self.take(name) {
                 return signal;
@@ -71,6 +74,7 @@ impl LocalSignals {
         }
     }
 
+    /// Removes the oldest signal of a name. Returns `None` if there is no signal.
     fn take(&self, name: &str) -> Option<Value> {
         let mut waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let signals = waiting.get_mut(name)?;

@@ -1,4 +1,4 @@
-//! Conditions on the arguments of a call.
+//! Conditions of permission rules on the arguments of a call.
 
 use neuron_types::{ToolCall, ToolDefinition};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -20,36 +20,42 @@ pub struct ArgumentCondition {
     pub matches: ArgumentPattern,
 }
 
-/// A pattern of values of an argument.
+/// A pattern for the value of an argument.
 ///
-/// Patterns of texts are for strings, and for lists of strings: a rule that allows wants all of them to
-/// match, one that denies or asks wants one. Of anything else it cannot be told whether it matches.
+/// [`Text`](Self::Text), [`Path`](Self::Path) and [`Command`](Self::Command) apply to strings and to lists of strings.
+/// In a list, a rule that allows requires all strings to match, and a rule that denies or asks requires one string to
+/// match. A value of any other type is undecidable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", try_from = "PatternForm")]
 #[non_exhaustive]
 pub enum ArgumentPattern {
     /// A text in which `*` matches any characters. `\*` is a literal star. The comparison is case-sensitive.
     Text(String),
-    /// A path. `*` matches any characters within a name, and `**` any number of names, so that `/code/**` is
-    /// the directory and everything in it. A pattern that starts with `**` matches anywhere. A pattern without
-    /// a slash at its start is relative to [`with_directory`](super::PermissionRules::with_directory).
+    /// A path. `*` matches any characters within a name, and `**` matches any number of names. For example, `/code/**`
+    /// matches the directory and everything in it. A pattern that starts with `**` matches anywhere. Any other pattern
+    /// that does not start with a slash is relative to [`with_directory`](super::PermissionRules::with_directory).
     ///
-    /// A path is compared only if it is plain: with a name `..`, a backslash, a `~` or a scheme at its
-    /// beginning, two slashes there, control characters, a name that ends with a dot or a space, or one
-    /// that stands for another on Windows (`.env::$DATA`, `SECRET~1.TXT`), it cannot be told whether it
-    /// matches; neither if it differs only in capital letters. Names `.` and slashes too many do not
-    /// count.
+    /// Only plain paths are compared. The match is undecidable if the path
+    ///
+    /// - contains a name `..`, a backslash or a control character,
+    /// - starts with `~`, two slashes, a drive or a URL scheme,
+    /// - has a name that ends with a dot or a space, or that means another name on Windows (`.env::$DATA`,
+    ///   `SECRET~1.TXT`), or
+    /// - differs from the pattern only in upper and lower case.
+    ///
+    /// Names `.` and repeated slashes are ignored.
     Path(String),
     /// A command line. `*` matches any characters within a word, and `**` at the end any further words, as in
     /// `git status **`.
     ///
-    /// A command is compared only if it is plain words without quotes, separators, redirections,
-    /// substitutions, patterns or assignments of variables; else it cannot be told whether it matches.
-    /// So a rule that denies one plain command stops all that are not plain. What the program then does
-    /// is another matter: allow a program only if none of its options runs another.
+    /// Only commands of plain words are compared. The match is undecidable if the command contains quotes, separators,
+    /// redirections, substitutions, wildcards, or assignments of variables. Therefore a rule that denies any plain
+    /// command also denies every command that is not plain. A pattern cannot limit what the program itself does, so
+    /// allow a program only if none of its options runs another program.
     Command(String),
-    /// Exactly this boolean, number, text, list or object. A value of another type, or a number in another
-    /// notation, is unclear, and so are a list and an object that differ only in such values.
+    /// A boolean, number, string, list or object that must be equal. A value of another type is undecidable, and so is
+    /// a number in another notation (`1` and `1.0`). A list or an object is undecidable if it differs only in such
+    /// values.
     Equals(Value),
 }
 
@@ -75,18 +81,20 @@ impl ArgumentPattern {
     }
 }
 
-/// The JSON form of a pattern. Its errors name two patterns in one object, which an enum would not.
+/// The JSON form of a pattern, with one of four fields. An enum would not report an object with two of these fields as
+/// an error.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PatternForm {
     text: Option<String>,
     path: Option<String>,
     command: Option<String>,
-    /// Also a `null`.
+    /// Deserialised with `present`, so that a `null` is a value and not a missing field.
     #[serde(default, deserialize_with = "present")]
     equals: Option<Value>,
 }
 
+/// Deserialises a field that is present, including `null`, as `Some`.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
@@ -113,7 +121,7 @@ impl TryFrom<PatternForm> for ArgumentPattern {
     }
 }
 
-/// A condition, ready to be checked.
+/// A condition with its parsed pattern.
 #[derive(Debug, Clone)]
 pub(super) struct CompiledCondition {
     argument: String,
@@ -129,11 +137,11 @@ enum Compiled {
 }
 
 impl CompiledCondition {
-    /// Reads a condition.
+    /// Parses the pattern of a condition.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// Returns a description of the fault in the condition.
     pub(super) fn new(condition: &ArgumentCondition) -> Result<Self, String> {
         let argument = condition.argument.clone();
         if argument.is_empty() {
@@ -153,6 +161,8 @@ impl CompiledCondition {
         Ok(Self { argument, pattern })
     }
 
+    /// Compares the arguments of a call with the condition. `effect` is the effect of the condition's rule, which
+    /// decides how lists are compared.
     pub(super) fn check(
         &self,
         effect: PermissionEffect,
@@ -209,11 +219,12 @@ impl CompiledCondition {
     }
 }
 
+/// Compares a value with the expected value of [`ArgumentPattern::Equals`].
 fn equals(expected: &Value, value: &Value) -> Finding {
     let is_same_type = std::mem::discriminant(expected) == std::mem::discriminant(value);
     match (expected, value) {
         _ if expected == value => Finding::Yes,
-        // 1 and 1.0: a tool may read both as the same.
+        // A tool may read 1 and 1.0 as the same number.
         (Value::Number(one), Value::Number(other)) if one.as_f64() == other.as_f64() => {
             Finding::unknown("it is the number, but written otherwise")
         }
@@ -234,10 +245,10 @@ fn all_equal<'v>(values: impl Iterator<Item = (&'v Value, &'v Value)>) -> Findin
     values.fold(Finding::Yes, |all, (expected, value)| all.and(|| equals(expected, value)))
 }
 
-/// Returns `true` if the schema of a tool lists its arguments without this one.
+/// Returns `true` if a tool's schema lists all of its arguments, and `argument` is not among them.
 fn lists_others(tool: &ToolDefinition, argument: &str) -> bool {
     let name = match argument.strip_prefix('/') {
-        // As a JSON pointer writes it.
+        // A JSON pointer escapes `/` as `~1` and `~` as `~0`.
         Some(pointer) => {
             let first = pointer.split('/').next().unwrap_or_default();
             first.replace("~1", "/").replace("~0", "~")
@@ -247,7 +258,7 @@ fn lists_others(tool: &ToolDefinition, argument: &str) -> bool {
     let Some(schema) = tool.input_schema.as_object() else {
         return false;
     };
-    // These may take others.
+    // A schema with one of these keywords may accept arguments that `properties` does not list.
     let is_open = ["$ref", "allOf", "anyOf", "oneOf", "patternProperties", "if"]
         .iter()
         .any(|keyword| schema.contains_key(*keyword));

@@ -1,9 +1,11 @@
-//! Shell commands, compared word by word as long as they are plain words.
+//! Patterns for shell commands. A command is compared word by word, and a command that is not made of plain words is
+//! undecidable.
 
 use super::finding::Finding;
 use super::glob::Glob;
 
-/// A pattern of commands, with `*` within a word and `**` for any number of words.
+/// A pattern for shell commands. `*` matches any characters within a word, and `**` at the end matches any number of
+/// words.
 #[derive(Debug, Clone)]
 pub(super) struct CommandPattern {
     words: Vec<Word>,
@@ -12,16 +14,16 @@ pub(super) struct CommandPattern {
 #[derive(Debug, Clone)]
 enum Word {
     One(Glob),
-    /// Any number of words, also none. Only at the end.
+    /// Any number of words, including none. It occurs only at the end of a pattern.
     Rest,
 }
 
 impl CommandPattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// Returns a description of the fault in the pattern.
     pub(super) fn new(pattern: &str) -> Result<Self, String> {
         let texts: Vec<&str> = pattern.split_whitespace().collect();
         let is_plain =
@@ -45,7 +47,8 @@ impl CommandPattern {
         Ok(Self { words: texts.iter().enumerate().map(word).collect::<Result<_, _>>()? })
     }
 
-    /// Compares a command with the pattern.
+    /// Compares a command with the pattern. The result is `Unknown` if a shell may treat a character of the command
+    /// specially.
     pub(super) fn matches(&self, command: &str) -> Finding {
         let is_known = |character: char| matches!(character, ' ' | '\t') || is_plain(character);
         if let Some(character) = command.chars().find(|character| !is_known(*character)) {
@@ -54,7 +57,7 @@ impl CommandPattern {
             ));
         }
         let mut words = command.split_whitespace().peekable();
-        // `PATH=/elsewhere git`, and `=git` in some shells.
+        // `PATH=/elsewhere git` sets a variable, and some shells expand `=git` to the path of the program.
         if words.peek().is_none_or(|first| first.contains('=')) {
             return Finding::unknown("the command does not begin with a program");
         }

@@ -1,11 +1,11 @@
-//! The result of a condition.
+//! The result of checking a condition of a permission rule.
 
-/// The result of a condition, which may be unclear for a reason.
+/// The result of checking a condition. It is [`Unknown`](Self::Unknown) if the condition is undecidable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Finding {
     Yes,
     No,
-    /// Why it cannot be told.
+    /// The condition is undecidable, for this reason.
     Unknown(String),
 }
 

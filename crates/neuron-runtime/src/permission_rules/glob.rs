@@ -1,9 +1,10 @@
-//! A text with `*` for anything.
+//! Text patterns with `*` as the wildcard.
 
-/// A text in which `*` matches any number of characters. `\*` is a literal star and `\\` a backslash.
+/// A text pattern in which `*` matches any number of characters, including none. `\*` is a literal star and `\\` a
+/// literal backslash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Glob {
-    /// Literal texts between the stars, at least one.
+    /// The literal texts between the stars. Never empty, because a pattern without a star is one literal text.
     parts: Vec<String>,
 }
 
@@ -26,7 +27,7 @@ impl Glob {
         Self { parts }
     }
 
-    /// A pattern that matches this text alone.
+    /// Creates a pattern that matches only this text. A star in `text` is literal.
     pub(super) fn of(text: &str) -> Self {
         Self { parts: vec![text.to_owned()] }
     }
@@ -42,7 +43,7 @@ impl Glob {
             return text.is_empty();
         };
         for part in middle {
-            // The first place leaves the most for the parts behind it.
+            // The first occurrence leaves the longest remainder for the later parts.
             let Some((_, behind)) = text.split_once(part.as_str()) else {
                 return false;
             };
@@ -51,7 +52,7 @@ impl Glob {
         text.ends_with(last.as_str())
     }
 
-    /// The same in small letters.
+    /// Returns the pattern in lower case, for a comparison that ignores case.
     pub(super) fn to_lowercase(&self) -> Self {
         Self { parts: self.parts.iter().map(|part| part.to_lowercase()).collect() }
     }

@@ -1,41 +1,42 @@
-//! Patterns of paths. Paths are compared by their text, and a path that is not plain is unclear, so that none slips
-//! through.
+//! Patterns for paths. Paths are compared as text, and a path that is not plain is undecidable. Otherwise a spelling
+//! that the pattern does not cover could pass a deny rule.
 
 use neuron_types::PermissionRuleError;
 
 use super::finding::Finding;
 use super::glob::Glob;
 
-/// A pattern of paths, with `*` within a name and `**` for any number of names.
+/// A pattern for paths. `*` matches any characters within a name, and `**` matches any number of names.
 #[derive(Debug, Clone)]
 pub(super) struct PathPattern {
     start: Start,
     parts: Vec<Part>,
 }
 
-/// The start of a pattern.
+/// The point at which a pattern starts to match.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Start {
+    /// The root, because the pattern starts with a slash.
     Root,
-    /// The directory of relative paths.
+    /// The directory to which relative paths refer.
     Directory,
-    /// It begins with `**`.
+    /// Any directory, because the pattern starts with `**`.
     Anywhere,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 enum Part {
     Name(Glob),
-    /// Any number of names, also none.
+    /// Any number of names, including none.
     Any,
 }
 
 impl PathPattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// Returns a description of the fault in the pattern.
     pub(super) fn new(pattern: &str) -> Result<Self, String> {
         let path = Path::new(pattern).map_err(|why| format!("it {why}"))?;
         let part = |name: &str| match name {
@@ -55,7 +56,7 @@ impl PathPattern {
         Ok(Self { start, parts })
     }
 
-    /// Compares a path with the pattern.
+    /// Compares a path with the pattern. `directory` is the directory to which relative paths refer, if it is known.
     pub(super) fn matches(&self, path: &str, directory: Option<&Directory>) -> Finding {
         let path = match Path::new(path) {
             Ok(path) => path,
@@ -81,7 +82,8 @@ impl PathPattern {
                 let is_anywhere = self.start == Start::Anywhere;
                 match compare(&self.parts, &path.names) {
                     finding @ Finding::Yes if is_anywhere => finding,
-                    // The names before it may be those that the first parts want.
+                    // The unknown directory may match the first parts of the pattern, so every split of the pattern is
+                    // tried.
                     _ => unknown_if((0..=self.parts.len()).any(|first| {
                         let rest = self.parts.get(first..).unwrap_or_default();
                         compare(rest, &path.names) != Finding::No
@@ -89,7 +91,7 @@ impl PathPattern {
                 }
             }
             (Start::Directory, true, None) => {
-                // The first names may be those of the directory.
+                // The first names of the path may be the unknown directory.
                 let parts = [&[Part::Any], &self.parts[..]].concat();
                 unknown_if(compare(&parts, &path.names) != Finding::No)
             }
@@ -97,7 +99,8 @@ impl PathPattern {
     }
 }
 
-/// Compares the parts with all of the names. The result is unclear if only upper and lower case differ.
+/// Compares the parts of a pattern with all names of a path. The result is `Unknown` if they differ only in upper and
+/// lower case.
 fn compare(parts: &[Part], names: &[&str]) -> Finding {
     if all_match(parts, names) {
         return Finding::Yes;
@@ -120,9 +123,9 @@ impl Part {
     }
 }
 
-/// Returns `true` if the parts match all of the names.
+/// Returns `true` if the parts of a pattern match all names of a path.
 fn all_match(parts: &[Part], names: &[&str]) -> bool {
-    // `reached[n]`: the parts so far match the first n names.
+    // `reached[n]` is true if the parts so far match the first n names.
     let mut reached = vec![false; names.len() + 1];
     if let Some(start) = reached.first_mut() {
         *start = true;
@@ -150,7 +153,7 @@ fn all_match(parts: &[Part], names: &[&str]) -> bool {
     reached.last() == Some(&true)
 }
 
-/// The directory of relative paths.
+/// The absolute directory to which relative paths refer.
 #[derive(Debug, Clone)]
 pub(super) struct Directory {
     text: String,
@@ -176,36 +179,37 @@ impl Directory {
     }
 }
 
-/// A path that means the same whoever reads it.
+/// A plain path, which names the same file on every operating system.
 struct Path<'a> {
     is_absolute: bool,
     names: Vec<&'a str>,
 }
 
 impl<'a> Path<'a> {
-    /// Reads a path.
+    /// Splits a path into its names.
     ///
     /// # Errors
     ///
-    /// What keeps it from being told where the path leads.
+    /// Returns the reason why the path is not plain, as a phrase such as "is empty".
     fn new(text: &'a str) -> Result<Self, String> {
         let names: Vec<&str> =
             text.split('/').filter(|name| !name.is_empty() && *name != ".").collect();
         let why = match names.first() {
             _ if text.is_empty() => "is empty",
             _ if text.contains(char::is_control) => "has a control character",
-            // What separates names on Windows.
+            // The separator on Windows.
             _ if text.contains('\\') => "has a backslash",
             _ if text.starts_with("//") => "begins with two slashes",
             _ if names.contains(&"..") => "goes up by `..`",
             Some(first) if first.starts_with('~') => "begins with `~`",
-            // A drive, or the scheme of a URL.
+            // `C:` is a drive, and `file:` is a URL scheme.
             Some(first) if first.contains(':') => "begins with a drive or a scheme",
-            // Windows leaves these out.
+            // Windows ignores dots and spaces at the end of a name.
             _ if names.iter().any(|name| name.ends_with(['.', ' '])) => {
                 "has a name that ends with a dot or a space"
             }
-            // `.env::$DATA` is `.env` there, and `SECRET~1.TXT` may be `secrets.txt`.
+            // On Windows `.env::$DATA` is the content of `.env`, and `SECRET~1.TXT` may be the short name of
+            // `secrets.txt`.
             _ if names.iter().any(|name| name.contains(":$") || is_short_name(name)) => {
                 "has a name that may stand for another on Windows"
             }
@@ -215,7 +219,7 @@ impl<'a> Path<'a> {
     }
 }
 
-/// Returns `true` if a name looks like a short form (8.3) of a longer name on Windows.
+/// Returns `true` if a name may be the short form (8.3) of a longer name on Windows, such as `SECRET~1.TXT`.
 fn is_short_name(name: &str) -> bool {
     let mut tails = name.split('~').skip(1);
     tails.any(|tail| tail.starts_with(|first: char| first.is_ascii_digit()))

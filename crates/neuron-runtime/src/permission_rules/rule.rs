@@ -1,4 +1,4 @@
-//! A rule with its conditions and its effect.
+//! A permission rule with its conditions and its effect.
 
 use neuron_types::{PermissionDecision, PermissionRuleError, ToolAnnotations, ToolDefinition};
 use serde::{Deserialize, Serialize};
@@ -9,22 +9,24 @@ use super::finding::Finding;
 use super::glob::Glob;
 use super::path_pattern::Directory;
 
-/// The effect of a rule on a call. Of several effects the strongest counts.
+/// The effect of a rule on the calls that it matches. If several rules match a call, the strongest effect decides.
+/// `Deny` is stronger than `Ask`, and `Ask` is stronger than `Allow`.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum PermissionEffect {
-    /// It may run.
+    /// The call runs without an approval.
     Allow,
-    /// A person is asked.
+    /// The call requires an approval by a person.
     #[default]
     Ask,
-    /// It does not run.
+    /// The call does not run.
     Deny,
 }
 
-/// A rule of [`PermissionRules`](super::PermissionRules), with the calls that it matches and its effect on them.
+/// A rule of [`PermissionRules`](super::PermissionRules), which applies an effect to matching calls. A call matches if
+/// its tool has one of the names and all conditions hold.
 ///
 /// # Example
 ///
@@ -47,7 +49,7 @@ pub enum PermissionEffect {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct PermissionRule {
-    /// The effect on the calls that match.
+    /// Effect on the calls that match.
     pub effect: PermissionEffect,
     /// Names of the tools, in which `*` matches any characters.
     pub tools: Vec<String>,
@@ -60,15 +62,16 @@ pub struct PermissionRule {
     /// Name of the rule in reasons and questions. Default: its effect and its tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The reason, which follows the name.
+    /// Reason for the effect. It follows the rule's name in decisions, which the model or the approver reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 /// A condition on the [`ToolAnnotations`] of a tool. `None` accepts any value.
 ///
-/// Of what a tool does not say, it cannot be told; but one that only reads destroys nothing. What the
-/// tool of a foreign server says is a claim.
+/// A condition on an annotation that the tool does not have is undecidable. However, a tool with `read_only_hint`
+/// counts as not destructive and as idempotent if it does not say otherwise. Annotations are claims of the tool's
+/// author, and a tool of a foreign server may lie.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AnnotationCondition {
@@ -87,17 +90,17 @@ pub struct AnnotationCondition {
 }
 
 impl PermissionRule {
-    /// Allows the calls of a tool, or of all tools that a name with `*` matches.
+    /// Creates a rule that allows the calls of a tool. In the tool's name `*` matches any characters.
     pub fn allow(tool: impl Into<String>) -> Self {
         Self::new(PermissionEffect::Allow, tool)
     }
 
-    /// Wants a person to be asked about such calls.
+    /// Creates a rule that requires an approval for the calls of a tool. In the tool's name `*` matches any characters.
     pub fn ask(tool: impl Into<String>) -> Self {
         Self::new(PermissionEffect::Ask, tool)
     }
 
-    /// Denies such calls.
+    /// Creates a rule that denies the calls of a tool. In the tool's name `*` matches any characters.
     pub fn deny(tool: impl Into<String>) -> Self {
         Self::new(PermissionEffect::Deny, tool)
     }
@@ -113,42 +116,43 @@ impl PermissionRule {
         }
     }
 
-    /// Is about another tool too, or all that a name with `*` matches.
+    /// Adds another tool name to the rule. In the name `*` matches any characters.
     #[must_use]
     pub fn or_tool(mut self, tool: impl Into<String>) -> Self {
         self.tools.push(tool.into());
         self
     }
 
-    /// Is only about calls whose argument matches. The argument is a name, or with a slash before it a
-    /// JSON pointer.
+    /// Adds the condition that an argument matches a pattern. `argument` is the name of an argument, or a JSON pointer
+    /// if it starts with a slash.
     #[must_use]
     pub fn when(mut self, argument: impl Into<String>, matches: ArgumentPattern) -> Self {
         self.when.push(ArgumentCondition { argument: argument.into(), matches });
         self
     }
 
-    /// Is only about tools that say this of themselves.
+    /// Sets the annotations that the tool must have.
     #[must_use]
     pub fn annotated(mut self, annotations: AnnotationCondition) -> Self {
         self.annotations = annotations;
         self
     }
 
-    /// Sets the rule's name.
+    /// Sets the name of the rule in reasons and questions. Default: its effect and its tools.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Sets the reason.
+    /// Sets the reason of the effect. It follows the rule's name in decisions.
     #[must_use]
     pub fn because(mut self, reason: impl Into<String>) -> Self {
         self.reason = Some(reason.into());
         self
     }
 
+    /// Returns the name of the rule, or its effect and tools if it has no name.
     fn title(&self) -> String {
         let effect = match self.effect {
             PermissionEffect::Allow => "allow",
@@ -164,11 +168,12 @@ impl AnnotationCondition {
         *self == Self::default()
     }
 
+    /// Compares the annotations of a tool with the condition. Missing annotations are undecidable.
     fn check(&self, definition: Option<&ToolDefinition>) -> Finding {
         let says = definition.and_then(|tool| tool.annotations).unwrap_or_default();
         let ToolAnnotations { read_only_hint, destructive_hint, idempotent_hint, open_world_hint } =
             says;
-        // What only reads destroys nothing, and can be repeated.
+        // A read-only tool destroys nothing and can be repeated.
         let is_safe = read_only_hint == Some(true);
         let destructive = destructive_hint.or(is_safe.then_some(false));
         let idempotent = idempotent_hint.or(is_safe.then_some(true));
@@ -184,7 +189,7 @@ impl AnnotationCondition {
     }
 }
 
-/// A rule, ready to be checked.
+/// A rule with its parsed patterns.
 #[derive(Debug, Clone)]
 pub(super) struct CompiledRule {
     rule: PermissionRule,
@@ -213,7 +218,7 @@ impl CompiledRule {
         self.rule.effect
     }
 
-    /// Compares a call with the conditions of the rule.
+    /// Compares a call with the tool names and all conditions of the rule.
     pub(super) fn check(
         &self,
         tool: &str,
@@ -228,7 +233,8 @@ impl CompiledRule {
         })
     }
 
-    /// Returns the decision of the rule on a call. `unsure` is the reason if the match is unclear.
+    /// Returns the decision of the rule on a call of `tool`. `unsure` is the reason if it cannot be decided whether the
+    /// rule matches.
     pub(super) fn decision(&self, tool: &str, unsure: Option<&str>) -> PermissionDecision {
         let title = self.rule.title();
         let reason = self.rule.reason.iter().map(|reason| format!(": {reason}"));

@@ -1,4 +1,4 @@
-//! Tools that run a program, written with types.
+//! Typed tools that run a program in a sandbox ([`CommandTool`]).
 
 use neuron_types::{
     CommandOutput, SandboxError, ToolCommand, ToolContext, ToolDefinition, ToolDyn, ToolEffect,
@@ -7,16 +7,16 @@ use neuron_types::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// A tool that describes a program, which a sandbox runs.
+/// A tool that describes a program for each call. A sandbox runs the program.
 ///
-/// [`Confined`] makes a tool of it that a registry takes.
+/// Wrap the tool in [`Confined`] to register it in a tool registry.
 ///
 /// # Contract
 ///
-/// - [`command`](Self::command) runs in this process, on what the model wrote: it only describes. It
-///   opens and changes nothing.
-/// - What the model wrote goes into arguments and standard input, not into a shell's script, and
-///   behind a `--` where the program takes options.
+/// - [`command`](Self::command) runs in this process, with arguments that the model wrote. It must only describe the
+///   program, and must not open or change anything.
+/// - Text of the model must be passed as arguments or standard input, never as part of a shell script. If the program
+///   has options, put `--` before such arguments.
 ///
 /// # Example
 ///
@@ -55,55 +55,53 @@ use serde_json::Value;
 /// ```
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a tool that runs a program")]
 pub trait CommandTool: WasmCompatSend + WasmCompatSync {
-    /// The name by which the model calls the tool.
+    /// Name of the tool, by which the model calls it.
     const NAME: &'static str;
-    /// The arguments, made from the model's JSON.
+    /// Type of the arguments, deserialised from the JSON that the model wrote.
     type Args: DeserializeOwned;
 
-    /// Describes the tool to the model.
+    /// Returns the definition of the tool for the model.
     fn definition(&self) -> ToolDefinition;
 
-    /// Says which program a call runs.
+    /// Returns the program that a call runs, with its arguments and input.
     ///
     /// # Errors
     ///
-    /// The tool's own; [`ToolError::ModelRetry`] for what the model can mend.
+    /// Any error of the tool. Use [`ToolError::ModelRetry`] if the model can correct its arguments.
     fn command(&self, args: Self::Args, ctx: &ToolContext) -> Result<ToolCommand, ToolError>;
 
-    /// Converts the outcome of the program into the result for the model. Provided:
-    /// [`CommandOutput::to_tool_output`].
+    /// Converts the output of the program into the result for the model. Default: [`CommandOutput::to_tool_output`].
     ///
     /// # Errors
     ///
-    /// The tool's own.
+    /// Any error of the tool, for example if the output has an unexpected form.
     fn output(&self, output: CommandOutput) -> Result<ToolOutput, ToolError> {
         Ok(output.to_tool_output())
     }
 
-    /// Returns the effect of a second run of the program. Provided: [`ToolEffect::AtMostOnce`].
+    /// Returns the effect of running the program twice. Default: [`ToolEffect::AtMostOnce`].
     fn effect(&self) -> ToolEffect {
         ToolEffect::AtMostOnce
     }
 
-    /// Returns a key for the effect of a call, as [`Tool::effect_key`](neuron_types::Tool::effect_key) does.
-    /// Provided: `None`.
+    /// Returns a key for the effect of a call, as [`Tool::effect_key`](neuron_types::Tool::effect_key) does. Default:
+    /// `None`.
     fn effect_key(&self, args: &Self::Args) -> Option<String> {
         let _ = args;
         None
     }
 
-    /// Returns `true` if no other call of the same response may run beside a call of this tool. Provided:
-    /// `false`.
+    /// Returns `true` if no other tool call of the same response may run concurrently. Default: `false`.
     fn runs_alone(&self) -> bool {
         false
     }
 }
 
-/// A [`CommandTool`] as a tool for a registry, which runs in a sandbox and nowhere else.
+/// Wraps a [`CommandTool`] as a tool for a registry. Its programs run only in a sandbox.
 ///
-/// Without a sandbox, and in one that runs tools in this process, calls fail and no program starts:
-/// a forgotten sandbox must not mean that a model runs programs with all rights of this process.
-/// Where that is wanted, write a tool that runs the program itself.
+/// Without a sandbox every call returns an error and starts no program, and so does a sandbox that runs tools in this
+/// process. Otherwise a forgotten sandbox would let the model run programs with all rights of this process. To run
+/// programs without a sandbox, write a tool that starts them itself.
 ///
 /// # Example
 ///
@@ -197,6 +195,7 @@ impl<T: CommandTool> ToolDyn for Confined<T> {
     }
 }
 
+/// Deserialises the arguments of a call. Errors name the tool.
 fn read<T: CommandTool>(input: &Value) -> Result<T::Args, ToolError> {
     read_json(input.clone()).map_err(|mismatch| {
         ToolError::InvalidInput(format!("arguments of `{}`: {mismatch}", T::NAME))

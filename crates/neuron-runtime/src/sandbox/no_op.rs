@@ -1,11 +1,12 @@
-//! The sandbox that is none.
+//! A sandbox without any restriction ([`NoOpSandbox`]).
 
 use neuron_types::{Sandbox, SandboxError, ToolContext, ToolDyn, ToolOutput};
 use serde_json::Value;
 
-/// Runs tools in this process, as they would run without a sandbox.
+/// Runs tools in this process without any restriction, as if there were no sandbox.
 ///
-/// For programs that choose their sandbox at run time.
+/// Use it if an application chooses its sandbox at run time. A [`CommandTool`](super::CommandTool) does not run in this
+/// sandbox.
 ///
 /// # Example
 ///

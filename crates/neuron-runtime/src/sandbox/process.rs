@@ -8,8 +8,8 @@ use std::time::Duration;
 use neuron_types::{Sandbox, SandboxError, ToolContext, ToolDyn, ToolOutput};
 use serde_json::Value;
 
-// The other file stands in for the module where the kernel cannot confine, or the filters do not know the
-// numbers of its calls.
+// The other file replaces this module on systems whose kernel cannot confine programs, and on architectures whose
+// system call numbers the filters do not know.
 #[cfg_attr(
     not(all(
         target_os = "linux",
@@ -22,72 +22,76 @@ mod linux;
 
 use linux::Ready;
 
-/// Runs the programs of tools as children of this process that the Linux kernel confines.
+/// Runs the programs of tools as child processes that the Linux kernel confines.
 ///
-/// It confines the programs of tools that only run one, such as [`Confined`](super::Confined). A tool whose own
-/// code runs in this process, such as a function, a tool of an MCP server or another agent, cannot be confined. It
-/// runs as it does without a sandbox, unless [`programs_only`](ProcessSandboxBuilder::programs_only) refuses it.
+/// Only tools that just run a program are confined, such as [`Confined`](super::Confined). The code of other tools runs
+/// in this process and cannot be confined. Examples are functions, tools of an MCP server, and other agents. By default
+/// such tools run without confinement. [`programs_only`](ProcessSandboxBuilder::programs_only) rejects them.
 ///
 /// # What a program cannot do
 ///
-/// - **Read or list** files but those that the builder allows and the system's (see
-///   [`without_system_paths`](ProcessSandboxBuilder::without_system_paths)); **write, create, rename,
-///   remove** but where [`write`](ProcessSandboxBuilder::write) allows it; **run** programs but the
-///   system's and where [`execute`](ProcessSandboxBuilder::execute) allows it. Links do not help it.
-/// - **Change modes, owners, times or attributes** of files, its own included, unless
-///   [`allow_attribute_changes`](ProcessSandboxBuilder::allow_attribute_changes).
-/// - **Open sockets** of any kind, unless [`allow_network`](ProcessSandboxBuilder::allow_network),
-///   which allows IPv4 and IPv6 and still no other.
-/// - **Signal, trace or read** processes that are not its own, change their limits or priorities,
-///   use keys, namespaces, mounts, shared memory of other processes or kernel interfaces that an
-///   ordinary program does not need; gain rights by a set-user-id program. It has no capability, also
-///   if this process is root.
-/// - **Outlive** the call: with the end of its first process, at a limit, at a cancellation, when the
-///   future is dropped, and when this process dies, all its processes are killed. None can leave.
-/// - **See** this process's environment or open files.
+/// - **Access files** other than the allowed ones. Programs can read the system's files (see
+///   [`without_system_paths`](ProcessSandboxBuilder::without_system_paths)) and the files that the builder allows. They
+///   can write, create, rename and remove files only where [`write`](ProcessSandboxBuilder::write) allows it. They can
+///   run the system's programs and programs where [`execute`](ProcessSandboxBuilder::execute) allows it. Symbolic links
+///   do not circumvent these rules.
+/// - **Change modes, owners, times or attributes** of any file, including their own, unless
+///   [`allow_attribute_changes`](ProcessSandboxBuilder::allow_attribute_changes) is set.
+/// - **Open sockets** of any kind. With [`allow_network`](ProcessSandboxBuilder::allow_network) they can open IPv4 and
+///   IPv6 sockets.
+/// - **Signal, trace or read other processes**, or change their limits or priorities. Keys, namespaces, mounts, shared
+///   memory of other processes, and kernel interfaces that ordinary programs do not need are also blocked. Programs
+///   have no capabilities, even if this process is root, and set-user-id programs give no rights.
+/// - **Outlive the call.** All processes of a program are killed when its first process ends, at a limit, at a
+///   cancellation, when the future is dropped, and when this process dies. No process can leave the group.
+/// - **See** the environment or the open files of this process.
 ///
 /// # Limits
 ///
-/// Each has a default, and one that is exceeded ends the call with
-/// [`SandboxError::LimitExceeded`]. Time is exact. Processor time, memory and the number of processes
-/// are those of all processes together. The kernel holds the number of processes, in a cgroup exactly:
-/// see [`ProcessCounting`]. In a cgroup it holds the memory too. The rest is looked at every 10 milliseconds
-/// (up to 50 on a machine with many processes, where looking takes long) and may be exceeded until then.
-/// The time of processes that nobody waits for and that live shorter than that is estimated. Besides, the
-/// kernel holds each process to the time, and to twice the memory, which it gets no more of. Programs give
-/// way to others when processors are scarce (their niceness is 10). A program that writes more output than
-/// the limit goes on, and the rest is counted.
+/// Every limit has a default. If a limit is exceeded, the call ends with [`SandboxError::LimitExceeded`].
 ///
-/// # What it does not do
+/// The time limit is exact. Processor time, memory and the number of processes are limited for all processes of a
+/// program together. The kernel limits the number of processes (see [`ProcessCounting`]). In a cgroup this limit is
+/// exact, and the kernel also limits the memory. All other values are checked every 10 milliseconds, or up to every 50
+/// milliseconds on a machine with many processes. Between two checks they may exceed the limit.
 ///
-/// - Names: whether a file exists, its size, owner and times can be found out by its path, and the kind
-///   and size of the file system that holds it. `SHLVL` may be set in the environment, by a shell before
-///   the program.
-/// - The sum of what a program writes to the disk is not limited. The size of each file is, and a
-///   [reserve](ProcessSandboxBuilder::disk_reserve) of the disk stays free. Many small files use up inodes.
-/// - Without a cgroup, memory that the kernel shows for no process is not counted: files in a memory file
-///   system, what waits in pipes and sockets, and shared memory of which a program keeps a part and gives
-///   the pages back.
-/// - An interpreter or the loader among the system's programs runs what it can read. That is confined as
-///   any program is.
-/// - There is no folder for temporary files: allow one with
-///   [`write`](ProcessSandboxBuilder::write) and name it in `TMPDIR`. `/proc` is not there either.
-/// - Programs with job control (`setsid`, a new process group) are refused that, and go on without.
-/// - It is no virtual machine: a fault in the kernel is a way out.
+/// The processor time of shorter processes that no parent waits for is estimated. In addition, the kernel limits each
+/// single process to the processor time limit and to twice the memory limit. Programs run with a niceness of 10, so
+/// other processes get scarce processors first. A program may write more output than the limit. The excess is discarded
+/// and counted.
 ///
-/// # What it needs
+/// # What is not confined
 ///
-/// Linux 6.12 or newer with Landlock (ABI 6), x86-64, AArch64 or RISC-V 64, `/bin/sh`, and a `/proc` that
-/// hides no process (`hidepid`). Linux from 5.13 on confines less, and has to be
-/// [asked for](ProcessSandboxBuilder::accept_older_kernel). Other systems are refused: use a container there. So that the kernel counts processes, it needs a cgroup with the controller
-/// `pids` in which this process may make groups, or a user that is not root. This process must not ignore
-/// `SIGCHLD`, nor wait for all its children.
-/// What is missing is an error of [`build`](ProcessSandboxBuilder::build); nothing is left out
-/// quietly. No privileges are needed.
+/// - A program can find out from a file's path whether the file exists, its size, owner and times, and the type and
+///   size of its file system. A shell that runs before the program may set `SHLVL` in the environment.
+/// - The total amount of data that a program writes to the disk is not limited. The size of each file is limited, and a
+///   [reserve](ProcessSandboxBuilder::disk_reserve) of the disk stays free. Many small files may use up the inodes.
+/// - Without a cgroup, memory that the kernel attributes to no process is not counted. Examples are files in a memory
+///   file system, data in pipes and sockets, and pages of shared memory that no process maps.
+/// - A program that can read a script can run it with one of the system's interpreters. The script is confined like any
+///   program.
+/// - There is no folder for temporary files. Allow a folder with [`write`](ProcessSandboxBuilder::write), and set
+///   `TMPDIR` to its path. `/proc` is not accessible either.
+/// - Programs with job control cannot create sessions or process groups (`setsid`, `setpgid`), and continue without
+///   them.
+/// - The sandbox is not a virtual machine. A program can use a fault of the kernel to escape.
+///
+/// # Requirements
+///
+/// - Linux 6.12 or newer with Landlock (ABI 6). Kernels from Linux 5.13 on confine less, and must be
+///   [accepted](ProcessSandboxBuilder::accept_older_kernel) explicitly. Other systems are rejected, so use a container
+///   there.
+/// - x86-64, AArch64 or RISC-V 64, `/bin/sh`, and a `/proc` that hides no process (`hidepid`).
+/// - For [`process_limit`](ProcessSandboxBuilder::process_limit): a cgroup with the controller `pids` in which this
+///   process may create groups, or a user that is not root.
+/// - This process must not ignore `SIGCHLD`, and must not wait for all of its children.
+///
+/// [`build`](ProcessSandboxBuilder::build) returns an error if a requirement is not met. No restriction is skipped
+/// silently. No privileges are needed.
 ///
 /// # Cost
 ///
-/// Two threads while a program runs, a second small process that kills the others when this process
+/// Each call uses two threads while its program runs, a small second process that kills the program when this process
 /// dies, and some milliseconds.
 ///
 /// # Example
@@ -118,7 +122,7 @@ use linux::Ready;
 pub struct ProcessSandbox(Ready);
 
 impl ProcessSandbox {
-    /// Starts to describe a sandbox whose programs run in a directory, which they can read.
+    /// Creates a builder for a sandbox whose programs run in `directory`. Programs can read the directory.
     pub fn builder(directory: impl Into<PathBuf>) -> ProcessSandboxBuilder {
         ProcessSandboxBuilder(Settings {
             directory: directory.into(),
@@ -137,13 +141,13 @@ impl ProcessSandbox {
         })
     }
 
-    /// Returns how firmly the kernel confines programs.
+    /// Returns the strength with which the kernel confines programs.
     #[must_use]
     pub fn confinement(&self) -> Confinement {
         self.0.confinement()
     }
 
-    /// Returns who counts the processes of programs.
+    /// Returns the mechanism that enforces [`process_limit`](ProcessSandboxBuilder::process_limit).
     #[must_use]
     pub fn process_counting(&self) -> ProcessCounting {
         self.0.process_counting()
@@ -154,11 +158,12 @@ impl ProcessSandbox {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Confinement {
-    /// Programs can do nothing of what [`ProcessSandbox`] says that they cannot.
+    /// All restrictions in the documentation of [`ProcessSandbox`] are enforced.
     Full,
-    /// The kernel is older than Linux 6.12. Programs can send signals to all processes of this user, so they can end this
-    /// process too. Before Linux 6.10 they can control the devices that the builder allows. Before Linux 5.19 they cannot
-    /// move files between directories. Only with [`accept_older_kernel`](ProcessSandboxBuilder::accept_older_kernel).
+    /// The kernel is older than Linux 6.12, so some restrictions are missing. Programs can send signals to all
+    /// processes of this user, including this process. Before Linux 6.10 they can control the devices that the builder
+    /// allows. Before Linux 5.19 they cannot move files between directories. Only possible with
+    /// [`accept_older_kernel`](ProcessSandboxBuilder::accept_older_kernel).
     OlderKernel,
 }
 
@@ -167,25 +172,25 @@ pub enum Confinement {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProcessCounting {
-    /// The kernel, in a control group of the program's own. It lets no process begin above the limit. It counts memory
-    /// there too, that of files in memory and of pipes included.
+    /// The kernel counts in a control group for each program. No process can start above the limit. The kernel also
+    /// limits the memory there, including files in memory and pipes.
     Cgroup,
-    /// The kernel, by the user's own limit (`RLIMIT_NPROC`). It lets no process begin above twice the limit, and this
-    /// process watches the exact number.
+    /// The kernel counts all processes of the user (`RLIMIT_NPROC`). No process can start above twice the limit, and
+    /// this process checks the exact number periodically.
     UserLimit,
-    /// This process alone, every 10 to 50 milliseconds. A program that forks faster than that starves the whole machine
-    /// of processes for seconds. Only with [`watched_process_limit`](ProcessSandboxBuilder::watched_process_limit).
+    /// This process counts every 10 to 50 milliseconds, and the kernel does not. A program that forks faster can use up
+    /// all processes of the machine for seconds. Only possible with
+    /// [`watched_process_limit`](ProcessSandboxBuilder::watched_process_limit).
     Watched,
 }
 
 impl Sandbox for ProcessSandbox {
-    /// Runs the tool's program, or the tool itself if it runs none.
+    /// Runs the tool's program. A tool without a program runs in this process, unless the sandbox rejects such tools.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future kills all processes of the program, within moments. When the context's
-    /// token is cancelled, none is left once the future ends, with
-    /// [`ToolError::Cancelled`](neuron_types::ToolError::Cancelled).
+    /// Dropping the future kills all processes of the program shortly afterwards. If the context's token is cancelled,
+    /// the future returns [`ToolError::Cancelled`](neuron_types::ToolError::Cancelled) after all of them have ended.
     async fn execute_tool(
         &self,
         tool: &dyn ToolDyn,
@@ -218,10 +223,10 @@ impl fmt::Debug for ProcessSandbox {
     }
 }
 
-/// Describes a [`ProcessSandbox`].
+/// Builder of a [`ProcessSandbox`].
 ///
-/// Paths may be files or directories, which count with all that is in them. They are opened once, by
-/// [`build`](Self::build): what is put in their place later is not allowed.
+/// A path may be a file, or a directory with everything in it. [`build`](Self::build) opens all paths. A file that
+/// later replaces a path is not accessible.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is confined before `build`"]
 pub struct ProcessSandboxBuilder(Settings);
@@ -241,7 +246,8 @@ impl ProcessSandboxBuilder {
 
     /// Lets programs read and run files below a path.
     ///
-    /// Where they may write as well, they can run what they wrote; it is confined as they are.
+    /// If programs may also write below the path, they can run files that they wrote. These files are confined like the
+    /// programs.
     pub fn execute(mut self, path: impl Into<PathBuf>) -> Self {
         self.0.execute.push(path.into());
         self
@@ -251,7 +257,7 @@ impl ProcessSandboxBuilder {
     /// and `/lib*`, and reading a few files below `/etc` for loading libraries, time zones, host names and
     /// certificates.
     ///
-    /// `/bin/sh` and what it loads must then be allowed by [`execute`](Self::execute).
+    /// [`execute`](Self::execute) must then allow `/bin/sh` and the libraries that it loads.
     pub fn without_system_paths(mut self) -> Self {
         self.0.has_system_paths = false;
         self
@@ -259,8 +265,8 @@ impl ProcessSandboxBuilder {
 
     /// Lets programs use IPv4 and IPv6, on every port and in both directions.
     ///
-    /// They reach what this machine reaches, servers on the loopback address and cloud metadata
-    /// services included.
+    /// Programs can reach every address that this machine can reach, including servers on the loopback address and
+    /// cloud metadata services.
     pub fn allow_network(mut self) -> Self {
         self.0.has_network = true;
         self
@@ -269,106 +275,108 @@ impl ProcessSandboxBuilder {
     /// Lets programs change modes, owners, times and attributes of files, as git, tar and compilers
     /// do.
     ///
-    /// The kernel cannot hold that to the paths that may be written: it then concerns **every** file
-    /// that belongs to the user of this process and whose path the program knows.
+    /// The kernel cannot limit this to writable paths. Programs can then change the attributes of **every** file that
+    /// belongs to this process's user and whose path they know.
     pub fn allow_attribute_changes(mut self) -> Self {
         self.0.may_change_attributes = true;
         self
     }
 
-    /// Refuses tools whose own code runs in this process, with [`SandboxError::SetupFailed`]. An agent with such a tool is
-    /// an error of its builder's `try_build`.
+    /// Rejects tools whose own code runs in this process, with [`SandboxError::SetupFailed`]. For an agent with such a
+    /// tool, `try_build` of the agent's builder returns an error.
     pub fn programs_only(mut self) -> Self {
         self.0.is_strict = true;
         self
     }
 
-    /// Sets an environment variable for all programs. Default: `PATH`, with the usual directories.
+    /// Sets an environment variable for all programs. By default only `PATH` is set, to `/usr/local/bin:/usr/bin:/bin`.
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.0.env.push((name.into(), value.into()));
         self
     }
 
-    /// Passes on an environment variable if it is set in
-    /// [`ToolContext::environment`](neuron_types::ToolContext::environment) or, if not there, in this process.
+    /// Passes an environment variable to programs. The value is taken from
+    /// [`ToolContext::environment`](neuron_types::ToolContext::environment) or, if it is not set there, from this
+    /// process. The variable is left out if neither has it.
     pub fn inherit_env(mut self, name: impl Into<String>) -> Self {
         self.0.inherited_env.push(name.into());
         self
     }
 
-    /// Limits the time that passes. Default: 60 seconds.
+    /// Limits the elapsed time of a call. Default: 60 seconds.
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.0.limits.time = limit;
         self
     }
 
-    /// Limits the time that processors are kept busy, by all processes together. Default: 60 seconds.
+    /// Limits the processor time of all processes of a program together. Default: 60 seconds.
     pub fn cpu_time_limit(mut self, limit: Duration) -> Self {
         self.0.limits.cpu_time = limit;
         self
     }
 
-    /// Limits the memory of all processes together, in bytes. Pages that processes share count for
-    /// each, those of files for none. Default: 1 GiB.
+    /// Limits the memory of all processes of a program together, in bytes. A page that processes share counts for each
+    /// of them, and pages of mapped files do not count. Default: 1 GiB.
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.0.limits.memory = bytes;
         self
     }
 
-    /// Limits how many processes and threads there are at a time. Default: 256.
+    /// Limits the number of processes and threads of a program that exist at the same time. Default: 256.
     ///
-    /// [`process_counting`](ProcessSandbox::process_counting) tells how firmly the limit holds.
+    /// [`process_counting`](ProcessSandbox::process_counting) returns how strictly the limit is enforced.
     pub fn process_limit(mut self, count: u64) -> Self {
         self.0.limits.processes = count;
         self
     }
 
-    /// Accepts a process limit that is only [watched](ProcessCounting::Watched), on machines whose kernel
-    /// cannot count, as for root without a cgroup. By default such machines are refused.
+    /// Accepts a process limit that is only [watched](ProcessCounting::Watched) if the kernel cannot enforce it. An
+    /// example is root without a cgroup. By default [`build`](Self::build) returns an error there.
     pub fn watched_process_limit(mut self) -> Self {
         self.0.accepts_watching = true;
         self
     }
 
-    /// Accepts kernels from Linux 5.13 on, which [confine programs less](Confinement::OlderKernel). Without this such kernels
-    /// are refused. Landlock must be turned on there too.
+    /// Accepts kernels from Linux 5.13 on, which [confine programs less](Confinement::OlderKernel). Landlock must be
+    /// enabled there too. By default such kernels are rejected.
     pub fn accept_older_kernel(mut self) -> Self {
         self.0.accepts_older_kernel = true;
         self
     }
 
-    /// Sets how many bytes must stay free on each file system with a path that may be written. A program is ended when
-    /// there are fewer, whoever wrote. Default: 5 % of the file system, and at most 256 MiB. 0 means no reserve.
+    /// Sets the number of bytes that must stay free on each file system with a writable path. A program is killed if
+    /// less is free, even if another program wrote the data. Default: 5 % of the file system, and at most 256 MiB. 0
+    /// disables the reserve.
     pub fn disk_reserve(mut self, bytes: u64) -> Self {
         self.0.limits.disk_reserve = Some(bytes);
         self
     }
 
-    /// Limits the size of each file that is written, in bytes. Default: 256 MiB.
+    /// Limits the size of each file that a program writes, in bytes. Default: 256 MiB.
     pub fn file_size_limit(mut self, bytes: u64) -> Self {
         self.0.limits.file_size = bytes;
         self
     }
 
-    /// Limits how much of standard output, and how much of standard error, is kept, in bytes. The
-    /// program can write on. Default: 1 MiB.
+    /// Limits the captured standard output and the captured standard error, each in bytes. A program may write more,
+    /// which is discarded. Default: 1 MiB.
     pub fn output_limit(mut self, bytes: usize) -> Self {
         self.0.limits.output = bytes;
         self
     }
 
-    /// Opens the paths, and confines a thread to see that this kernel can.
+    /// Opens the paths, and confines a thread to test that the kernel supports the sandbox.
     ///
     /// # Errors
     ///
-    /// [`SandboxError::SetupFailed`] when a path cannot be opened, or the system cannot enforce
-    /// something: it is not Linux, too old, or has Landlock or seccomp turned off.
+    /// [`SandboxError::SetupFailed`] if a path cannot be opened, or if the system cannot enforce a restriction. The
+    /// system may not be Linux, may be too old, or may have Landlock or seccomp disabled.
     pub fn build(self) -> Result<ProcessSandbox, SandboxError> {
         Ready::new(self.0).map(ProcessSandbox)
     }
 }
 
-/// The settings of a builder.
+/// The settings of a [`ProcessSandboxBuilder`].
 #[derive(Clone)]
 struct Settings {
     directory: PathBuf,
@@ -386,7 +394,7 @@ struct Settings {
     limits: Limits,
 }
 
-/// Without the values of the environment.
+/// Prints the names of environment variables without their values, which may be secret.
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
@@ -407,7 +415,7 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// The limits of a call.
+/// The limits of one call. Sizes are in bytes.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     time: Duration,
@@ -415,7 +423,7 @@ struct Limits {
     memory: u64,
     processes: u64,
     file_size: u64,
-    /// `None` for a part of the file system.
+    /// `None` for the default, which depends on the size of the file system.
     disk_reserve: Option<u64>,
     output: usize,
 }

@@ -1,4 +1,4 @@
-//! Durations of runs and calls. The start of a call is kept while its run lasts.
+//! Measures the durations of runs and calls. The start time of a call is kept until the call or its run ends.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,17 +6,17 @@ use std::time::Instant;
 
 use neuron_types::HookScope;
 
-/// When runs and calls began, by the id of the run. A run is known while a scope of it is open, so that
-/// one that is dropped leaves nothing here.
+/// Start times of runs and calls, by run id. The entry of a run exists while a span of the run is open, so a dropped
+/// run leaves no entry.
 #[derive(Debug, Default)]
 pub(super) struct Clocks(Mutex<HashMap<String, RunClock>>);
 
 #[derive(Debug)]
 struct RunClock {
-    /// Several agents may have been given one run id.
+    /// Number of open spans of the run. Several agents may have the same run id.
     open: usize,
     began: Instant,
-    /// Start times by the id of a tool call. `None` is the call of the model.
+    /// Start times of calls by tool call id. The key `None` is the current call of the model.
     calls: HashMap<Option<String>, Instant>,
 }
 
@@ -38,26 +38,27 @@ impl Clocks {
         }
     }
 
-    /// Notes that a call begins.
+    /// Stores the start time of the scope's call. Does nothing if the run is not open.
     pub(super) fn start(&self, scope: &HookScope<'_>) {
         if let Some(run) = self.lock().get_mut(scope.run_id) {
             run.calls.insert(scope.call_id.map(str::to_owned), Instant::now());
         }
     }
 
-    /// Returns the milliseconds since a call began, if that is known.
+    /// Returns the milliseconds since the scope's call began. Returns `None` if its start time is unknown.
     pub(super) fn since_start(&self, scope: &HookScope<'_>) -> Option<u64> {
         let call = scope.call_id.map(str::to_owned);
         millis(*self.lock().get(scope.run_id)?.calls.get(&call)?)
     }
 
-    /// The same at the call's end.
+    /// Returns the milliseconds since the scope's call began, and removes its start time. Returns `None` if the start
+    /// time is unknown.
     pub(super) fn stop(&self, scope: &HookScope<'_>) -> Option<u64> {
         let call = scope.call_id.map(str::to_owned);
         millis(self.lock().get_mut(scope.run_id)?.calls.remove(&call)?)
     }
 
-    /// Returns the milliseconds since a run began, if that is known.
+    /// Returns the milliseconds since the run began. Returns `None` if the run is not open.
     pub(super) fn since_run(&self, run_id: &str) -> Option<u64> {
         millis(self.lock().get(run_id)?.began)
     }
@@ -81,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_known_while_one_of_its_scopes_is_open() {
+    fn run_is_known_until_its_last_scope_closes() {
         let clocks = Clocks::default();
         let scope = HookScope::new("run", 0, "", "");
         clocks.start(&scope);

@@ -1,4 +1,4 @@
-//! The kind and the outcome of an error in log lines.
+//! Names of an error's kind and outcome for the fields of events and spans.
 
 use neuron_types::LoopError;
 
@@ -10,7 +10,8 @@ pub(super) fn kind(error: &LoopError) -> String {
     }
 }
 
-/// Returns the outcome of a run or call that ended with an error, in one word.
+/// Returns the value of the field `outcome` for a run or call that ended with an error. It is `waiting` if the error
+/// waits for an approval, and `error` otherwise.
 pub(super) fn outcome(error: &LoopError) -> &'static str {
     if error.is_waiting() { "waiting" } else { "error" }
 }

@@ -7,8 +7,8 @@ use neuron_types::{
 
 use super::{TracingHook, errors};
 
-/// Records an event as an event of tracing and, unless the hook disables it, as a span that ends at once. Both have
-/// the fields of `where` and the given fields.
+/// Records an event of the run as a tracing event and, unless the hook is `events_only`, as a span that is closed
+/// immediately. Both have the given fields, and the run id, the agent and the replay flag of the scope.
 macro_rules! tell {
     ($hook:expr, $level:ident, $name:literal, $scope:expr, { $($fields:tt)* }) => {{
         let scope: &HookScope<'_> = $scope;
@@ -45,7 +45,7 @@ impl TracingHook {
                 tell!(self, INFO, "neuron.session.end", scope, { session_id = told(session_id) });
             }
             HookEvent::RunStart { run_id } => {
-                // Without a scope the event itself says which run it is.
+                // The scope is empty if the event came through `on_event`, so the run id is taken from the event.
                 let mut scope = *scope;
                 scope.run_id = run_id;
                 let (provider, model) = (told(scope.provider), told(scope.model));
@@ -94,7 +94,7 @@ impl TracingHook {
                     turn, old_tokens, new_tokens
                 });
             }
-            // An event that is newer than this hook.
+            // `HookEvent` is non-exhaustive. Events that this hook does not know are not recorded.
             _ => {}
         }
     }
@@ -143,7 +143,7 @@ impl TracingHook {
     fn tell_request(&self, request: &RequestRef<'_>, scope: &HookScope<'_>) {
         self.clocks.start(scope);
         let (turn, provider) = (scope.turn, told(scope.provider));
-        // A turn may be asked of another model than the run's.
+        // The request of one turn may name another model than the run.
         let model = told(request.model).or(told(scope.model));
         let prompt = self.text(|| request.messages.last().map(message_text).unwrap_or_default());
         tell!(self, DEBUG, "neuron.llm.pre_call", scope, {
@@ -200,7 +200,8 @@ impl TracingHook {
         }
     }
 
-    /// An error's text as far as it is told.
+    /// Returns the text of an error. If it may quote the conversation, the text is cut to the hook's limit, or `None`
+    /// if texts are not recorded.
     pub(super) fn error_text(&self, error: &LoopError) -> Option<String> {
         match error.may_quote_conversation() {
             true => self.text(|| error.to_string()),
@@ -209,12 +210,12 @@ impl TracingHook {
     }
 }
 
-/// Returns a text unless it is empty.
+/// Returns `None` if a text is empty, so that its field is left out.
 pub(super) fn told(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// All blocks of a message, those without text in short.
+/// Returns the text of all blocks of a message, one a line. A block without text is described in a few words.
 fn message_text(message: &Message) -> String {
     message.content.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }

@@ -1,4 +1,4 @@
-//! The spans in which a run, its calls and its compactions happen.
+//! The spans around a run, its model calls, its tool calls and its compactions.
 
 use neuron_types::{LoopError, Operation, OperationKind, OperationScope, Outcome, TokenUsage};
 use tracing::Span;
@@ -34,7 +34,7 @@ impl TracingHook {
                     error = Empty,
                 );
                 let (run_id, agent) = (scope.run_id.to_owned(), scope.agent.to_owned());
-                // Also without a span: when it closes, the run is forgotten.
+                // The scope is needed even if the span is disabled, because its drop removes the run from the clocks.
                 return Some(Box::new(RunScope {
                     spanned: Spanned::new(span, self),
                     run_id,
@@ -88,11 +88,12 @@ impl TracingHook {
     }
 }
 
-/// A span around an operation.
+/// The span around one operation of a run. Dropping it before the operation ended records the outcome `dropped`.
 struct Spanned {
     span: Span,
-    /// Says how much of an error is told.
+    /// The hook, whose settings decide whether an error's text is recorded.
     hook: TracingHook,
+    /// Set once the outcome was recorded.
     has_ended: bool,
 }
 
@@ -101,7 +102,7 @@ impl Spanned {
         Self { span, hook: hook.clone(), has_ended: false }
     }
 
-    /// Records how the operation ended.
+    /// Records the outcome of the operation, with its token counts or its error, in the fields of the span.
     fn record(&mut self, outcome: Outcome<'_>) {
         self.has_ended = true;
         let span = &self.span;
@@ -161,7 +162,8 @@ impl Drop for Spanned {
     }
 }
 
-/// A run's span. It also keeps the clock of the run, and tells if the run is dropped.
+/// The span of a run. Dropping it closes the run's clock, and records the event `neuron.run.dropped` if the run did not
+/// end.
 struct RunScope {
     spanned: Spanned,
     run_id: String,

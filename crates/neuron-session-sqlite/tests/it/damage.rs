@@ -117,7 +117,7 @@ async fn damaged_sessions_are_told_and_not_written_over() {
     refused(&format!("DELETE FROM messages {}", at(9)), "message 9 is missing").await;
     refused(&format!("DELETE FROM messages WHERE {SESSION}"), "message 0 is missing").await;
     let more = "INSERT INTO messages SELECT key, 10, digest, '{}' FROM sessions WHERE id = 's'";
-    refused(more, "it has other messages than it says").await;
+    refused(more, "its messages do not match its digest").await;
 
     for what in [
         "state = replace(state, 'srv', 'SRV')",

@@ -6,7 +6,7 @@ use neuron_types::{CommandOutput, SandboxError, ToolCommand, ToolContext};
 
 use super::{Confinement, ProcessCounting, Settings};
 
-/// There is none.
+/// A type without values, because no sandbox can be created on this system.
 #[derive(Clone)]
 pub(super) struct Ready(Infallible);
 

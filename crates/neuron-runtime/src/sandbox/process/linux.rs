@@ -1,5 +1,5 @@
-//! Confinement of programs on Linux without `unsafe`. A thread confines itself and starts the program, which
-//! inherits the confinement, as does everything that the program starts.
+//! Confines programs on Linux without `unsafe`. A thread confines itself and then starts the program. The program and
+//! all of its children inherit the confinement.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ mod watch;
 
 pub(super) use run::Ready;
 
-/// Returns an error of the setup with the failed operation.
+/// Returns a setup error, with the failed operation `what` before the cause.
 fn setup_failed(what: impl fmt::Display, error: impl fmt::Display) -> SandboxError {
     SandboxError::SetupFailed(format!("{what}: {error}"))
 }

@@ -1,4 +1,4 @@
-//! A control group for the processes of one program, in which the kernel counts them and their memory ([`Cgroup`]).
+//! Creates a control group for each program, in which the kernel limits its processes and memory ([`Cgroup`]).
 
 use std::fmt::Display;
 use std::fs;
@@ -12,26 +12,28 @@ use rustix::process::Pid;
 
 use super::{Limits, setup_failed};
 
-/// The beginning of the names of our control groups.
+/// First characters of the names of all control groups that this module creates.
 const PREFIX: &str = "neuron-sandbox-";
 
-/// Age after which an empty control group of a process that does not exist is removed, because a killed process
-/// left it. A process in another namespace seems not to exist, but has moved its program into a younger group by
-/// then.
+/// Minimum age of a control group that is removed because its process does not exist any more. Killed processes leave
+/// such groups. A process in another PID namespace also seems not to exist, but its new group contains a program before
+/// it reaches this age.
 const LEFT_BEHIND: Duration = Duration::from_secs(60);
 
-/// The longest wait for a control group to become empty.
+/// Maximum wait until a control group is empty.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The directories in which control groups can be made. Both are the same with cgroup version 2.
+/// The directories in which control groups can be created. Under cgroup version 2, both fields have the same path.
 #[derive(Debug, Clone)]
 pub(super) struct Hierarchy {
     pids: PathBuf,
+    /// `None` if the memory cannot be limited.
     memory: Option<PathBuf>,
 }
 
 impl Hierarchy {
-    /// Finds where this process may make control groups that count processes. `None` if it may nowhere.
+    /// Finds directories in which this process can create control groups that count processes. Returns `None` if there
+    /// is no such directory.
     pub(super) fn find() -> Option<Self> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
         let own = fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -39,7 +41,7 @@ impl Hierarchy {
         Self::choose(&found("pids"), &found("memory"), can_hold_programs)
     }
 
-    /// Chooses a directory for each controller, or one for both where both are there.
+    /// Chooses a usable directory for each controller. A directory that supports both controllers is preferred.
     fn choose(
         pids: &[PathBuf],
         memory: &[PathBuf],
@@ -50,13 +52,14 @@ impl Hierarchy {
             return Some(Self { pids: both.clone(), memory: Some(both.clone()) });
         }
         let pids = pids.iter().find(|directory| is_usable(directory))?;
-        // A process is in one group of version 2.
+        // A process can be in only one group of version 2, so two different directories of version 2 cannot be
+        // combined.
         let is_other = |directory: &Path| !(is_version_2(directory) && is_version_2(pids));
         let memory = memory.iter().find(|directory| is_other(directory) && is_usable(directory));
         Some(Self { pids: pids.clone(), memory: memory.cloned() })
     }
 
-    /// Creates a control group with these limits.
+    /// Creates a control group with the limits of processes and memory.
     pub(super) fn create(&self, limits: &Limits) -> Result<Cgroup, SandboxError> {
         let mut cgroup = Cgroup { pids: new_directory(&self.pids)?, memory: None };
         write(&cgroup.pids.join("pids.max"), limits.processes)?;
@@ -80,7 +83,7 @@ impl Hierarchy {
     }
 }
 
-/// A control group. Dropping it removes it, so all its processes must have ended.
+/// A control group. Dropping it removes the group, so all of its processes must have ended.
 #[derive(Debug)]
 pub(super) struct Cgroup {
     pids: PathBuf,
@@ -88,25 +91,27 @@ pub(super) struct Cgroup {
 }
 
 impl Cgroup {
-    /// Moves a process into the group. All that it starts later belongs to the group too.
+    /// Moves a process into the group. Its later children also belong to the group.
     pub(super) fn add(&self, pid: Pid) -> Result<(), SandboxError> {
         self.directories().try_for_each(|directory| write(&directory.join("cgroup.procs"), pid))
     }
 
-    /// Returns a limit at which the kernel has stopped the group.
+    /// Returns the limit at which the kernel refused or killed a process of the group. Returns `None` if there was no
+    /// such event.
     pub(super) fn exceeded(&self, limits: &Limits) -> Option<SandboxLimit> {
         let refused = count(&self.pids.join("pids.events"), "max");
         if refused > 0 {
             return Some(SandboxLimit::Processes(limits.processes));
         }
         let memory = self.memory.as_ref()?;
-        // Version 2 has the first file, and version 1 the second.
+        // The first file exists in version 2, and the second in version 1.
         let killed = ["memory.events", "memory.oom_control"]
             .iter()
             .any(|file| count(&memory.join(file), "oom_kill") > 0);
         killed.then_some(SandboxLimit::Memory(limits.memory))
     }
 
+    /// Returns each directory of the group once.
     fn directories(&self) -> impl Iterator<Item = &PathBuf> {
         let other = self.memory.as_ref().filter(|memory| **memory != self.pids);
         [&self.pids].into_iter().chain(other)
@@ -117,7 +122,7 @@ impl Drop for Cgroup {
     fn drop(&mut self) {
         let start = Instant::now();
         for directory in self.directories() {
-            // What was killed may need a moment to leave.
+            // A killed process may need a moment to leave the group.
             while let Err(error) = fs::remove_dir(directory) {
                 if error.kind() == io::ErrorKind::NotFound {
                     break;
@@ -132,8 +137,8 @@ impl Drop for Cgroup {
     }
 }
 
-/// Returns the directories whose children have a controller, by `/proc/self/mountinfo` and `/proc/self/cgroup`. The
-/// nearest to this process comes first.
+/// Returns the directories whose child groups have a controller. `mounts` and `own` are the contents of
+/// `/proc/self/mountinfo` and `/proc/self/cgroup`. The directory nearest to this process comes first.
 fn candidates(mounts: &str, own: &str, controller: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for line in mounts.lines() {
@@ -141,7 +146,7 @@ fn candidates(mounts: &str, own: &str, controller: &str) -> Vec<PathBuf> {
         let mount: Vec<&str> = mount.split(' ').collect();
         let file_system: Vec<&str> = file_system.split(' ').collect();
         let (Some(root), Some(point)) = (mount.get(3), mount.get(4)) else { continue };
-        // Version 2 has one hierarchy without a name, version 1 one for each controller.
+        // Version 2 has one unnamed hierarchy. Version 1 has a hierarchy for each controller.
         let (is_version_2, name) = match (file_system.first(), file_system.get(2)) {
             (Some(&"cgroup2"), _) => (true, ""),
             (Some(&"cgroup"), Some(options)) if options.split(',').any(|it| it == controller) => {
@@ -150,7 +155,7 @@ fn candidates(mounts: &str, own: &str, controller: &str) -> Vec<PathBuf> {
             _ => continue,
         };
         let Some(place) = own_place(own, name) else { continue };
-        // A mount may show a part of the hierarchy only.
+        // A mount may show only a part of the hierarchy, which may not contain this process.
         let Ok(below) = Path::new(place).strip_prefix(root) else { continue };
         let point = Path::new(point);
         let nearest = point.join(below);
@@ -166,7 +171,7 @@ fn candidates(mounts: &str, own: &str, controller: &str) -> Vec<PathBuf> {
     }
     found.retain(|directory| match fs::read_to_string(directory.join("cgroup.subtree_control")) {
         Ok(controllers) => controllers.split_whitespace().any(|it| it == controller),
-        // Version 1 has no such file.
+        // Version 1 has no file `cgroup.subtree_control`.
         Err(_) => directory.join("tasks").exists(),
     });
     found
@@ -176,7 +181,8 @@ fn is_version_2(directory: &Path) -> bool {
     directory.join("cgroup.subtree_control").exists()
 }
 
-/// Returns where this process is in a hierarchy, by a line such as `8:cpu,pids:/user.slice`.
+/// Returns the path of this process's group in a hierarchy, from a line such as `8:cpu,pids:/user.slice`. Returns
+/// `None` if the hierarchy is not listed.
 fn own_place<'a>(own: &'a str, name: &str) -> Option<&'a str> {
     own.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -185,7 +191,8 @@ fn own_place<'a>(own: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// Tries whether a control group can be made in a directory, and a process moved there.
+/// Returns `true` if this process can create a control group in a directory and move a process there. It creates and
+/// removes a group to find out.
 fn can_hold_programs(directory: &Path) -> bool {
     remove_left_behind(directory);
     let Ok(child) = new_directory(directory) else { return false };
@@ -194,11 +201,12 @@ fn can_hold_programs(directory: &Path) -> bool {
         .env_clear()
         .stderr(std::process::Stdio::null())
         .status();
-    // It has ended, and leaves with that.
+    // The process has ended, so the group is empty and can be removed.
     drop(Cgroup { pids: child, memory: None });
     moved.is_ok_and(|status| status.success())
 }
 
+/// Creates a directory with a unique name for a control group.
 fn new_directory(parent: &Path) -> Result<PathBuf, SandboxError> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     loop {
@@ -206,14 +214,15 @@ fn new_directory(parent: &Path) -> Result<PathBuf, SandboxError> {
         let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
         match fs::create_dir(&path) {
             Ok(()) => return Ok(path),
-            // Of a process with the same number: an earlier one, or one in another namespace.
+            // The directory belongs to another process with the same id, which has ended or runs in another PID
+            // namespace.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(setup_failed(path.display(), error)),
         }
     }
 }
 
-/// Removes empty control groups of processes that were killed. One with a process cannot be removed.
+/// Removes empty control groups that killed processes left. The kernel does not remove a group that contains a process.
 fn remove_left_behind(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let created = entry.metadata().and_then(|metadata| metadata.modified());
@@ -231,7 +240,7 @@ fn write(path: &Path, value: impl Display) -> Result<(), SandboxError> {
     fs::write(path, value.to_string()).map_err(|error| setup_failed(path.display(), error))
 }
 
-/// Reads a number of a file with a name and a number in each line, 0 without one.
+/// Reads the number after a name from a file with one name and number per line. Returns 0 if the name is missing.
 fn count(path: &Path, name: &str) -> u64 {
     let text = fs::read_to_string(path).unwrap_or_default();
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -242,7 +251,7 @@ fn count(path: &Path, name: &str) -> u64 {
 mod tests {
     use super::*;
 
-    /// A folder in place of a mounted hierarchy.
+    /// A folder that simulates a mounted cgroup hierarchy.
     struct Mount(PathBuf);
 
     impl Mount {
@@ -267,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn group_of_version_1_is_that_of_the_process() {
+    fn candidate_of_version_1_is_the_group_of_the_process() {
         let mount = Mount::new("one");
         let own = mount.directory("user/a", "tasks", "");
         let point = mount.0.display();
@@ -277,14 +286,14 @@ mod tests {
         let places = "3:memory:/\n2:cpu,pids:/user/a\n0::/\n";
         assert_eq!(candidates(&mounts, places, "pids"), std::slice::from_ref(&own));
         assert_eq!(candidates(&mounts, "2:cpu:/\n", "pids"), Vec::<PathBuf>::new());
-        // A container sees the part below its own group.
+        // A container sees only the part below its own group.
         let mounts = format!("31 25 0:27 /user/a {point}/user/a rw - cgroup cgroup rw,pids\n");
         assert_eq!(candidates(&mounts, places, "pids"), [own]);
         assert_eq!(candidates(&mounts, "2:pids:/elsewhere\n", "pids"), Vec::<PathBuf>::new());
     }
 
     #[test]
-    fn group_of_version_2_is_the_nearest_whose_children_have_the_controller() {
+    fn candidates_of_version_2_are_ancestors_with_the_controller() {
         let mount = Mount::new("two");
         mount.directory("user/app/own", "cgroup.subtree_control", "");
         let app = mount.directory("user/app", "cgroup.subtree_control", "memory pids\n");
@@ -302,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn program_of_version_2_is_in_one_group() {
+    fn two_directories_of_version_2_are_not_combined() {
         let mount = Mount::new("choice");
         let app = mount.directory("app", "cgroup.subtree_control", "pids");
         let root = mount.directory("", "cgroup.subtree_control", "memory pids");
@@ -319,13 +328,13 @@ mod tests {
         assert_eq!(choose(&[&old], &[&app, &old]), Some((app.clone(), Some(old.clone()))));
         assert_eq!(choose(&[], &[&root]), Some((root.clone(), None)));
         assert_eq!(choose(&[&root], &[]), None);
-        // The same, if both could be used but are not the same.
+        // Two usable directories of version 2 are not combined.
         let other = mount.directory("other", "cgroup.subtree_control", "memory");
         assert_eq!(choose(&[&other], &[&app, &other]), Some((app.clone(), None)));
     }
 
     #[test]
-    fn event_is_counted_by_its_whole_name() {
+    fn count_matches_the_whole_name() {
         let mount = Mount::new("events");
         let folder = mount.directory("x", "memory.events", "oom 3\noom_kill 2\noom_group_kill 1\n");
         let file = folder.join("memory.events");

@@ -1,5 +1,4 @@
-//! The rules that the kernel enforces on a thread and on everything that it starts, by dropped capabilities,
-//! Landlock and seccomp.
+//! Confines a thread and all processes that it starts, by dropping capabilities and by Landlock and seccomp rules.
 
 use std::path::{Path, PathBuf};
 
@@ -15,12 +14,12 @@ use super::super::Confinement;
 use super::filter::Filters;
 use super::{Settings, setup_failed};
 
-/// The version of Landlock that a full confinement needs. It is the first that confines signals.
+/// Landlock version that a full confinement requires. It is the first version that restricts signals.
 pub(super) const FULL: ABI = ABI::V6;
 
-/// Default paths of programs and libraries.
+/// Paths of programs and libraries, which programs can read and run by default.
 const SYSTEM_EXECUTE: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
-/// Default paths that libraries read. None of them is secret.
+/// Paths that libraries read, which programs can read by default. None of these files is secret.
 const SYSTEM_READ: [&str; 12] = [
     "/etc/alternatives",
     "/etc/ca-certificates",
@@ -35,13 +34,13 @@ const SYSTEM_READ: [&str; 12] = [
     "/etc/ssl/certs",
     "/etc/ssl/openssl.cnf",
 ];
-/// Devices that hold nothing.
+/// Devices without stored data, which programs can read and write by default.
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// Niceness of programs, so that other processes, including this one, come first.
+/// Niceness of programs. Other processes, including this one, get scarce processors first.
 const NICENESS: i32 = 10;
 
-/// The rules of a sandbox, ready to be put on threads.
+/// The rules of a sandbox, from which each program's [`ThreadRules`] are created.
 pub(super) struct Rules {
     files: RulesetCreated,
     /// The strength with which the kernel enforces the rules.
@@ -51,7 +50,7 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// Opens the paths. `newest` is the newest version of Landlock to use, which is [`FULL`] outside of tests.
+    /// Opens the allowed paths. `newest` is the newest Landlock version to use, which is [`FULL`] except in tests.
     pub(super) fn new(settings: &Settings, newest: ABI) -> Result<Self, SandboxError> {
         let full = files(settings, FULL, CompatLevel::HardRequirement);
         let (files, confinement) = match full {
@@ -67,7 +66,7 @@ impl Rules {
         })
     }
 
-    /// Makes what confines a thread whose children belong to a process group.
+    /// Creates the rules for a thread whose child processes belong to the process group `group`.
     pub(super) fn for_group(&self, group: Pid) -> Result<ThreadRules, SandboxError> {
         let files = self.files.try_clone();
         let filters =
@@ -80,7 +79,7 @@ impl Rules {
     }
 }
 
-/// The rules for one thread.
+/// The rules for one thread and the processes that it starts.
 pub(super) struct ThreadRules {
     files: RulesetCreated,
     filters: Filters,
@@ -88,15 +87,15 @@ pub(super) struct ThreadRules {
 }
 
 impl ThreadRules {
-    /// Confines the calling thread for the rest of its life, and everything that it starts.
+    /// Confines the calling thread, and all processes that it starts, until they end.
     pub(super) fn enforce(self) -> Result<(), SandboxError> {
-        // Whoever watches must get a processor also when all want one.
+        // The thread that checks the limits must get a processor even if the program uses all of them.
         rustix::process::nice(NICENESS)
             .map_err(|error| setup_failed("the priority cannot be lowered", error))?;
         rustix::thread::set_no_new_privs(true)
             .map_err(|error| setup_failed("set-user-id programs cannot be disarmed", error))?;
-        // A root without capabilities is a user among others. Without new privileges no program gets
-        // them back.
+        // Root without capabilities has only the rights of an ordinary user. Because of `no_new_privs`, no program
+        // regains capabilities.
         let none = CapabilitySet::empty();
         let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
         rustix::thread::set_capabilities(None, sets)
@@ -114,6 +113,8 @@ impl ThreadRules {
     }
 }
 
+/// Creates a Landlock ruleset with the allowed paths. `level` decides whether a missing feature of the kernel is an
+/// error.
 fn files(
     settings: &Settings,
     newest: ABI,
@@ -130,7 +131,7 @@ fn files(
         .set_compatibility(level)
         .handle_access(AccessFs::from_all(newest))
         .map_err(failed)?;
-    // The versions before have no such rules, and no set of rules may be empty.
+    // Older versions cannot restrict signals, and an empty ruleset is an error.
     if newest >= ABI::V6 {
         ruleset = ruleset.scope(Scope::from_all(newest)).map_err(failed)?;
     }
@@ -185,7 +186,7 @@ fn execute() -> BitFlags<AccessFs> {
     read() | AccessFs::Execute
 }
 
-/// All but to run files, to make devices and sockets, and to control devices.
+/// Returns all rights except running files, creating devices and sockets, and controlling devices.
 fn write() -> BitFlags<AccessFs> {
     read()
         | AccessFs::WriteFile
@@ -199,7 +200,7 @@ fn write() -> BitFlags<AccessFs> {
         | AccessFs::Refer
 }
 
-/// The paths from which programs may run.
+/// Returns the paths from which programs may run, without symbolic links. Paths that do not exist are left out.
 pub(super) fn executable_paths(settings: &Settings) -> Vec<PathBuf> {
     let system = SYSTEM_EXECUTE.iter().filter(|_| settings.has_system_paths).map(PathBuf::from);
     let paths = system.chain(settings.execute.iter().cloned());

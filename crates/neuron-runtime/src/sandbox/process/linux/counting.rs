@@ -1,4 +1,4 @@
-//! The mechanism by which the kernel enforces the number of a program's processes ([`Counting`]).
+//! Selects and applies the mechanism that limits the number of a program's processes ([`Counting`]).
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -11,10 +11,10 @@ use super::Limits;
 use super::cgroup::{Cgroup, Hierarchy};
 use super::gate::Gate;
 
-/// The inode of the first user namespace, by `PROC_USER_INIT_INO` of the kernel.
+/// Inode number of the initial user namespace, `PROC_USER_INIT_INO` in the kernel.
 const FIRST_NAMESPACE: u64 = 0xEFFF_FFFD;
 
-/// The mechanism by which the kernel counts the processes of a program.
+/// The mechanism that limits the number of a program's processes. [`ProcessCounting`] describes the variants.
 #[derive(Debug, Clone)]
 pub(super) enum Counting {
     Cgroup(Hierarchy),
@@ -23,11 +23,12 @@ pub(super) enum Counting {
 }
 
 impl Counting {
-    /// Finds the best way that this machine has.
+    /// Returns the strictest mechanism that this machine supports.
     ///
     /// # Errors
     ///
-    /// [`SandboxError::SetupFailed`] if the kernel counts in no way, and a limit that is only watched is not accepted.
+    /// [`SandboxError::SetupFailed`] if the kernel cannot limit the number of processes and `accepts_watching` is
+    /// `false`.
     pub(super) fn find(accepts_watching: bool) -> Result<Self, SandboxError> {
         if let Some(hierarchy) = Hierarchy::find() {
             return Ok(Self::Cgroup(hierarchy));
@@ -52,7 +53,7 @@ impl Counting {
         }
     }
 
-    /// Creates the control group of a program, where control groups count.
+    /// Creates the control group of a program. Returns `None` if this mechanism does not use control groups.
     pub(super) fn cgroup(&self, limits: &Limits) -> Result<Option<Cgroup>, SandboxError> {
         match self {
             Self::Cgroup(hierarchy) => hierarchy.create(limits).map(Some),
@@ -60,7 +61,7 @@ impl Counting {
         }
     }
 
-    /// Limits the processes of a program that waits in its gate.
+    /// Applies the limit to a program that still waits in its gate.
     pub(super) fn hold(
         &self,
         gate: &Gate,
@@ -71,7 +72,8 @@ impl Counting {
             return cgroup.add(gate.pid);
         }
         if matches!(self, Self::UserLimit) {
-            // Others of this user come and go meanwhile. The exact number is watched.
+            // The limit also counts the user's other processes, whose number changes. The doubled limit leaves room for
+            // them, and the exact number is checked periodically.
             let most = own_tasks().saturating_add(limits.processes.saturating_mul(2));
             gate.set_limit(Resource::Nproc, most, most)?;
         }
@@ -79,7 +81,8 @@ impl Counting {
     }
 }
 
-/// Returns `true` if `RLIMIT_NPROC` holds this user. It does not hold the root of the first user namespace.
+/// Returns `true` if `RLIMIT_NPROC` limits this user. The kernel does not apply it to root of the initial user
+/// namespace.
 fn is_limited_user() -> bool {
     let user = rustix::process::getuid().as_raw();
     match fs::metadata("/proc/self/ns/user") {
@@ -92,8 +95,8 @@ fn is_limited_user() -> bool {
     }
 }
 
-/// Returns the number of a user outside of its namespace. Each line of the map has three numbers, the first inside,
-/// the first outside, and the length.
+/// Returns a user's id outside of its user namespace. Returns `None` if the id is not mapped. Each line of `map`
+/// contains the first id inside, the first id outside, and the number of ids.
 fn outside(map: &str, user: u32) -> Option<u32> {
     map.lines().find_map(|line| {
         let mut numbers = line.split_whitespace().map_while(|number| number.parse::<u32>().ok());
@@ -103,7 +106,7 @@ fn outside(map: &str, user: u32) -> Option<u32> {
     })
 }
 
-/// Returns the number of processes and threads that this user has.
+/// Returns the number of this user's processes and threads.
 fn own_tasks() -> u64 {
     let user = rustix::process::getuid().as_raw();
     let tasks = |status: &str| {
@@ -126,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn user_outside_is_found_in_the_map() {
+    fn outside_id_is_read_from_the_map() {
         let map = "         0       1000          1\n         1     100000      65536\n";
         for (inside, expected) in
             [(0, Some(1000)), (1, Some(100_000)), (65536, Some(165_535)), (65537, None)]
@@ -141,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_of_this_user_have_this_process_among_them() {
+    fn own_tasks_include_this_process() {
         assert!(own_tasks() >= 1);
     }
 }

@@ -1,10 +1,12 @@
-//! Processor time of the processes of a group.
+//! Measures the processor time of all processes of a group ([`CpuTimes`]).
 //!
-//! The kernel adds a process's time to that of the parent which waits for it. Where none waits, it is
-//! known only while the process lives, in steps of some milliseconds: many that live shorter would cost
-//! nothing. So the young ones are also sampled: one that is found running stands for the whole time since
-//! the last look, because it is found in just the part of the looks that it runs. Over many of them that
-//! is right.
+//! When a parent waits for an ended process, the kernel adds the time of that process to the parent. If no parent
+//! waits, the time is visible only while the process lives, and only in steps of some milliseconds. Many short
+//! processes would then cost nothing.
+//!
+//! Young processes are therefore also sampled. If a process is running at a check, the whole time since the last check
+//! counts as its time. A process that runs for a part of the time is found running in the same part of the checks, so
+//! the sum over many processes is right.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,26 +16,30 @@ use rustix::process::Pid;
 
 use super::members::Process;
 
-/// Number of looks in which a process is sampled. Later the kernel's own figure of its time is close enough.
+/// Number of checks in which a process is sampled. Afterwards the kernel's value is precise enough.
 const SAMPLES: u32 = 4;
-/// For how long one sample stands at most, if this process could not look for long.
+/// Maximum time that one sample can count, in case this process was stopped between two checks.
 const LONGEST_SAMPLE: Duration = Duration::from_millis(100);
 
-/// The processor times of all processes that a group ever had.
+/// The processor times of all current and ended processes of a group.
 pub(super) struct CpuTimes {
-    /// By number and start.
+    /// Times of the living processes, by process id and start time.
     living: HashMap<(Pid, u64), Seen>,
-    /// Time of processes that have ended.
+    /// Total time of processes that have ended.
     gone: Duration,
-    /// Of orphans that this process had to wait for, and of their children.
+    /// Total time of orphans that this process waited for, including their children.
     adopted: Duration,
+    /// Time of the last check.
     last_look: Instant,
 }
 
+/// The times of a living process.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     cpu_time: Duration,
+    /// Time estimated by sampling.
     sampled: Duration,
+    /// Number of checks in which the process was sampled.
     looks: u32,
 }
 
@@ -43,12 +49,12 @@ impl CpuTimes {
         Self { living: HashMap::new(), gone, adopted, last_look: Instant::now() }
     }
 
-    /// Notes an orphan that this process waited for.
+    /// Adds the time of an orphan that this process waited for.
     pub(super) fn adopt(&mut self, process: &Process) {
         self.adopted += process.cpu_time + process.cpu_time_of_children;
     }
 
-    /// Notes the processes that there are now, and returns the time of all that there ever were.
+    /// Updates the times of the living processes. Returns the processor time of all processes of the group so far.
     pub(super) fn look(&mut self, processes: &[Process]) -> io::Result<Duration> {
         let now = Instant::now();
         let interval = now.saturating_duration_since(self.last_look).min(LONGEST_SAMPLE);
@@ -68,7 +74,7 @@ impl CpuTimes {
             with_children += process.cpu_time + process.cpu_time_of_children;
         }
         self.gone += before.values().map(|own| own.cpu_time.max(own.sampled)).sum();
-        // Of children that were waited for, most are in both.
+        // A child that its parent waited for counts in both sums, so the larger sum is used.
         Ok((self.gone + seen).max(with_children))
     }
 }

@@ -1,4 +1,4 @@
-//! The free space on the disks to which programs may write ([`Disks`]).
+//! Checks the free space of the file systems to which programs may write ([`Disks`]).
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -8,14 +8,14 @@ use rustix::fs::{Mode, OFlags, StatVfs};
 
 use super::{Settings, setup_failed};
 
-/// The largest reserve by default, in bytes.
+/// Maximum of the default reserve, in bytes.
 const LARGEST_RESERVE: u64 = 256 << 20;
 
-/// The file systems on which programs may write, each by an open path.
+/// Open paths on the file systems to which programs may write.
 pub(super) struct Disks(Vec<OwnedFd>);
 
 impl Disks {
-    /// Opens the paths.
+    /// Opens all writable paths.
     pub(super) fn new(settings: &Settings) -> Result<Self, SandboxError> {
         let open = |path: &PathBuf| {
             rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
@@ -24,9 +24,11 @@ impl Disks {
         settings.write.iter().map(open).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Returns the reserve of a file system that has less free space than that.
+    /// Returns the reserve in bytes of the first file system with less free space than its reserve. Returns `None` if
+    /// all have enough space. `reserve` is the configured reserve, or `None` for the default.
     pub(super) fn short_of(&self, reserve: Option<u64>) -> Option<u64> {
-        // A file system that cannot be asked, of a server that is gone for instance, cannot be written either.
+        // A file system that returns an error, for example of a server that is gone, cannot be written either. It is
+        // skipped.
         self.0.iter().filter_map(|disk| rustix::fs::fstatvfs(disk).ok()).find_map(|disk| {
             let reserve = reserve.unwrap_or_else(|| default_reserve(&disk));
             (bytes(&disk, disk.f_bavail) < reserve).then_some(reserve)
@@ -34,6 +36,7 @@ impl Disks {
     }
 }
 
+/// Returns 5 % of a file system, and at most [`LARGEST_RESERVE`].
 fn default_reserve(disk: &StatVfs) -> u64 {
     (bytes(disk, disk.f_blocks) / 20).min(LARGEST_RESERVE)
 }

@@ -1,8 +1,8 @@
-//! Which system calls a confined program may not make.
+//! Seccomp filters, which block system calls of a confined program ([`Filters`]).
 //!
-//! What Landlock knows nothing of is refused here: sockets, leaving the process group, and what an
-//! ordinary program does not need. Numbers that this file does not know do not exist for the program,
-//! so that a newer kernel opens no way.
+//! The filters block what Landlock cannot restrict. These are sockets, leaving the process group, and calls that
+//! ordinary programs do not need. System calls that this file does not know are reported to the program as unknown, so
+//! a newer kernel adds no way out.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +15,9 @@ use seccompiler::{
 
 use super::super::Confinement;
 
-/// The first unknown number of a call. Numbers from 424 on are the same on all architectures.
+/// The first system call number that this file does not know. From 424 on, the numbers are equal on all architectures.
 const FIRST_UNKNOWN: u32 = 470;
-// Names that the libc crate does not have everywhere yet.
+// The libc crate does not define these numbers on all architectures yet.
 const FCHMODAT2: c_long = 452;
 const STATMOUNT: c_long = 457;
 const LISTMOUNT: c_long = 458;
@@ -26,11 +26,11 @@ const REMOVEXATTRAT: c_long = 466;
 const OPEN_TREE_ATTR: c_long = 467;
 const FILE_SETATTR: c_long = 469;
 
-/// Refused with "operation not permitted".
+/// System calls that fail with `EPERM`.
 const REFUSED: &[c_long] = &[
-    // To leave the process group, by which all is killed.
+    // A process that left the process group would not be killed with the group.
     libc::SYS_setsid,
-    // Other views of the system, and the system itself.
+    // Namespaces, mounts, and settings of the whole system.
     libc::SYS_unshare,
     libc::SYS_setns,
     libc::SYS_mount,
@@ -64,7 +64,7 @@ const REFUSED: &[c_long] = &[
     libc::SYS_adjtimex,
     libc::SYS_syslog,
     libc::SYS_vhangup,
-    // Other processes.
+    // Access to other processes.
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
@@ -74,8 +74,8 @@ const REFUSED: &[c_long] = &[
     libc::SYS_kcmp,
     libc::SYS_move_pages,
     libc::SYS_migrate_pages,
-    // What outlives a process, or is shared with those of others. Some need no call before them: a
-    // number can be guessed.
+    // Kernel objects that outlive a process or are shared with other processes. Calls that use an existing object are
+    // blocked too, because a program can guess its number.
     libc::SYS_keyctl,
     libc::SYS_add_key,
     libc::SYS_request_key,
@@ -92,18 +92,18 @@ const REFUSED: &[c_long] = &[
     libc::SYS_msgrcv,
     libc::SYS_mq_open,
     libc::SYS_mq_unlink,
-    // What tells of files elsewhere, or opens them without their path.
+    // Calls that report events of files elsewhere, or open files without a path.
     libc::SYS_inotify_add_watch,
     libc::SYS_fanotify_init,
     libc::SYS_fanotify_mark,
     libc::SYS_open_by_handle_at,
-    // Interfaces in which the faults of kernels were.
+    // Interfaces that had many security faults.
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
 ];
 
-/// The same, where they exist.
+/// System calls that fail with `EPERM` and exist only on this architecture.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_HERE: &[c_long] = &[
     libc::SYS_kexec_load,
@@ -116,7 +116,7 @@ const REFUSED_HERE: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[c_long] = &[libc::SYS_kexec_load];
 
-/// Refused unless attributes may be changed.
+/// System calls that change attributes of files. They fail with `EPERM` unless attribute changes are allowed.
 const ATTRIBUTES: &[c_long] = &[
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
@@ -135,7 +135,7 @@ const ATTRIBUTES: &[c_long] = &[
     FILE_SETATTR,
 ];
 
-/// The same, where they exist.
+/// System calls that change attributes of files and exist only on this architecture.
 #[cfg(target_arch = "x86_64")]
 const ATTRIBUTES_HERE: &[c_long] = &[
     libc::SYS_chmod,
@@ -148,40 +148,42 @@ const ATTRIBUTES_HERE: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const ATTRIBUTES_HERE: &[c_long] = &[];
 
-/// Calls that are refused as unknown to the kernel, so that libraries use an older call.
+/// System calls that fail with `ENOSYS`, as if the kernel did not know them. Libraries then use an older call instead.
 const ABSENT: &[c_long] = &[
-    // Its flags lie behind a pointer, where no filter sees them.
+    // The flags of `clone3` are behind a pointer, which a filter cannot read.
     libc::SYS_clone3,
-    // Does what the system calls here do, beside the filter.
+    // `io_uring` performs operations without a system call that the filter could block.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
-    // Memory that belongs to no process, so that nobody counts it.
+    // This memory belongs to no process, so the memory limit would not count it.
     libc::SYS_memfd_create,
     libc::SYS_memfd_secret,
 ];
 
-/// The same on kernels whose Landlock does not confine how files are cut. The flags of the first lie behind a pointer.
+/// System calls that also fail with `ENOSYS` on kernels whose Landlock does not restrict truncation. The flags of
+/// `openat2` are behind a pointer, which a filter cannot read.
 const ABSENT_ON_OLDER: &[c_long] = &[libc::SYS_openat2];
 
-/// Requests to file systems, by the kind in their second byte, with the allowed requests.
+/// A type of `ioctl` requests, which is the second byte of a request number, and the allowed requests of this type.
 type Requests = (u64, &'static [u64]);
-/// Requests of btrfs and bcachefs that create, move and remove directories, which Landlock does not see. All file
-/// systems have `FICLONE`, `FICLONERANGE` and `FIDEDUPERANGE`.
+/// Requests of btrfs and bcachefs. Some of them create, move and remove directories, which Landlock does not restrict.
+/// Allowed are only `FICLONE`, `FICLONERANGE` and `FIDEDUPERANGE`, which all file systems have.
 const TREE_REQUESTS: [Requests; 2] =
     [(0x94, &[0x4004_9409, 0x4020_940d, 0xc018_9436]), (0xbc, &[])];
-/// Requests that change attributes, encrypt or seal, also through a file that is open for reading. Allowed are
-/// `FS_IOC_GETFLAGS` in 64 and 32 bits, `FS_IOC_FIEMAP`, `FS_IOC_GETVERSION` and `FS_IOC_FSGETXATTR`.
+/// Requests of file systems. Some of them change attributes, encrypt or seal a file that is open only for reading.
+/// Allowed are only `FS_IOC_GETFLAGS` in 64 and 32 bits, `FS_IOC_FIEMAP`, `FS_IOC_GETVERSION` in 64 and 32 bits, and
+/// `FS_IOC_FSGETXATTR`.
 const ATTRIBUTE_REQUESTS: [Requests; 3] = [
     (0x66, &[0x8008_6601, 0x8004_6601, 0xc020_660b]),
     (0x76, &[0x8008_7601, 0x8004_7601]),
     (0x58, &[0x801c_581f]),
 ];
-/// `FAT_IOCTL_SET_ATTRIBUTES`, whose kind has more that programs need.
+/// `FAT_IOCTL_SET_ATTRIBUTES`. Programs need other requests of its type, so only this request is blocked.
 const FAT_ATTRIBUTES: u64 = 0x4004_7211;
-/// Requests that write to a terminal as its user, `TIOCSTI` and `TIOCLINUX`.
+/// Requests that simulate input of a terminal's user, `TIOCSTI` and `TIOCLINUX`.
 const TERMINAL_REQUESTS: [u64; 2] = [0x5412, 0x541c];
-/// The flags of new namespaces, and `CLONE_PARENT`, which makes a child of this process.
+/// Blocked flags of `clone`. They create namespaces, or make the new process a child of this process (`CLONE_PARENT`).
 const CLONE_FLAGS: [u64; 9] = [
     0x0000_0080,
     0x0000_8000,
@@ -194,14 +196,15 @@ const CLONE_FLAGS: [u64; 9] = [
     0x4000_0000,
 ];
 
-/// Two filters, each with one way to refuse. The kernel applies the stricter verdict.
+/// Two compiled seccomp filters, one with the result `EPERM` and one with `ENOSYS`. The kernel applies the stricter
+/// result of both.
 pub(super) struct Filters {
     refused: BpfProgram,
     absent: BpfProgram,
 }
 
 impl Filters {
-    /// Compiles the filters for programs that are to stay in a process group.
+    /// Compiles the filters for a program whose processes must stay in the process group `group`.
     pub(super) fn new(
         group: Pid,
         has_network: bool,
@@ -235,17 +238,18 @@ impl Filters {
         })
     }
 
-    /// Filters the calls of the calling thread and of everything that it starts.
+    /// Installs the filters for the calling thread and all processes that it starts.
     pub(super) fn apply(&self) -> Result<(), Error> {
         seccompiler::apply_filter(&self.absent)?;
         seccompiler::apply_filter(&self.refused)
     }
 }
 
-/// Calls that are refused by their arguments. A call is refused if all conditions of one list hold, or if it has no
-/// list.
+/// System calls that are blocked depending on their arguments. A call is blocked if all conditions of one list hold, or
+/// if there is no list.
 type Conditional = Vec<(c_long, Vec<Vec<SeccompCondition>>)>;
 
+/// Returns the system calls that are blocked depending on their arguments, on every kernel.
 fn conditional(
     group: Pid,
     has_network: bool,
@@ -267,13 +271,14 @@ fn conditional(
         }
     }
     let clone_flags = CLONE_FLAGS.iter().map(|flag| Ok(vec![masked(0, *flag, *flag)?]));
-    // A process's own are 0, but for `setpgid`: what joins the group may.
+    // These calls use 0 for the calling process.
     let other_process = || Ok::<_, BackendError>(vec![vec![ne(0, 0)?]]);
     let group = u64::from(group.as_raw_nonzero().get().unsigned_abs());
     Ok(vec![
         (libc::SYS_setpgid, vec![vec![ne(1, group)?]]),
         (libc::SYS_socket, if has_network { vec![is_other_than_ip] } else { Vec::new() }),
-        // Streams are connected for good; datagrams can be sent to any name in the file system.
+        // A socket pair of the stream type stays connected to itself. A datagram socket can send to any socket name in
+        // the file system, so it is blocked.
         (
             libc::SYS_socketpair,
             vec![
@@ -295,9 +300,10 @@ fn conditional(
     ])
 }
 
-/// Refuses to cut files that are not opened for writing. Before version 3, Landlock does not confine that.
+/// Returns conditions that block truncation of files that are not opened for writing. Landlock restricts truncation
+/// only from version 3 on.
 fn cutting() -> Result<Conditional, BackendError> {
-    // With both bits of the mode, a file is opened for neither.
+    // With both bits of `O_ACCMODE`, a file is opened neither for reading nor for writing.
     let mask = (libc::O_ACCMODE | libc::O_TRUNC).unsigned_abs().into();
     let flags = [libc::O_TRUNC, libc::O_ACCMODE | libc::O_TRUNC];
     let without_writing = |argument| {
@@ -310,7 +316,7 @@ fn cutting() -> Result<Conditional, BackendError> {
     Ok(calls)
 }
 
-/// Matches the requests of a kind except the allowed requests.
+/// Returns conditions that match all `ioctl` requests of a type except the allowed requests.
 fn all_but((kind, allowed): Requests) -> Result<Vec<SeccompCondition>, BackendError> {
     let mut conditions = vec![masked(1, 0xff00, kind << 8)?];
     for request in allowed {
@@ -319,7 +325,7 @@ fn all_but((kind, allowed): Requests) -> Result<Vec<SeccompCondition>, BackendEr
     Ok(conditions)
 }
 
-// The kernel takes 32 bits of each of these arguments, so the rest must not count.
+// The kernel uses only the lower 32 bits of these arguments, so a filter must ignore the upper bits.
 
 fn eq(argument: u8, value: u64) -> Result<SeccompCondition, BackendError> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
@@ -333,7 +339,8 @@ fn masked(argument: u8, mask: u64, value: u64) -> Result<SeccompCondition, Backe
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(mask), value)
 }
 
-/// Compiles rules. Another architecture's calls, 32-bit ones for instance, kill the program.
+/// Compiles a filter that fails the given system calls with `errno`. A system call of another architecture, such as
+/// 32-bit x86, kills the program.
 fn compile(
     rules: BTreeMap<c_long, Vec<SeccompRule>>,
     errno: i32,
@@ -343,14 +350,14 @@ fn compile(
     SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)?.try_into()
 }
 
-/// Adds instructions before a filter that refuse numbers from [`FIRST_UNKNOWN`] on as unknown. These are newer
-/// calls, and calls of x32, which are calls of x86-64 with another number.
+/// Adds instructions before a filter that fail numbers from [`FIRST_UNKNOWN`] on with `ENOSYS`. These are newer system
+/// calls, and calls of x32, which are x86-64 calls with larger numbers.
 fn without_unknown(filter: BpfProgram) -> BpfProgram {
     let statement =
         |code: u32, k: u32, jt: u8, jf: u8| sock_filter { code: code as u16, jt, jf, k };
     let errno = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs();
     let mut program = vec![
-        // The number is the first field of what a filter sees.
+        // Loads the system call number, which is the first field of `seccomp_data`.
         statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
         statement(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, FIRST_UNKNOWN, 0, 1),
         statement(libc::BPF_RET | libc::BPF_K, errno, 0, 0),

@@ -1,10 +1,13 @@
-//! The gate before a program. It is a confined shell that becomes the program on a signal from this process.
+//! Starts a program through a gate ([`Gate`]), which is a confined shell that waits for a signal of this process and
+//! then becomes the program.
 //!
-//! Between a start and the first instruction of a program nothing of ours can run in its process: that
-//! needs `unsafe`. So a shell starts in its place, with an empty environment, from a thread that is
-//! confined for good, says that it is there, and waits for its standard input. From outside the limits
-//! are set, and it is looked at what files it inherited. Then it reads the environment, which is in no
-//! argument because all users see those, and becomes the program, which reads the rest of the input.
+//! Between the start of a process and the first instruction of its program, this crate's code can run only with
+//! `unsafe`. Therefore a confined thread starts a shell with an empty environment instead of the program. The shell
+//! reports that it runs and waits for its standard input.
+//!
+//! Meanwhile this process sets the limits of the shell and checks which files it inherited. The shell then reads the
+//! environment from its input, because all users can read the arguments of a process. Finally it becomes the program,
+//! which reads the rest of the input.
 
 use std::ffi::OsStr;
 use std::io::{self, Read as _, Write as _};
@@ -22,9 +25,10 @@ use super::confine::ThreadRules;
 use super::program::Program;
 use super::{Limits, setup_failed};
 
-/// Says that it is there, runs a line that closes what another library may have left open, and says
-/// that. Then it reads lines up to the one that the next line named, runs them and becomes the program.
-/// What a shell says of a variable, of a language that is not installed for instance, is not the program's.
+/// Script of the gate's shell. It writes a line to report that it runs. It then executes one line, which closes
+/// inherited files, and writes another line. The next line is the end marker. The lines up to the end marker set the
+/// environment, and then the shell becomes the program. Messages of the shell about a variable, such as an unknown
+/// language, are discarded.
 const SCRIPT: &str = r#"
 echo
 IFS= read -r line || exit 125
@@ -42,25 +46,25 @@ eval "$text" 2>&-
 exec "$@"
 "#;
 
-/// The shell of every system. Some can close only files with one digit.
+/// Path of the default shell. Some shells can close only descriptors with one digit.
 const SHELL: &str = "/bin/sh";
-/// A shell that can close descriptors with two digits.
+/// Path of a shell that can close descriptors with two digits.
 const LARGER_SHELL: &str = "/bin/bash";
 
 /// Maximum number of open files of a process.
 const OPEN_FILES: u64 = 1024;
 
-/// Maximum number of pending signals and timers.
+/// Maximum number of pending signals and timers of a process.
 const WAITING_SIGNALS: u64 = 1024;
 
-/// A shell that waits.
+/// A confined shell that waits to become the program.
 pub(super) struct Gate {
     pub(super) child: Child,
     pub(super) pid: Pid,
 }
 
 impl Gate {
-    /// Starts a gate in a group, from a thread of its own which is confined and ends.
+    /// Starts a gate in the process group `group`. A new thread confines itself, starts the shell, and ends.
     pub(super) fn start(
         rules: ThreadRules,
         group: Pid,
@@ -82,8 +86,8 @@ impl Gate {
         Ok(Self { child, pid })
     }
 
-    /// Waits for the shell, and makes it close the files that it should not have inherited. They were opened in
-    /// this process without the close-on-exec flag.
+    /// Waits until the shell runs, and makes it close inherited files. Such files were opened in this process without
+    /// the close-on-exec flag. Returns an error if a file cannot be closed.
     pub(super) fn close_files(&mut self) -> Result<(), SandboxError> {
         self.wait()?;
         let closing: String = self.files()?.iter().map(|number| format!(" {number}>&-")).collect();
@@ -100,7 +104,7 @@ impl Gate {
         }
     }
 
-    /// Waits until the shell says a line, or has ended.
+    /// Waits until the shell writes a line. Returns an error if the shell has ended.
     fn wait(&mut self) -> Result<(), SandboxError> {
         let mut line = [0; 1];
         let stdout = self.child.stdout.as_mut();
@@ -114,7 +118,7 @@ impl Gate {
         }
     }
 
-    /// Returns the error text of the shell after it has ended.
+    /// Reads the error text of the shell until the shell has ended, at most 1000 bytes.
     fn complaint(&mut self) -> String {
         let mut text = Vec::new();
         if let Some(stderr) = self.child.stderr.as_mut() {
@@ -123,34 +127,36 @@ impl Gate {
         String::from_utf8_lossy(&text).trim().to_owned()
     }
 
-    /// The numbers of the files that the shell has open besides its input and outputs.
+    /// Returns the file descriptors that the shell has open, except 0, 1 and 2.
     fn files(&self) -> Result<Vec<u32>, SandboxError> {
         let folder = format!("/proc/{}/fd", self.pid);
         let listed = descriptors(&folder).map_err(|error| setup_failed(&folder, error))?;
         Ok(listed.into_iter().filter(|number| *number > 2).collect())
     }
 
-    /// Sets the limits that the kernel holds each process to, in soft and hard form.
+    /// Sets the kernel's limits for each process of the program.
     pub(super) fn set_limits(&self, limits: &Limits) -> Result<(), SandboxError> {
-        // A second more than is watched for all processes together.
+        // About one second more than the limit that is checked for all processes together, so that the check acts
+        // first.
         let seconds = limits.cpu_time.saturating_add(Duration::from_millis(1999)).as_secs();
         let all = [
             (Resource::Cpu, seconds, seconds.saturating_add(1)),
             same(Resource::Data, limits.memory.saturating_mul(2)),
             same(Resource::Fsize, limits.file_size),
             same(Resource::Nofile, OPEN_FILES),
-            // Signals that wait are counted for all processes of a user: none is kept from others.
+            // The kernel counts pending signals of a user in all processes, so this limit keeps some for other
+            // processes.
             same(Resource::Sigpending, WAITING_SIGNALS),
-            // What this process may is not for programs: to come before others.
+            // This process may be allowed to raise priorities, and programs must not be.
             same(Resource::Nice, 0),
             same(Resource::Rtprio, 0),
-            // A core dump would be a file that nobody asked for.
+            // A core dump would write an unexpected file.
             same(Resource::Core, 0),
         ];
         all.into_iter().try_for_each(|(resource, soft, hard)| self.set_limit(resource, soft, hard))
     }
 
-    /// Sets a limit, unless what holds for this process is stricter.
+    /// Sets a limit of the shell. If this process has a lower limit, the lower limit is used.
     pub(super) fn set_limit(
         &self,
         resource: Resource,
@@ -166,15 +172,16 @@ impl Gate {
     }
 }
 
-/// A shell that was not let through has no more to do.
+/// Kills the shell or its program, and waits for its end.
 impl Drop for Gate {
     fn drop(&mut self) {
-        // Nothing happens to one that was waited for.
+        // `kill` does nothing if the child was already waited for.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
+/// Returns the file descriptors in a folder such as `/proc/PID/fd`.
 fn descriptors(folder: &str) -> io::Result<Vec<u32>> {
     let mut numbers = Vec::new();
     for entry in std::fs::read_dir(folder)? {
@@ -183,8 +190,8 @@ fn descriptors(folder: &str) -> io::Result<Vec<u32>> {
     Ok(numbers)
 }
 
-/// Returns `true` if a descriptor of this process with two digits would be inherited. Files that are opened
-/// meanwhile are found when the shell has started.
+/// Returns `true` if a child process would inherit a descriptor with two digits from this process. Files that are
+/// opened later are detected after the shell has started.
 fn has_large_descriptor() -> bool {
     let is_inherited = |number: &u32| {
         let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}"));
@@ -198,15 +205,17 @@ fn has_large_descriptor() -> bool {
     numbers.iter().any(|number| *number > 9 && is_inherited(number))
 }
 
+/// Returns a limit with equal soft and hard values.
 fn same(resource: Resource, limit: u64) -> (Resource, u64, u64) {
     (resource, limit, limit)
 }
 
-/// Confines a thread that then ends, to find out which rules the kernel cannot enforce.
+/// Confines a temporary thread. Returns an error if the kernel cannot enforce the rules.
 pub(super) fn try_confinement(rules: ThreadRules) -> Result<(), SandboxError> {
     on_a_thread(move || rules.enforce())?
 }
 
+/// Runs work on a new thread and waits for its end.
 fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, SandboxError> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("confined".to_owned()).spawn_scoped(scope, work);
@@ -216,7 +225,8 @@ fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, SandboxErr
     })
 }
 
-/// Returns the input of the gate, which is the environment as a script and then the input of the program.
+/// Returns the standard input of the gate, which consists of the environment as a shell script and the input of the
+/// program.
 pub(super) fn input(program: &mut Program) -> Vec<u8> {
     let mut script = Vec::new();
     for (name, value) in &program.env {
@@ -237,7 +247,7 @@ pub(super) fn input(program: &mut Program) -> Vec<u8> {
     input
 }
 
-/// A value as a word of the shell.
+/// Quotes a value as one word of a shell script.
 fn quoted(value: &OsStr) -> Vec<u8> {
     let mut word = vec![b'\''];
     for byte in value.as_bytes() {
@@ -250,6 +260,6 @@ fn quoted(value: &OsStr) -> Vec<u8> {
     word
 }
 
-/// The signals by which the kernel ends a process at one of its limits.
+/// Signals with which the kernel kills a process at a limit.
 pub(super) const FILE_SIZE_SIGNAL: i32 = Signal::XFSZ.as_raw();
 pub(super) const CPU_TIME_SIGNAL: i32 = Signal::XCPU.as_raw();

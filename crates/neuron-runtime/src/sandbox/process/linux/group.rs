@@ -1,9 +1,9 @@
-//! The process group of a program, by which all of its processes can be killed.
+//! Starts the process group of a program, through which all of its processes can be killed ([`Group`]).
 //!
-//! A small shell leads the group, outside the confinement. The program's processes join it and cannot
-//! leave; they cannot signal the leader either. The number stays the group's until the leader has been
-//! waited for, so that no other process can be hit. When this process dies, however, the leader reads
-//! the end of a pipe, and kills the group.
+//! The leader of the group is a small shell outside of the confinement. The program's processes join the group. They
+//! cannot leave it and cannot signal the leader. The group's id stays reserved until this process waits for the leader,
+//! so a signal cannot reach another group. If this process dies, the leader reads the end of a pipe and kills the
+//! group.
 
 use std::io::{self, Read as _};
 use std::os::unix::process::CommandExt as _;
@@ -16,31 +16,34 @@ use rustix::process::{Pid, Signal};
 use super::members::Members;
 use super::{requirements, setup_failed};
 
-/// Maximum wait for the end of killed processes. A process that waits in the kernel for a dead file server does not
-/// end.
+/// Maximum wait until killed processes have ended. A process that waits in the kernel for a dead file server never
+/// ends.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Interval between two looks at the remaining processes.
+/// Interval between two checks of the remaining processes.
 const BREATH: Duration = Duration::from_millis(1);
 
-/// Waits for the end of its input. It is deaf to what the kernel itself sends to a group: one with a
-/// stopped process is hung up when its last parent outside dies, and those who ignore that would stay.
+/// Script of the leader, which waits for the end of its input and then kills the group. It ignores signals that the
+/// kernel sends to a group. For example, the kernel sends `HUP` to a group with a stopped process when its last parent
+/// outside of the group dies. Programs that ignore `HUP` would then outlive the leader.
 const SCRIPT: &str = "trap '' HUP INT QUIT TERM; echo; read -r line; kill -9 0";
 
-/// A process group. Dropping it kills all that is in it.
+/// A process group. Dropping it kills all of its processes.
 pub(super) struct Group {
+    /// The shell that leads the group.
     leader: Child,
     id: Pid,
     members: Members,
+    /// Set once all processes were killed.
     has_ended: bool,
 }
 
 impl Group {
-    /// Starts a group with only its leader, and waits until that does its duty.
+    /// Starts a group that contains only its leader, and waits until the leader is ready.
     pub(super) fn start() -> Result<Self, SandboxError> {
         requirements::check_ends_are_kept()?;
         let mut command = Command::new("/bin/sh");
         command.args(["-c", SCRIPT]).env_clear().current_dir("/");
-        // The pipe is kept in the child, and closed with this process.
+        // The pipe is owned by `leader`, so the kernel closes it when this process dies.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
         let mut leader = command.spawn().map_err(|error| setup_failed("/bin/sh", error))?;
         let id = Pid::from_child(&leader);
@@ -57,31 +60,33 @@ impl Group {
         self.id
     }
 
-    /// The processes of the group, without its leader.
+    /// Returns the list of the group's processes, without its leader.
     pub(super) fn members(&mut self) -> &mut Members {
         &mut self.members
     }
 
-    /// Kills all processes and waits until there are none. The one that is kept is dead then too, and
-    /// can still be asked how it ended.
+    /// Kills all processes and waits until they have ended. The process `kept` is killed but not waited for, so that
+    /// the caller can read its exit status.
     ///
-    /// One signal reaches all: the kernel lets no process of the group fork past it.
+    /// A single signal reaches all processes, because the kernel does not let a process fork past a signal to its
+    /// group.
     pub(super) fn end(&mut self, kept: Option<Pid>) -> Result<(), SandboxError> {
         if self.has_ended {
             return Ok(());
         }
         self.has_ended = true;
         let ended = self.kill_all(kept);
-        // Last, because it gives the number free.
+        // The leader is waited for last, because this releases the group's id.
         let _ = self.leader.wait();
         ended
     }
 
+    /// Sends `KILL` until no living process is left, at most for [`PATIENCE`].
     fn kill_all(&mut self, kept: Option<Pid>) -> Result<(), SandboxError> {
         let start = Instant::now();
         loop {
             match rustix::process::kill_process_group(self.id, Signal::KILL) {
-                // Nobody is left, not even to be waited for.
+                // `SRCH` means that no process of the group is left.
                 Ok(()) | Err(rustix::io::Errno::SRCH) => {}
                 Err(error) => return Err(setup_failed("processes cannot be killed", error)),
             }
@@ -90,7 +95,7 @@ impl Group {
                 match process.is_dead {
                     false => living += 1,
                     true if kept == Some(process.pid) => {}
-                    // Where this process adopts orphans, it must wait for them.
+                    // If this process is a subreaper or PID 1, it must wait for adopted orphans.
                     true => process.wait(),
                 }
             }

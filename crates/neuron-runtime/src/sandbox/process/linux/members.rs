@@ -1,4 +1,4 @@
-//! The processes of a group, read from `/proc`.
+//! Lists the processes of a process group from `/proc` ([`Members`]).
 
 use std::collections::HashSet;
 use std::io;
@@ -7,17 +7,16 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions};
 
-/// Lists the processes of a group but its leader, again and again.
+/// Lists the processes of a process group, without its leader.
 pub(super) struct Members {
     group: Pid,
-    /// Existing processes of other groups. They are not read again, because no process joins the group from
-    /// outside.
+    /// Known processes of other groups. They are not read again, because no process can join the group from outside.
     others: HashSet<Pid>,
+    /// Time of the last listing.
     last_look: Instant,
 }
 
-/// For how long it is known whose a number is. Much later, if this process was stopped for instance, it
-/// may have been given anew.
+/// Maximum age of `others`. If this process was stopped for longer, the kernel may have reused a process id.
 const MEMORY: Duration = Duration::from_secs(1);
 
 impl Members {
@@ -25,13 +24,13 @@ impl Members {
         Self { group, others: HashSet::new(), last_look: Instant::now() }
     }
 
-    /// Sends a signal to the processes of the group.
+    /// Sends a signal to all processes of the group.
     pub(super) fn signal(&self, signal: Signal) {
-        // It fails if none is left.
+        // Sending fails only if no process is left.
         let _ = rustix::process::kill_process_group(self.group, signal);
     }
 
-    /// Lists at most `most` processes, including dead ones. A complete list would take longer and longer while
+    /// Lists at most `most` processes of the group, including dead ones. The maximum keeps the listing short while
     /// processes multiply.
     pub(super) fn list(&mut self, most: usize) -> io::Result<Vec<Process>> {
         if self.last_look.elapsed() > MEMORY {
@@ -53,7 +52,7 @@ impl Members {
             let stat = match read(format!("/proc/{pid}/stat")) {
                 Ok(Some(stat)) => stat,
                 Ok(None) => continue,
-                // Some systems hide the processes of others.
+                // Some systems deny access to the processes of other users.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,
                 Err(error) => return Err(error),
             };
@@ -67,7 +66,7 @@ impl Members {
                 }
             }
             if found.len() >= most {
-                // What was not looked at stays as it was.
+                // Entries that this listing did not reach are kept.
                 self.others.extend(others);
                 return Ok(found);
             }
@@ -77,36 +76,37 @@ impl Members {
     }
 }
 
-/// A process as `/proc/[pid]/stat` shows it.
+/// The state of a process from `/proc/[pid]/stat`.
 pub(super) struct Process {
     pub(super) pid: Pid,
-    /// All its threads ended, and its parent has not waited for it.
+    /// Set if all threads ended and the parent has not waited for the process yet.
     pub(super) is_dead: bool,
-    /// Its first thread has a processor or waits for one.
+    /// Set if the first thread runs or is ready to run.
     is_running: bool,
     /// Number of threads.
     pub(super) tasks: u64,
-    /// Start time in ticks. An id may be used again, but not with the same start time.
+    /// Start time in clock ticks since boot. A process id may be reused, but not with the same start time.
     pub(super) start: u64,
+    /// Processor time of the process itself.
     pub(super) cpu_time: Duration,
-    /// Of children that it has waited for.
+    /// Processor time of the children that the process has waited for.
     pub(super) cpu_time_of_children: Duration,
     parent: i32,
     group: i64,
 }
 
 impl Process {
-    /// Returns `true` if it is a child of this process.
+    /// Returns `true` if the process is a child of this process.
     pub(super) fn is_child(&self) -> bool {
         self.parent == rustix::process::getpid().as_raw_nonzero().get()
     }
 
-    /// Takes it away if it is a dead child of this process.
+    /// Waits for the process without blocking. Does nothing if it is not a dead child of this process.
     pub(super) fn wait(&self) {
         let _ = rustix::process::waitpid(Some(self.pid), WaitOptions::NOHANG);
     }
 
-    /// Returns the processor time of its threads in an interval, estimated from their current state.
+    /// Estimates the processor time of all threads in the last `interval`, from their current state.
     pub(super) fn running(&self, interval: Duration) -> io::Result<Duration> {
         let folder = format!("/proc/{}", self.pid);
         if self.tasks == 1 {
@@ -126,7 +126,7 @@ impl Process {
         Ok(sum)
     }
 
-    /// Returns its memory in bytes, without mapped files. 0 if it has ended.
+    /// Returns the memory of the process in bytes, without mapped files. Returns 0 if the process has ended.
     pub(super) fn memory(&self) -> io::Result<u64> {
         let folder = format!("/proc/{}", self.pid);
         if let Some(bytes) = memory_in(Path::new(&folder))? {
@@ -135,7 +135,7 @@ impl Process {
         if self.tasks == 1 {
             return Ok(0);
         }
-        // The first thread has ended, and has none any more; the others show what there is.
+        // The first thread has ended and shows no memory. Any other thread shows the memory of the process.
         for thread in threads(&folder)? {
             if let Some(bytes) = memory_in(&thread)? {
                 return Ok(bytes);
@@ -145,7 +145,7 @@ impl Process {
     }
 }
 
-/// The folders of a process's threads.
+/// Returns the `/proc` folders of a process's threads. Returns an empty list if the process has ended.
 fn threads(folder: &str) -> io::Result<Vec<PathBuf>> {
     let threads = std::fs::read_dir(Path::new(folder).join("task")).and_then(|threads| {
         threads.map(|thread| thread.map(|thread| thread.path())).collect::<io::Result<Vec<_>>>()
@@ -156,17 +156,18 @@ fn threads(folder: &str) -> io::Result<Vec<PathBuf>> {
     }
 }
 
-/// The part of an interval that a thread, which has a processor or waits for one, really has one.
+/// Returns the part of an interval in which a thread had a processor. The thread's total times of running and of
+/// waiting for a processor give the proportion.
 fn busy(folder: &Path, interval: Duration) -> io::Result<Duration> {
     let times = read(folder.join("schedstat"))?.unwrap_or_default();
-    // How long it ran, and how long it waited, in nanoseconds.
+    // The first two numbers are the times of running and of waiting, in nanoseconds.
     let mut times = times.split_ascii_whitespace().map_while(|time| time.parse::<u128>().ok());
     let (ran, waited) = (times.next().unwrap_or_default(), times.next().unwrap_or_default());
     let busy = interval.as_nanos().saturating_mul(ran).checked_div(ran.saturating_add(waited));
     Ok(Duration::from_nanos(busy.and_then(|busy| u64::try_from(busy).ok()).unwrap_or_default()))
 }
 
-/// The memory of a process as one of its threads shows it, with the tables that say where pages are.
+/// Returns the memory of a process in bytes, including page tables and swap, from the folder of one thread. Returns
 /// `None` if the thread has ended.
 fn memory_in(folder: &Path) -> io::Result<Option<u64>> {
     let Some(status) = read(folder.join("status"))? else {
@@ -185,8 +186,8 @@ fn memory_in(folder: &Path) -> io::Result<Option<u64>> {
     Ok(sum.map(|kilobytes| kilobytes.saturating_mul(1024)))
 }
 
-/// Reads a file of a process. `None` if the process has ended. Any other failure, such as a lack of file
-/// descriptors, is an error, because the process would be overlooked.
+/// Reads a file of a process. Returns `None` if the process has ended. Any other failure, such as a lack of file
+/// descriptors, is an error, because the process would be missed.
 fn read(path: impl AsRef<Path>) -> io::Result<Option<String>> {
     match std::fs::read(path) {
         Ok(text) => Ok(Some(String::from_utf8_lossy(&text).into_owned())),
@@ -195,16 +196,17 @@ fn read(path: impl AsRef<Path>) -> io::Result<Option<String>> {
     }
 }
 
+/// Returns `true` if an error means that the process has ended.
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
 
-/// Reads a line of `/proc/[pid]/stat`. The second field is the program's name in parentheses, and may
-/// hold anything.
+/// Parses a line of `/proc/[pid]/stat`. Returns `None` if the line is incomplete. The second field is the program's
+/// name in parentheses, which may contain any characters, so parsing starts at the last parenthesis.
 fn parse(pid: Pid, stat: &str) -> Option<Process> {
     let (_, fields) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
-    // As proc(5) numbers them; the first here is the third.
+    // Field numbers follow proc(5). The first field after the name has the number 3.
     let field = |number: usize| fields.get(number - 3).copied();
     let number = |at: usize| field(at)?.parse::<u64>().ok();
     let ticks_per_second = rustix::param::clock_ticks_per_second().max(1);
@@ -212,7 +214,7 @@ fn parse(pid: Pid, stat: &str) -> Option<Process> {
     let tasks = number(20)?.max(1);
     Some(Process {
         pid,
-        // It is the first thread's state; the others may go on without that.
+        // The state is that of the first thread, which may end before the other threads.
         is_dead: matches!(field(3)?, "Z" | "X" | "x") && tasks == 1,
         is_running: field(3)? == "R",
         parent: field(4)?.parse().ok()?,
@@ -233,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_read_whatever_the_programs_name() {
+    fn stat_line_is_parsed_with_any_program_name() {
         for name in ["cat", "a b", ") R 1 1", "))", ""] {
             let line = format!(
                 "7 ({name}) Z 1 5 5 0 -1 4194304 1 2 3 4 150 50 300 100 20 0 3 0 777 1000 10 0"
@@ -253,17 +255,17 @@ mod tests {
     }
 
     #[test]
-    fn only_a_process_that_has_ended_is_overlooked() {
+    fn read_returns_none_only_for_an_ended_process() {
         let ended = format!("/proc/{}/status", i32::MAX);
         assert!(read(ended).unwrap().is_none());
         assert!(read("/proc/self/status").unwrap().is_some());
-        // Here it is no file, where it could be that no more files can be opened.
+        // Reading a directory fails, like any failure that is not the end of the process.
         assert!(read("/proc/self").is_err());
     }
 
     #[test]
-    fn the_processes_of_a_group_are_seen_in_every_round() {
-        // As one that is led by another process, which is left out.
+    fn every_listing_contains_this_process() {
+        // The leader of the group is left out.
         let mut members = Members::new(rustix::process::getpgrp());
         for round in 0..3 {
             let found = members.list(usize::MAX).unwrap();

@@ -1,11 +1,14 @@
-//! The output of a program up to a limit. The rest is read and counted, so that the program is not blocked.
+//! Captures the output of a program up to a limit. Output above the limit is read and counted, so that the program is
+//! not blocked.
 
 use std::io;
 
-/// An output of a program.
+/// The captured standard output or standard error of a program.
 pub(super) struct Captured {
+    /// Maximum length of `bytes`.
     limit: usize,
     pub(super) bytes: Vec<u8>,
+    /// Number of bytes that were discarded.
     pub(super) dropped: u64,
 }
 
@@ -14,7 +17,8 @@ impl Captured {
         Self { limit, bytes: Vec::new(), dropped: 0 }
     }
 
-    /// Reads available bytes without waiting, at most `most`. Returns `true` if more may come.
+    /// Reads the bytes that are available without blocking, about `most` bytes. Returns `false` at the end of the
+    /// output.
     pub(super) fn read(&mut self, mut from: impl io::Read, most: usize) -> io::Result<bool> {
         let mut buffer = [0; 16 * 1024];
         let mut taken = 0_usize;
@@ -33,6 +37,7 @@ impl Captured {
         Ok(true)
     }
 
+    /// Stores bytes up to the limit, and counts the excess.
     fn take(&mut self, bytes: &[u8]) {
         let room = self.limit.saturating_sub(self.bytes.len()).min(bytes.len());
         let (kept, rest) = bytes.split_at_checked(room).unwrap_or((bytes, &[]));

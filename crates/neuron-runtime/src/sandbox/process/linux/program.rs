@@ -1,4 +1,4 @@
-//! The program file, the directory and the environment of a command in a sandbox.
+//! Resolves the program file, the directory and the environment of a command in a sandbox ([`Program`]).
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -10,10 +10,11 @@ use neuron_types::{SandboxError, ToolCommand, ToolContext};
 
 use super::Settings;
 
+/// Default value of the variable `PATH`.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Variables that a shell uses itself. Some would have another value for the program, and some shells would not
-/// start the program.
+/// Variables that a shell sets or uses itself. They are rejected, because the gate's shell would change their value or
+/// would not start the program.
 const OWN_NAMES: [&str; 19] = [
     "_",
     "BASHOPTS",
@@ -36,7 +37,7 @@ const OWN_NAMES: [&str; 19] = [
     "UID",
 ];
 
-/// A command that can be started.
+/// A resolved command, ready to start.
 pub(super) struct Program {
     pub(super) path: PathBuf,
     pub(super) args: Vec<OsString>,
@@ -46,7 +47,8 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Finds the program of a command. `executable` are the paths from which one may run.
+    /// Resolves a command. `executable` are the paths from which programs may run. Returns an error if the program, the
+    /// directory or a variable is not allowed or does not exist.
     pub(super) fn find(
         command: ToolCommand,
         settings: &Settings,
@@ -56,7 +58,7 @@ impl Program {
         let refused = |reason: String| Err(SandboxError::SetupFailed(reason));
         let env = environment(&command, settings, ctx);
         for (name, value) in &env {
-            // Others would not be variables to the shell that passes them on.
+            // The gate's shell passes the variables on, and it accepts only names of this form.
             if !is_name(name)
                 || OWN_NAMES.iter().any(|own| name == own)
                 || value.as_bytes().contains(&0)
@@ -87,7 +89,8 @@ impl Program {
     }
 }
 
-/// Builds the environment. Later values override earlier ones, in the order sandbox, inherited, command.
+/// Builds the environment of a program. Values of the sandbox are overridden by inherited variables, and these by the
+/// command.
 fn environment(
     command: &ToolCommand,
     settings: &Settings,
@@ -103,6 +106,7 @@ fn environment(
     env
 }
 
+/// Returns `true` if a text is a valid name of a shell variable.
 fn is_name(name: &OsStr) -> bool {
     let is_letter = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_';
     match name.as_bytes() {
@@ -113,7 +117,8 @@ fn is_name(name: &OsStr) -> bool {
     }
 }
 
-/// Returns the possible paths of a program.
+/// Returns the possible paths of a program, in the order of the search. A name with a slash is relative to `directory`,
+/// and any other name is searched in the folders of `path`.
 fn candidates(name: &Path, directory: &Path, path: Option<&OsString>) -> Vec<PathBuf> {
     if name.as_os_str().as_bytes().contains(&b'/') {
         return vec![directory.join(name)];
@@ -122,6 +127,7 @@ fn candidates(name: &Path, directory: &Path, path: Option<&OsString>) -> Vec<Pat
     folders.map(|folder| directory.join(folder).join(name)).collect()
 }
 
+/// Returns `true` if a path is a file that somebody may execute.
 fn is_program(path: &Path) -> bool {
     path.metadata()
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)

@@ -1,4 +1,4 @@
-//! The requirements on this process and on `/proc` for seeing and killing the processes of a program.
+//! Checks the requirements for listing and killing the processes of a program.
 
 use std::fs;
 
@@ -6,15 +6,15 @@ use neuron_types::SandboxError;
 
 use super::setup_failed;
 
-/// The bit of `SIGCHLD` in the masks of `/proc/self/status`.
+/// Bit of `SIGCHLD` in the signal masks of `/proc/self/status`.
 const CHILD_SIGNAL: u64 = 1 << (libc::SIGCHLD - 1);
 
-/// Checks that `/proc` shows all processes. Some systems hide processes that this process may not trace, and a
-/// program can make itself such a process.
+/// Returns an error if `/proc` hides processes from this process. Some systems hide processes that this process may not
+/// trace, and a program can make itself untraceable.
 pub(super) fn check_processes_are_seen() -> Result<(), SandboxError> {
     let mounts = fs::read_to_string("/proc/self/mountinfo");
     let mounts = mounts.map_err(|error| setup_failed("/proc/self/mountinfo", error))?;
-    // Who is exempt sees the first process as well.
+    // A user who is exempt from `hidepid` can read the status of process 1.
     match hides_processes(&mounts) && fs::read("/proc/1/stat").is_err() {
         true => Err(SandboxError::SetupFailed(
             "/proc hides processes from this user (its option `hidepid`), so that programs could not \
@@ -25,8 +25,8 @@ pub(super) fn check_processes_are_seen() -> Result<(), SandboxError> {
     }
 }
 
-/// Sees that the ends of children are kept until this process asks for them. Otherwise their numbers are
-/// given to other processes, which would be killed in their place.
+/// Returns an error if the kernel discards ended children because this process ignores `SIGCHLD`. The kernel could then
+/// give a child's id to another process, and the sandbox would kill that process.
 pub(super) fn check_ends_are_kept() -> Result<(), SandboxError> {
     let status = fs::read_to_string("/proc/self/status");
     let status = status.map_err(|error| setup_failed("/proc/self/status", error))?;
@@ -40,7 +40,8 @@ pub(super) fn check_ends_are_kept() -> Result<(), SandboxError> {
     }
 }
 
-/// Reads `/proc/self/mountinfo`, in which the last mount of a directory is the visible one.
+/// Returns `true` if the visible mount of `/proc` has the option `hidepid`. In `/proc/self/mountinfo` the last mount of
+/// a directory is the visible one.
 fn hides_processes(mounts: &str) -> bool {
     let option = mounts.lines().rev().find_map(|line| {
         let (mount, file_system) = line.split_once(" - ")?;
@@ -53,6 +54,7 @@ fn hides_processes(mounts: &str) -> bool {
     option.flatten().is_some_and(|option| !matches!(option, "0" | "off"))
 }
 
+/// Returns `true` if the content of `/proc/self/status` shows that `SIGCHLD` is ignored.
 fn ignores_child_signal(status: &str) -> bool {
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
@@ -64,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hidden_processes_are_known_by_the_mount_that_is_seen() {
+    fn hidepid_is_read_from_the_visible_mount() {
         let shown = "45 43 0:21 / /proc rw,relatime - proc proc rw\n";
         let hidden = "63 45 0:39 / /proc rw,relatime shared:3 - proc proc rw,hidepid=invisible\n";
         let other = "64 45 0:40 / /srv/proc rw - proc proc rw,hidepid=2\n";
@@ -85,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ignored_child_signal_is_seen() {
+    fn ignored_child_signal_is_detected() {
         assert!(ignores_child_signal("SigBlk:\t0\nSigIgn:\t0000000000010000\nSigCgt:\t0\n"));
         assert!(!ignores_child_signal("SigIgn:\t0000000000021000\nSigCgt:\t0000000000010000\n"));
         assert!(!ignores_child_signal(""));

@@ -1,4 +1,4 @@
-//! A run of a program, from its start to the end of all its processes.
+//! Runs a program from its start to the end of all its processes ([`Ready`]).
 
 use std::ffi::OsString;
 use std::io::{self, PipeReader, Write as _};
@@ -30,18 +30,17 @@ use super::program::Program;
 use super::watch::Watch;
 use super::{Limits, Settings, requirements, setup_failed};
 
-/// Number of bytes of an output that are read before the limits are checked again, because a program may write
-/// without end.
+/// Number of bytes of each output that are read before the limits are checked again. A program may write without end.
 const AT_ONCE: usize = 256 * 1024;
 
-/// A sandbox whose paths are open. Clones share it.
+/// A sandbox with opened paths, ready to run programs. Clones share it.
 #[derive(Clone)]
 pub(in super::super) struct Ready(Arc<Inner>);
 
 struct Inner {
     settings: Settings,
     rules: Rules,
-    /// The paths from which programs may run.
+    /// Paths from which programs may run.
     executable: Vec<PathBuf>,
     disks: Disks,
     counting: Counting,
@@ -52,7 +51,7 @@ impl Ready {
         Self::with_landlock(settings, confine::FULL)
     }
 
-    /// `newest` is the newest version of Landlock to use.
+    /// Creates a sandbox that uses Landlock up to version `newest`. Tests pass older versions.
     fn with_landlock(mut settings: Settings, newest: ABI) -> Result<Self, SandboxError> {
         requirements::check_processes_are_seen()?;
         requirements::check_ends_are_kept()?;
@@ -83,8 +82,7 @@ impl Ready {
         self.0.counting.kind()
     }
 
-    /// Runs a program on a thread of its own. When the future is dropped the thread learns of it, and
-    /// kills all.
+    /// Runs a program on a new thread. Dropping the future makes the thread kill all processes of the program.
     pub(in super::super) async fn run(
         &self,
         command: ToolCommand,
@@ -95,11 +93,12 @@ impl Ready {
         }
         let Inner { settings, executable, .. } = &*self.0;
         let program = Program::find(command, settings, executable, ctx)?;
+        // Dropping `held`, also with the future, makes `watched` readable and cancels the run.
         let (watched, held) = io::pipe().map_err(|error| setup_failed("a pipe", error))?;
         let (sender, mut receiver) = oneshot::channel();
         let inner = self.0.clone();
         let work = move || {
-            // Nobody waits for a run that was dropped.
+            // Sending fails if the future was dropped.
             let _ = sender.send(run(&inner, inner.settings.limits, program, &watched));
         };
         thread::Builder::new()
@@ -112,7 +111,8 @@ impl Ready {
             None => {
                 drop(held);
                 match receiver.await.map_err(lost)? {
-                    // It may have ended just before, or not have ended at all.
+                    // The program may have ended just before the cancellation. A setup error means that processes may
+                    // still run, so it is returned.
                     Err(error @ SandboxError::SetupFailed(_)) => Err(error),
                     _ => Err(ToolError::Cancelled.into()),
                 }
@@ -121,7 +121,8 @@ impl Ready {
     }
 }
 
-/// Runs a program, until it ends, exceeds a limit, or the other end of the pipe is closed.
+/// Runs a program until it ends, exceeds a limit, or is cancelled. `cancelled` becomes readable when the call is
+/// cancelled or dropped.
 fn run(
     inner: &Inner,
     limits: Limits,
@@ -129,7 +130,7 @@ fn run(
     cancelled: &PipeReader,
 ) -> Result<CommandOutput, SandboxError> {
     let deadline = Instant::now().checked_add(limits.time);
-    // The first, because it is removed last.
+    // Created first, so that it is dropped last, when it is empty.
     let cgroup = inner.counting.cgroup(&limits)?;
     let mut group = Group::start()?;
     let mut gate = Gate::start(inner.rules.for_group(group.id())?, group.id(), &program)?;
@@ -140,10 +141,10 @@ fn run(
     let mut pipes = Pipes::new(&mut gate, gate::input(&mut program), limits.output)?;
     let mut watch = Watch::new(limits, gate.pid, cgroup.as_ref(), &inner.disks);
     let end = pipes.follow(gate.pid, deadline, &limits, &mut watch, &mut group, cancelled);
-    // Whatever the end was, none goes on.
+    // All processes are killed, whatever the reason for the end was.
     group.end(Some(gate.pid))?;
     let status = gate.child.wait().map_err(|error| SandboxError::Other(Box::new(error)))?;
-    // All writers are gone, so what is left is the rest.
+    // All writers have ended, so the pipes contain only the remaining output.
     pipes.read(usize::MAX);
     let output = pipes.into_output(status);
     let refused = cgroup.as_ref().and_then(|cgroup| cgroup.exceeded(&limits));
@@ -164,7 +165,8 @@ fn run(
     Err(SandboxError::LimitExceeded { limit, output: Box::new(output) })
 }
 
-/// Sees that this user's processes are counted as `/proc` shows them. A container may hide some.
+/// Tests that the kernel and `/proc` show the same number of this user's processes. Otherwise a limit relative to
+/// `/proc` would prevent every fork. A container may hide processes from `/proc`.
 fn try_to_fork(inner: &Inner) -> Result<(), SandboxError> {
     let program = Program {
         path: "/bin/sh".into(),
@@ -186,17 +188,17 @@ fn try_to_fork(inner: &Inner) -> Result<(), SandboxError> {
     }
 }
 
-/// Why a program is not followed any longer.
+/// The reason why a run of a program ends.
 enum End {
     Exited,
     Exceeded(SandboxLimit),
     Cancelled,
 }
 
-/// The standard input and outputs of a program. A closed one is `None`.
+/// Standard input, standard output and standard error of a program. A closed pipe is `None`.
 struct Pipes {
     stdin: Option<ChildStdin>,
-    /// Input that is not written yet.
+    /// The input of the program, with the position up to which it was written.
     input: io::Cursor<Vec<u8>>,
     stdout: Option<ChildStdout>,
     stdout_bytes: Captured,
@@ -225,7 +227,7 @@ impl Pipes {
         Ok(pipes)
     }
 
-    /// Reads and writes until there is a reason not to.
+    /// Transfers input and output until the first process exits, a limit is exceeded, or the run is cancelled.
     fn follow(
         &mut self,
         pid: Pid,
@@ -263,7 +265,8 @@ impl Pipes {
         }
     }
 
-    /// Waits until a pipe or one of the others is ready, and says which of the others are.
+    /// Waits until a pipe or one of `others` is ready, or until the time `until`. Returns whether each of `others` is
+    /// ready.
     fn wait(
         &self,
         others: [std::os::fd::BorrowedFd<'_>; 2],
@@ -286,7 +289,7 @@ impl Pipes {
         Ok([is_ready(0), is_ready(1)])
     }
 
-    /// Writes what goes in without waiting, and closes the input after the last byte.
+    /// Writes input without blocking. Closes the standard input after the last byte.
     fn write(&mut self) {
         let Some(stdin) = &mut self.stdin else {
             return;
@@ -302,7 +305,7 @@ impl Pipes {
                 Ok(count) => self.input.set_position((position + count) as u64),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // The program does not read any more, which is its right.
+                // A program may close its standard input, which is not an error.
                 Err(_) => {
                     self.stdin = None;
                     return;
@@ -311,7 +314,8 @@ impl Pipes {
         }
     }
 
-    /// Reads available bytes, at most `most` from each output. An output that cannot be read has ended.
+    /// Reads the bytes that are available without blocking, about `most` from each output. A read error counts as the
+    /// end of the output.
     fn read(&mut self, most: usize) {
         if let Some(stdout) = &mut self.stdout
             && !self.stdout_bytes.read(stdout, most).unwrap_or(false)

@@ -1,5 +1,5 @@
-//! The check of a process group's limits. The kernel's own limits are for one process or for all processes of a
-//! user.
+//! Checks the limits of a process group periodically ([`Watch`]). The kernel's own limits are for one process or for
+//! all processes of a user.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -13,22 +13,23 @@ use super::cpu_times::CpuTimes;
 use super::disk::Disks;
 use super::members::Members;
 
-/// The shortest time between two looks.
+/// Minimum interval between two checks.
 const INTERVAL: Duration = Duration::from_millis(10);
-/// The longest, on a machine where looking takes long.
+/// Maximum interval between two checks, on a machine where a check takes long.
 const LONGEST: Duration = Duration::from_millis(50);
 
-/// Looks at a group from time to time.
+/// Checks the limits of one process group periodically.
 pub(super) struct Watch<'a> {
     cgroup: Option<&'a Cgroup>,
     disks: &'a Disks,
     limits: Limits,
-    /// When to look next.
+    /// Time of the next check.
     next: Instant,
     cpu_times: CpuTimes,
-    /// The number of the newest process at the last look.
+    /// Id of the newest process on the machine at the last check. `None` before the first check, and if it cannot be
+    /// read.
     newest: Option<u64>,
-    /// The first process, which is waited for elsewhere.
+    /// The program's first process. [`run`](super::run) waits for it, so it must not be waited for here.
     first: Pid,
 }
 
@@ -50,16 +51,17 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// When to look next.
+    /// Returns the time of the next check.
     pub(super) fn next(&self) -> Instant {
         self.next
     }
 
-    /// Returns a limit that the group exceeds.
+    /// Checks all limits. Returns the first exceeded limit, or `None`.
     pub(super) fn look(&mut self, members: &mut Members) -> io::Result<Option<SandboxLimit>> {
         let start = Instant::now();
         let exceeded = self.exceeded(members);
-        // On a machine with many processes, looking must not become the work.
+        // On a machine with many processes a check takes long. Up to the maximum interval, checks take at most a
+        // quarter of the time.
         self.next = start + (start.elapsed() * 4).clamp(INTERVAL, LONGEST);
         exceeded
     }
@@ -73,7 +75,7 @@ impl<'a> Watch<'a> {
             return Ok(Some(SandboxLimit::DiskReserve(reserve)));
         }
         if self.cgroup.is_none() && self.is_forking() {
-            // While they run, they become more than can be counted.
+            // Running processes could multiply faster than they are counted, so they are stopped during the count.
             members.signal(Signal::STOP);
             let exceeded = self.count(members);
             if matches!(exceeded, Ok(None)) {
@@ -84,14 +86,15 @@ impl<'a> Watch<'a> {
         self.count(members)
     }
 
-    /// Returns `true` if so many processes began on the machine since the last look that the group may have too many.
+    /// Returns `true` if so many processes were started on the machine since the last check that the group may exceed
+    /// its limit. Also returns `true` if this is not known.
     fn is_forking(&mut self) -> bool {
-        // The last field is the number of the newest process.
+        // The last field of `/proc/loadavg` is the id of the newest process.
         let newest = std::fs::read_to_string("/proc/loadavg").ok();
         let newest = newest.and_then(|text| text.split_whitespace().last()?.parse::<u64>().ok());
         let before = std::mem::replace(&mut self.newest, newest);
         match (before, newest) {
-            // Below the one before, the numbers began again.
+            // If the id is lower than before, the ids wrapped around.
             (Some(before), Some(newest)) => {
                 newest.checked_sub(before).is_none_or(|new| new > self.limits.processes / 2)
             }
@@ -99,15 +102,16 @@ impl<'a> Watch<'a> {
         }
     }
 
+    /// Lists the processes of the group and compares their number, memory and processor time with the limits.
     fn count(&mut self, members: &mut Members) -> io::Result<Option<SandboxLimit>> {
         let limits = self.limits;
-        // One more than there may be is too many already.
+        // The list can end with the first process above the limit.
         let most = usize::try_from(limits.processes).unwrap_or(usize::MAX).saturating_add(1);
         let processes = members.list(most)?;
         let (mut tasks, mut memory) = (0_u64, 0_u64);
         for process in &processes {
             if process.is_dead && process.pid != self.first && process.is_child() {
-                // Where this process adopts orphans, nobody else waits for them.
+                // If this process is a subreaper or PID 1, it must wait for adopted orphans.
                 process.wait();
                 self.cpu_times.adopt(process);
                 continue;

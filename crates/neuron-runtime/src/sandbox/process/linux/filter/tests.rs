@@ -1,5 +1,5 @@
-//! Tests that run the filters in an interpreter of their instructions, also for other kernels and calls than those
-//! of this machine.
+//! Tests of the seccomp filters. An interpreter runs the filter instructions, so the tests also cover other kernels and
+//! calls than those of this machine.
 
 use super::*;
 
@@ -7,8 +7,8 @@ const ALLOWED: u32 = libc::SECCOMP_RET_ALLOW;
 const NOT_PERMITTED: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
 const NOT_THERE: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 
-/// Returns the kernel's verdict for a filter, with the instructions that our filters use. `memory` is a
-/// `seccomp_data`.
+/// Returns the result of a filter, as the kernel would compute it. It supports the instructions that the filters use.
+/// `memory` is a `seccomp_data`.
 fn verdict(program: &[sock_filter], memory: &[u32; 16]) -> u32 {
     let (mut at, mut value) = (0_usize, 0_u32);
     loop {
@@ -16,7 +16,7 @@ fn verdict(program: &[sock_filter], memory: &[u32; 16]) -> u32 {
         at += 1;
         let mut jump = |is_taken: bool| at += usize::from(if is_taken { jt } else { jf });
         match u32::from(code) {
-            // Load, and, return, jump, and jump if equal, greater or at least.
+            // In order: load, and, return, jump, jump if equal, jump if greater, jump if greater or equal.
             0x20 => value = memory[k as usize / 4],
             0x54 => value &= k,
             0x06 => return k,
@@ -29,7 +29,7 @@ fn verdict(program: &[sock_filter], memory: &[u32; 16]) -> u32 {
     }
 }
 
-/// Checks the verdict of all filters for a call of this architecture.
+/// Checks the combined result of both filters for a system call of this architecture.
 #[track_caller]
 fn check(filters: &Filters, number: c_long, args: &[u64], expected: u32) {
     let mut memory = [0; 16];
@@ -46,7 +46,8 @@ fn check(filters: &Filters, number: c_long, args: &[u64], expected: u32) {
     }
     let verdicts = [&filters.absent, &filters.refused].map(|filter| verdict(filter, &memory));
     let [absent, refused] = verdicts;
-    // An error is stricter than leave, and of two the first one counts.
+    // An error is stricter than permission. If both filters return an error, the filter that was installed first
+    // decides.
     let stricter = if absent == ALLOWED { refused } else { absent };
     assert_eq!(stricter, expected, "call {number} with {args:?}");
 }
@@ -57,7 +58,7 @@ fn filters(has_network: bool, may_change_attributes: bool) -> Filters {
 }
 
 #[test]
-fn what_a_newer_kernel_knows_and_calls_by_other_numbers_do_not_exist() {
+fn unknown_calls_fail_with_enosys() {
     let filters = filters(true, true);
     check(&filters, i64::from(FIRST_UNKNOWN) - 2, &[], ALLOWED);
     for number in [FIRST_UNKNOWN, FIRST_UNKNOWN + 1, 1000, 0x4000_0000, 0x4000_0029, u32::MAX] {
@@ -71,7 +72,7 @@ fn what_a_newer_kernel_knows_and_calls_by_other_numbers_do_not_exist() {
 #[test]
 fn calls_of_another_architecture_kill_the_program() {
     let filters = filters(true, true);
-    // Of 32-bit x86, where number 39 makes a directory.
+    // On 32-bit x86, number 39 is `mkdir`.
     let memory = [39, 0x4000_0003, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     for filter in [&filters.absent, &filters.refused] {
         assert_eq!(verdict(filter, &memory), libc::SECCOMP_RET_KILL_PROCESS);
@@ -79,7 +80,7 @@ fn calls_of_another_architecture_kill_the_program() {
 }
 
 #[test]
-fn every_listed_call_is_refused_and_attributes_unless_allowed() {
+fn listed_calls_are_blocked_and_attribute_calls_unless_allowed() {
     for may_change in [false, true] {
         let filters = filters(true, may_change);
         for call in REFUSED.iter().chain(REFUSED_HERE) {
@@ -89,7 +90,8 @@ fn every_listed_call_is_refused_and_attributes_unless_allowed() {
         for call in ATTRIBUTES.iter().chain(ATTRIBUTES_HERE) {
             check(&filters, *call, &[], expected);
         }
-        // Flags in 64 and 32 bits, a version, extended attributes, an encryption policy, a seal, and of FAT.
+        // Requests that set flags (64 and 32 bits), a version, extended attributes, an encryption policy, a seal, and
+        // FAT attributes.
         for request in [
             0x4008_6602,
             0x4004_6602,
@@ -102,12 +104,13 @@ fn every_listed_call_is_refused_and_attributes_unless_allowed() {
             check(&filters, libc::SYS_ioctl, &[0, request], expected);
             check(&filters, libc::SYS_ioctl, &[0, request | 1 << 32], expected);
         }
-        // What only reads, a terminal's size, what is ready, and a reflink.
+        // Requests that read attributes, get a terminal's size or the number of readable bytes, set non-blocking mode,
+        // or create a reflink.
         for request in [0x8008_6601, 0x801c_581f, 0xc020_660b, 0x5413, 0x541b, 0x5421, 0x4004_9409]
         {
             check(&filters, libc::SYS_ioctl, &[0, request], ALLOWED);
         }
-        // A subvolume of btrfs that is made, one that is removed, and one of bcachefs.
+        // Requests that create or remove a subvolume of btrfs, or create one of bcachefs.
         for request in [0x5000_940e, 0x5000_9418, 0x5000_940f, 0x4020_bc10] {
             check(&filters, libc::SYS_ioctl, &[0, request], NOT_PERMITTED);
         }
@@ -118,7 +121,7 @@ fn every_listed_call_is_refused_and_attributes_unless_allowed() {
 }
 
 #[test]
-fn files_are_cut_on_older_kernels_only_through_a_file_that_is_written() {
+fn older_kernels_truncate_only_files_opened_for_writing() {
     let group = Pid::from_raw(4711).unwrap();
     let full = filters(true, true);
     let older = Filters::new(group, true, true, Confinement::OlderKernel).unwrap();
@@ -150,9 +153,9 @@ fn files_are_cut_on_older_kernels_only_through_a_file_that_is_written() {
     }
 }
 
-/// The kernel takes 32 bits of these arguments, so the upper bits must not change the verdict.
+/// The kernel uses only the lower 32 bits of these arguments, so the upper bits must not change the result.
 #[test]
-fn arguments_decide_by_the_bits_that_the_kernel_takes() {
+fn filters_ignore_the_upper_bits_of_arguments() {
     let high = 1 << 32;
     let with_network = filters(true, false);
     for family in [libc::AF_INET, libc::AF_INET6] {
@@ -177,7 +180,7 @@ fn arguments_decide_by_the_bits_that_the_kernel_takes() {
     for flag in CLONE_FLAGS {
         check(&filters, libc::SYS_clone, &[flag | high | 17], NOT_PERMITTED);
     }
-    // A thread, and a process.
+    // The flags for a thread, and for a process.
     check(&filters, libc::SYS_clone, &[0x003d_0f00], ALLOWED);
     check(&filters, libc::SYS_clone, &[0x0120_0011], ALLOWED);
     check(&filters, libc::SYS_setpgid, &[0, 4711], ALLOWED);

@@ -1,11 +1,11 @@
-//! Confinement by the versions of Landlock that older kernels have.
+//! Tests of confinement with the Landlock versions of older kernels.
 
 use std::fs;
 
 use super::*;
 use crate::ProcessSandbox;
 
-/// Creates a readable file, a forbidden file, and a writable folder.
+/// Creates a folder with a readable file, a forbidden file, and a writable folder.
 fn files() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for name in ["own", "own/a", "own/b"] {
@@ -18,7 +18,7 @@ fn files() -> tempfile::TempDir {
 }
 
 #[tokio::test]
-async fn every_version_of_landlock_confines_files_if_older_kernels_are_accepted() {
+async fn every_landlock_version_confines_files() {
     let folder = files();
     let path = |name: &str| folder.path().join(name);
     let own = path("own");
