@@ -191,9 +191,9 @@ mod tests {
     use super::*;
     use crate::waits::received;
 
-    /// The first release listed such a run as waiting.
+    /// The first release stored such a run as waiting.
     #[test]
-    fn run_that_an_older_release_stored_as_waiting_has_ended_if_nobody_decided() {
+    fn unanswered_run_stored_as_waiting_is_listed_as_failed() {
         let mut run = RunRow::new("r".into(), None, 0);
         run.status = RunStatus::Waiting;
         let approval = PendingApproval::new("r", Vec::new());

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_of_a_run_that_has_ended_is_forgotten() {
+    fn pause_of_an_ended_run_is_removed() {
         let mut backoff = Backoff::default();
         backoff.failed("r".into(), false);
         backoff.keep(&found(false, 1));

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn look_reads_unfinished_runs_alone() {
+    fn query_scans_only_the_index_of_unfinished_runs() {
         let connection = Connection::open_in_memory().unwrap();
         RUNS.migrations.iter().for_each(|sql| connection.execute_batch(sql).unwrap());
         let mut explain = connection.prepare(&format!("EXPLAIN QUERY PLAN {DUE}")).unwrap();
