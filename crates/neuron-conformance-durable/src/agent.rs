@@ -154,7 +154,7 @@ impl ScenarioAgent {
         told
     }
 
-    /// Records values that differ in each execution, and returns what the engine recorded.
+    /// Records values that differ in each execution, and returns the recorded values.
     async fn record_values(
         &self,
         durability: &impl DurableContext,
