@@ -270,9 +270,11 @@ pub(crate) fn check_keys(case: &Case, log: &EffectLog) -> BTreeMap<String, (Stri
 
 /// Checks that replays read the same times as the execution that got furthest.
 ///
-/// Two times may change. The first is the time before the last step, as long as no step followed it. The second is the
-/// time at which the model is called again. An engine may have one time per task, and not per step. It repeats an
-/// interrupted task at a later time, and such a task may contain a model call and the step after it.
+/// A replay may read another time in two places:
+///
+/// - before the last step, as long as no other step followed it;
+/// - before a step whose model call is repeated. Some engines have one time per task, and not per step. Such an engine
+///   repeats an interrupted task at a later time, with its model call and the step after it.
 pub(crate) fn check_clock(case: &Case, log: &EffectLog) {
     // The times in the order in which they were first read.
     let mut times: Vec<(String, String)> = Vec::new();

@@ -16,7 +16,8 @@ use crate::scenario::{Scenario, ScenarioSignal};
 
 /// An engine under test.
 ///
-/// A value is a client of the engine. Its runs must survive if the value is dropped and another value is opened.
+/// An implementation is a client of the engine. The runs of the engine must survive if the client is dropped and
+/// another client is opened.
 pub trait DurableEngine: Sync {
     /// Starts or resumes the run with this id, and waits for its end. If the run has already ended, returns the same
     /// result again.

@@ -88,7 +88,7 @@ impl Inbox {
         self.lock().iter().any(|signal| signal.name == name)
     }
 
-    /// Removes and returns the oldest signal with a name. Returns `None` if there is none.
+    /// Removes and returns the oldest signal with this name. Returns `None` if there is none.
     fn take(&self, name: &str) -> Option<Value> {
         let mut signals = self.lock();
         let index = signals.iter().position(|signal| signal.name == name)?;

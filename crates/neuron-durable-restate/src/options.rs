@@ -30,8 +30,8 @@ pub struct RestateOptions {
     /// Names of the environment variables that are passed to the tools. Their values are stored in Restate's journal.
     /// Default: none.
     pub environment: Vec<String>,
-    /// Number of steps after which a run continues as a new invocation. Default: 1000. With `None` a run never does. A
-    /// shorter invocation is replayed faster, because a replay reads all its steps.
+    /// Number of steps after which a run continues as a new invocation. Default: 1000. With `None` a run never
+    /// continues as new. A replay reads all steps of an invocation, so a smaller number makes replays faster.
     pub continue_after: Option<usize>,
     /// Result of a tool call that was interrupted and must not run twice.
     pub unknown_outcome: UnknownOutcome,

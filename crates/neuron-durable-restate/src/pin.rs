@@ -56,7 +56,8 @@ impl Pin {
         self.check()
     }
 
-    /// Removes and returns the version that is not in the register yet. Returns `None` if there is none.
+    /// Returns the pinned version if it was not written to the register yet, and marks it as written. Returns `None`
+    /// otherwise.
     pub(crate) fn take_news(&self) -> Option<String> {
         self.lock().news.take()
     }

@@ -435,7 +435,8 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         self.journal().is_replaying()
     }
 
-    /// Returns the id of the run. Returns `None` for an agent inside a tool call, whose key is the key of the call.
+    /// Returns the id of the run. Returns `None` for an agent inside a tool call, because the idempotency keys of its
+    /// own calls are based on the key of that tool call.
     fn run_id(&self) -> Option<&str> {
         (!self.journal().is_nested()).then(|| &*self.journal().place().id)
     }

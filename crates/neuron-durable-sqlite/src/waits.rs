@@ -26,7 +26,7 @@ const FIRST_LOOK: Duration = Duration::from_millis(50);
 const LATEST_LOOK: Duration = Duration::from_secs(1);
 
 impl<P: Provider> SqliteDurableContext<P> {
-    /// Waits for the oldest signal with a name, as a step. Returns `None` if no signal arrived before the timeout.
+    /// Waits for the oldest signal with this name, as a step. Returns `None` if no signal arrived before the timeout.
     /// `pending` are the calls to decide on, if the wait is for an approval.
     pub(crate) async fn receive(
         &self,
@@ -215,7 +215,7 @@ pub(crate) fn queued(signal: &impl Serialize) -> Result<String, JournalError> {
     Ok(json)
 }
 
-/// Returns `true` if a signal with a name is queued. Fails if this context does not hold the run any more.
+/// Returns `true` if a signal with this name is queued. Fails if this context does not hold the run any more.
 async fn is_there(journal: &Journal, name: &str) -> Result<bool, DurableError> {
     let (place, name) = (journal.place().clone(), name.to_owned());
     let looked = journal.database().read(move |transaction| {

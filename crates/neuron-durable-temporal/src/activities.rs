@@ -246,7 +246,7 @@ impl fmt::Debug for AgentActivities {
 }
 
 /// Returns the tool set that has the called tool, and the context of the call. The set belongs to the innermost agent
-/// around the call.
+/// around the call. Returns an error if the tools do not have the agents around the call.
 pub(crate) fn called(
     request: &ToolRequest,
     agent: Option<&dyn DurableAgent>,

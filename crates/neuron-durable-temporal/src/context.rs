@@ -316,7 +316,8 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         self.ctx.is_replaying()
     }
 
-    /// Returns the id of the run. Returns `None` for an agent inside a tool call, whose key is the key of the call.
+    /// Returns the id of the run. Returns `None` for an agent inside a tool call, because the idempotency keys of its
+    /// own calls are based on the key of that tool call.
     fn run_id(&self) -> Option<&str> {
         (!self.is_nested()).then_some(&self.run_id)
     }

@@ -157,9 +157,9 @@ impl Claim {
         }
     }
 
-    /// Decides about an activity that the server does not find. Returns `Ok` within the lease, because the run has then
-    /// ended. The SDK cancels the activity in that case, and the tool has time to end. Returns an error after the
-    /// lease.
+    /// Handles the response "not found" to a heartbeat. Within the lease it means that the run has ended, and the
+    /// result is `Ok`. The SDK then cancels the activity, and the tool has time to end. After the lease, returns an
+    /// error, because another worker may have the activity.
     fn not_found(&self) -> Result<(), DurableError> {
         let proven = *self.proven.lock().unwrap_or_else(PoisonError::into_inner);
         if proven.is_some_and(|proven| proven.age() < self.lease) {

@@ -155,7 +155,7 @@ impl Mailbox {
         self.signals.get(name).is_some_and(|queue| !queue.is_empty())
     }
 
-    /// Removes and returns the oldest signal with a name. Returns `None` if there is none.
+    /// Removes and returns the oldest signal with this name. Returns `None` if there is none.
     pub(crate) fn take_signal(&mut self, name: &str) -> Option<Value> {
         self.signals.get_mut(name)?.pop_front()
     }

@@ -11,7 +11,7 @@ use crate::mailbox::Untaken;
 /// Maximum length of an error's text in a failure, in bytes.
 const LONGEST_TEXT: usize = 16 * 1024;
 
-/// The outcome that the workflow of a successful run returns. It is shortened to fit into a payload.
+/// The outcome that the workflow of a successful run returns. It is shortened if it does not fit into a payload.
 ///
 /// `Debug` does not show the conversation.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]

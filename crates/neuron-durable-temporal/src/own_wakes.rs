@@ -29,7 +29,7 @@ pub(crate) async fn with_own_wakes<F: Future>(future: F) -> F::Output {
     .await
 }
 
-/// A waker that tells wakes during the poll from other wakes.
+/// A waker that distinguishes wakes by the polling thread during a poll from all other wakes.
 #[derive(Default)]
 struct OwnWakes(Mutex<State>);
 

@@ -156,7 +156,7 @@ impl Run {
         summary
     }
 
-    /// Returns the invocation of the run or of one of its calls that is stalled. Returns `None` if none is stalled.
+    /// Returns a stalled invocation of the run or of one of its tool calls. Returns `None` if no invocation is stalled.
     fn that_stands_still(&self) -> Option<&Row> {
         let rows = self.newest.iter().chain([&self.first]).chain(&self.calls);
         rows.into_iter().find(|row| row.stands_still())

@@ -91,9 +91,9 @@ impl Journal {
         neuron_runtime::while_held(self.lock.lease(), || self.prove(), run).await?
     }
 
-    /// Waits until the run is cancelled, taken over or deleted, and returns the error. Only cancellations by this
-    /// process wake the returned future. A cancellation is noticed from the call of this method on, even before the
-    /// first poll.
+    /// Returns a future that waits until this process cancels a run, and then checks this run. The future ends with the
+    /// error if this run was cancelled, taken over or deleted, and waits again otherwise. It also notices a
+    /// cancellation between this call and its first poll.
     fn cancelled(&self) -> impl Future<Output = DurableError> + Send {
         let mut cancelled = self.notices.cancelled.notified();
         async move {

@@ -14,8 +14,8 @@ use crate::HasMailbox;
 use crate::wait::{Wait, summary};
 
 impl<W: HasMailbox> TemporalDurableContext<W> {
-    /// Waits for the oldest signal with a name. Returns `None` if no signal arrived before the timeout. `pending` are
-    /// the calls to decide on, if the wait is for decisions.
+    /// Waits for the oldest signal with this name. Returns `None` if no signal arrived before the timeout. `pending`
+    /// are the calls to decide on, if the wait is for decisions.
     pub(super) async fn receive(
         &self,
         name: &str,
