@@ -191,8 +191,10 @@ impl<P: Provider> Host<P> {
         let (tools, tool_ctx) = self.tools_of(&request)?;
         let tool = tools.get(&request.call.name);
         let Some(agent) = tool.as_deref().and_then(ToolDyn::agent) else {
-            let text =
-                format!("`{}` was an agent when the call began, and is none", request.call.name);
+            let text = format!(
+                "`{}` was an agent when the call began, and is not an agent any more",
+                request.call.name
+            );
             return Err(text.into());
         };
         let opened = RestateDurableContext::open(&ctx, self, Beginning::Nested).await;

@@ -105,7 +105,11 @@ pub(crate) fn error_of(id: &str, step: &StepRow) -> Result<Option<String>> {
 /// Converts the row of a step. Returns [`JournalError::Corrupt`] if no release writes such a key.
 fn step_info(id: &str, step: &StepRow) -> Result<StepInfo> {
     let Some(kind) = kind(step) else {
-        return Err(JournalError::corrupt(id, format!("it has a step {:?}", step.key)).into());
+        return Err(JournalError::corrupt(
+            id,
+            format!("it has a step with the unknown key {:?}", step.key),
+        )
+        .into());
     };
     Ok(StepInfo {
         key: step.key.clone(),

@@ -114,7 +114,7 @@ impl Journal {
             .await?;
         let stored = match (is_new, &run.start) {
             (false, Some(json)) => stored_json::read(json.as_bytes()).map_err(|error| {
-                let reason = format!("what it starts from cannot be read: {error}");
+                let reason = format!("its start cannot be read: {error}");
                 JournalError::corrupt(&self.place.id, reason)
             })?,
             _ => start,
@@ -168,7 +168,7 @@ impl Journal {
     /// Creates the error for a step that is requested before the state of a continued run was read.
     fn needs_start(&self) -> DurableError {
         other(format!(
-            "the run {:?} goes on from a stored state: let the agent run from what `start` returns",
+            "the run {:?} continues from a stored state: run the agent from the result of `start`",
             self.place.id
         ))
     }

@@ -118,7 +118,9 @@ impl StepRow {
              )",
         )?;
         match select.query_one([run], |row| row.get(0))? {
-            true => Err(JournalError::corrupt(id, "the index of steps does not have all").into()),
+            true => {
+                Err(JournalError::corrupt(id, "the index of steps does not have all steps").into())
+            }
             false => Ok(()),
         }
     }
@@ -131,7 +133,7 @@ impl StepRow {
             None => None,
             Some(text) => {
                 let effect = serde_json::from_value(Value::String(text));
-                Some(effect.map_err(|_| damaged("has an effect that is none"))?)
+                Some(effect.map_err(|_| damaged("has an unknown effect"))?)
             }
         };
         let step = Self {

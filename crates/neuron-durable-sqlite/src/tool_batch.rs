@@ -204,8 +204,8 @@ impl<P: Provider> SqliteDurableContext<P> {
             Ok(()) => self.work().execute_tools(vec![invocation], options).await.pop(),
             Err(error) => Some(Err(error)),
         };
-        let result =
-            result.unwrap_or_else(|| Err(other(format!("the call of `{name}` gave nothing"))));
+        let result = result
+            .unwrap_or_else(|| Err(other(format!("the call of `{name}` returned no result"))));
         self.store(&name, &ctx, step, result).await
     }
 
@@ -221,7 +221,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         let run = async {
             self.check_arguments(&call)?;
             let agent =
-                tool.agent().ok_or_else(|| other(format!("`{}` is no agent", call.name)))?;
+                tool.agent().ok_or_else(|| other(format!("`{}` is not an agent", call.name)))?;
             let (journal, provider) = (self.journal().nested(&step.key).await?, agent.provider());
             let options = self.options().clone();
             let nested =

@@ -255,7 +255,7 @@ fn left(step: &StepRow) -> Duration {
 /// Waits for a time. Without a tokio runtime it logs a warning and returns immediately.
 async fn wait(duration: Duration) {
     if !neuron_types::clock::sleep(duration).await && !duration.is_zero() {
-        tracing::warn!(?duration, "there is no tokio runtime to wait by; nothing waits");
+        tracing::warn!(?duration, "there is no tokio runtime, so the wait ends immediately");
     }
 }
 

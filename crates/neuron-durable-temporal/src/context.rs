@@ -170,7 +170,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         }
         let steps = self.steps.fetch_add(1, Ordering::Relaxed);
         if steps > 0 && steps.is_multiple_of(REPLAY_LOG_INTERVAL) && self.ctx.is_replaying() {
-            tracing::info!(run = %self.run_id, steps, "the replay of a long history goes on");
+            tracing::info!(run = %self.run_id, steps, "a long history is still being replayed");
         }
         Ok(())
     }
@@ -204,7 +204,9 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         let call = ToolCall { id: ctx.call_id.clone(), name: tool_name.to_owned(), input };
         let batch = vec![ToolInvocation::new(call, ctx.clone())];
         let ran = self.run_tools(batch, options).await.pop();
-        ran.unwrap_or_else(|| Err(DurableError::Other("a batch of one gave nothing".into())))
+        ran.unwrap_or_else(|| {
+            Err(DurableError::Other("a batch of one call returned no result".into()))
+        })
     }
 
     async fn execute_tools(
@@ -271,7 +273,7 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         }
         let signals = self.ctx.state(|workflow| workflow.mailbox().length_of_signals())?;
         if signals > 0 && length.saturating_add(signals) > limit {
-            tracing::warn!(run = %self.run_id, signals, "signals that wait leave no room for a new execution");
+            tracing::warn!(run = %self.run_id, signals, "queued signals leave no room for a new execution");
             return Ok(());
         }
         self.keep_answers().await?;

@@ -74,8 +74,10 @@ pub(crate) fn another_tool_call(
 /// Creates the failure of a local model call whose workflow task belongs to another worker. The retry is delayed by
 /// `wait`, and the SDK cancels the call before that.
 pub(crate) fn lost_task(wait: Duration) -> ApplicationFailure {
-    tracing::debug!("a call of the model does not begin: its workflow task is another worker's");
-    let text = std::io::Error::other("the workflow task is another worker's");
+    tracing::debug!(
+        "a call of the model does not begin: its workflow task belongs to another worker"
+    );
+    let text = std::io::Error::other("the workflow task belongs to another worker");
     ApplicationFailure::builder(text)
         .type_name("NeuronLostTask".to_owned())
         .next_retry_delay(wait)

@@ -224,14 +224,15 @@ fn next_input(
     let (state, signals) = ctx.state_mut(|workflow| {
         (workflow.mailbox.take_next_state(), workflow.mailbox.take_signals())
     });
-    let state = state.ok_or_else(|| DurableError::Other("no state to go on with".into()))?;
+    let state = state
+        .ok_or_else(|| DurableError::Other("there is no state for the next execution".into()))?;
     let snapshot: RunSnapshot =
         serde_json::from_value(state).map_err(|error| DurableError::Other(error.into()))?;
     let next = Json::new(&RunInput { signals, ..RunInput::new(snapshot) })?;
     let (length, limit) = (next.len(), options.state_limit());
     if length > limit {
         let text = format!(
-            "the state of the run and the signals that wait for it take {length} bytes, where a payload \
+            "the state of the run and its queued signals take {length} bytes, where a payload \
              may have {limit}: set `TemporalOptions::payload_store`"
         );
         return Err(DurableError::Other(text.into()));

@@ -131,7 +131,7 @@ impl<E: RequestExecutor> Server<E> {
         let body = json!({"object_key": id, "new_state": {}}).to_string();
         let removed = self.send(Method::POST, &url, None, Some(body.into())).await;
         if let Err(error) = removed.and_then(Answer::success) {
-            tracing::debug!(%error, id, "an entry of the register stays");
+            tracing::debug!(%error, id, "an entry of the register could not be removed");
         }
     }
 

@@ -172,14 +172,14 @@ async fn new_execution_starts_from_the_state_without_steps() {
     // Without a call of `start`, a step fails in this context and in the next one.
     let again = Start::from(snapshot);
     let error = durable.execute_llm_call(request("c"), options()).await.unwrap_err().to_string();
-    assert!(error.contains("goes on from a stored state"), "{error}");
+    assert!(error.contains("continues from a stored state"), "{error}");
     assert_eq!(durable.start("first").await.unwrap(), again);
     assert!(!durable.should_continue_as_new());
     durable.execute_llm_call(request("c"), options()).await.unwrap();
     drop(durable);
     let durable = open(&[]).await;
     let error = durable.execute_llm_call(request("c"), options()).await.unwrap_err().to_string();
-    assert!(error.contains("goes on from a stored state"), "{error}");
+    assert!(error.contains("continues from a stored state"), "{error}");
     assert_eq!(durable.start("first").await.unwrap(), again);
     durable.execute_llm_call(request("c"), options()).await.unwrap();
     let summary = runs.inspect("r").await.unwrap().summary;
@@ -206,7 +206,7 @@ async fn execution_dropped_while_continuing_as_new_has_ended() {
         }
     }
     let error = durable.execute_llm_call(request("b"), options()).await.unwrap_err().to_string();
-    assert!(error.contains("goes on from a stored state"), "{error}");
+    assert!(error.contains("continues from a stored state"), "{error}");
     assert_eq!(durable.start("first").await.unwrap(), Start::from(snapshot.clone()));
     durable.execute_llm_call(request("b"), options()).await.unwrap();
     drop(durable);
@@ -254,7 +254,7 @@ async fn changed_rows_are_refused_and_left_unchanged() {
         ("UPDATE steps SET record = NULL", "its step 0 is not as written"),
         ("UPDATE steps SET digest = '00'", "its step 0 is not as written"),
         ("UPDATE steps SET position = 3 WHERE position = 1", "its step 3 is not as written"),
-        ("UPDATE steps SET effect = 'odd'", "its step 0 has an effect that is none"),
+        ("UPDATE steps SET effect = 'odd'", "its step 0 has an unknown effect"),
         ("DELETE FROM steps WHERE position = 0", "its step 0 is missing"),
         ("UPDATE runs SET execution = 3", "its row is not as written"),
         ("UPDATE runs SET start = '{}'", "its row is not as written"),

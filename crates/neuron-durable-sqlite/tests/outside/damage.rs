@@ -173,8 +173,8 @@ async fn rows_missing_from_an_index_are_refused() {
     let begun = begun().await;
     for (index, left, words) in [
         ("sqlite_autoindex_runs_1", 0, "the index of runs does not have it"),
-        ("sqlite_autoindex_steps_1", 5, "the index of steps does not have all"),
-        ("sqlite_autoindex_steps_1", 0, "the index of steps does not have all"),
+        ("sqlite_autoindex_steps_1", 5, "the index of steps does not have all steps"),
+        ("sqlite_autoindex_steps_1", 0, "the index of steps does not have all steps"),
     ] {
         begun.put(&begun.database);
         let connection = Connection::open(&begun.path).unwrap();

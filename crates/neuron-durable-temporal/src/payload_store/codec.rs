@@ -183,12 +183,12 @@ async fn get(store: &RetryingStore, payload: &Payload) -> Result<Payload, BoxErr
     let key = std::str::from_utf8(&payload.data)?;
     // The key may become a file name, so a key that is not a hexadecimal digest is rejected.
     if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err("a payload's key is not one".into());
+        return Err("the key of a stored payload is not a hexadecimal number".into());
     }
     let data = store.get(key).await?;
     let data = data.ok_or_else(|| format!("the payload store has nothing under {key}"))?;
     if self::key(&data) != key {
-        return Err(format!("what the payload store has under {key} was changed").into());
+        return Err(format!("the payload under {key} in the payload store was changed").into());
     }
     let was = |(name, value): (&String, &Vec<u8>)| {
         Some((name.strip_prefix("stored-")?.to_owned(), value.clone()))

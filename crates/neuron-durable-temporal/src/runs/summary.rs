@@ -192,7 +192,7 @@ impl AgentRun {
         match asked {
             Ok(waits) => Some(waits),
             Err(error) => {
-                tracing::debug!(id = self.id, %error, "a run does not say what it waits for");
+                tracing::debug!(id = self.id, %error, "the waits of a run could not be queried");
                 None
             }
         }
